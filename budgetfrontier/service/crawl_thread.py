@@ -92,7 +92,7 @@ class CrawlThread:
     crash. All work that arrives during a commit shares the next one. A frontier that an error has closed, such as a
     full disk, is opened again for the next work. One that nobody has used for `close_after` seconds (inf: never) is
     closed, earlier if very many are open, and its thread ends; the next work starts another. `settings` returns those
-    of a frontier that is created.
+    of a frontier that is created, and `opened` is called with one that was there and is opened.
 
     If the files of the frontier are removed or replaced, the work in progress fails, `removed` is called, and no more
     is done: whoever uses the crawl next makes another thread for what is there then.
@@ -105,11 +105,13 @@ class CrawlThread:
         settings: Callable[[], Settings],
         *,
         close_after: float = inf,
+        opened: Callable[[Frontier], None] = lambda frontier: None,
         removed: Callable[[CrawlThread], None] = lambda crawl: None,
     ) -> None:
         self.name = name
         self.folder = folder
         self._settings = settings
+        self._opened = opened
         self._removed = removed
         self._close_after = close_after
         self._inbox: SimpleQueue[_Work] = SimpleQueue()
@@ -267,6 +269,12 @@ class CrawlThread:
                 raise
             self._patience = PATIENCE
             new = settings is not None
+            if not new:
+                try:
+                    self._opened(frontier)
+                except BaseException:
+                    frontier.close()
+                    raise
             log.info(
                 "crawl %r was %s",
                 self.name,

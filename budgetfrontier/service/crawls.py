@@ -14,13 +14,14 @@ from urllib.parse import quote, unquote
 
 from msgspec.structs import replace
 
+from budgetfrontier.clock import WallClock
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierError, FrontierLocked
+from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, FrontierRemoved, StorageFull
 from budgetfrontier.model import RunEnd
 from budgetfrontier.reports.format import clean
-from budgetfrontier.service import node
+from budgetfrontier.service import default_delay, node
 from budgetfrontier.service.crawl_thread import CrawlThread
-from budgetfrontier.service.tasks import Step
+from budgetfrontier.service.tasks import Step, errors_of
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.lock import WriterLock
 
@@ -35,6 +36,10 @@ LONGEST = 200
 """Bytes of the name of a folder."""
 LIST_EVERY = 1.0
 """Seconds between two looks whether other programs have created crawls."""
+
+
+_OPENED_ANEW = (FrontierClosed, FrontierLocked, FrontierRemoved, StorageFull)
+"""Errors after which a frontier is opened anew for its next use."""
 
 
 class InvalidCrawlId(FrontierError):
@@ -123,6 +128,7 @@ class Crawls:
             job / FRONTIER,
             settings,
             close_after=self._close_after or inf,
+            opened=lambda frontier: default_delay.take(frontier, job / FRONTIER, self.node, now=False),
             removed=self._forget,
         )
         self._open[crawl_id] = crawl
@@ -188,6 +194,20 @@ class Crawls:
         else:
             done(None, None)
 
+    async def set_delay(self, delay: float) -> None:
+        """Set the default delay of all crawls: those that are open take it now, the others when they are opened.
+
+        Raises OSError if it cannot be stored, and what one raises that stays open and does not take it.
+        """
+        self.set_node(delay=delay, delay_set=WallClock().time())
+        taken = (
+            crawl.run(partial(default_delay.take, folder=crawl.folder, node=self.node, now=True), uses=False)
+            for crawl in self.opened()
+        )
+        for error in await errors_of(taken):
+            if not isinstance(error, _OPENED_ANEW):
+                raise error
+
     def set_node(self, **changes: Any) -> None:
         """Store fields of the state that holds for all crawls; they hold from then on. Raises OSError."""
         changed = replace(self.node, **changes)
@@ -221,14 +241,6 @@ def _remove_if_empty(job: Path) -> None:
     """Remove the folder of a job, unless something else is in it, or it is a link."""
     with suppress(OSError):
         job.rmdir()
-
-
-def set_default_delay(frontier: Frontier, delay: float) -> None:
-    """Set the least time between two serves of each queue that has none of its own; of crawls that keep their URLs."""
-    if not frontier.settings.frontier.keep_urls:  # it is no crawl of URLFrontier's clients
-        return
-    settings: dict[str, Any] = {"politeness.min_interval": delay}
-    frontier.adjust(who="urlfrontier", **settings)
 
 
 def _count_urls(frontier: Frontier) -> int:

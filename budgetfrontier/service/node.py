@@ -18,7 +18,9 @@ class Node(msgspec.Struct):
     active: bool = True
     """Whether GetURLs hands URLs out: SetActive."""
     delay: float | None = None
-    """Seconds between two serves of a queue of a crawl that is created: SetDelay without a key; None: the setting."""
+    """Seconds between two serves of a queue that has no delay of its own: SetDelay without a key; None: the setting."""
+    delay_set: float = 0.0
+    """When it was set, in epoch seconds."""
 
 
 def read(folder: Path) -> Node:

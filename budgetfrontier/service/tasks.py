@@ -6,7 +6,8 @@ awaits the next step. So no thread waits for another, and a handler may take any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
+import threading
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -24,6 +25,30 @@ class Step(Generic[_T]):
 
     def __await__(self) -> Generator[Step[_T], _T, _T]:
         return (yield self)
+
+
+def errors_of(steps: Iterable[Step[Any]]) -> Step[list[BaseException]]:
+    """Return a step that does all steps at the same time; its result are their errors."""
+    begun = list(steps)
+
+    def start(done: Done) -> None:
+        lock, left, errors = threading.Lock(), len(begun) + 1, list[BaseException]()
+
+        def one_is_done(result: Any, error: BaseException | None) -> None:
+            nonlocal left
+            with lock:
+                left -= 1
+                if error is not None:
+                    errors.append(error)
+                last = not left
+            if last:
+                done(errors, None)
+
+        for step in begun:
+            step.start(one_is_done)
+        one_is_done(None, None)
+
+    return Step(start)
 
 
 def run(task: Coroutine[Any, Any, _T], ended: Callable[[_T | None, BaseException | None], None]) -> None:

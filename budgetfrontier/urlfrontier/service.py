@@ -272,15 +272,7 @@ class Service:
         """Set the time between two serves of a queue; without a key, of all that have none of their own."""
         delay = float(request.delay_requestable)
         if not request.key:
-            self._crawls.set_node(delay=delay)
-            failed: FrontierError | None = None
-            for crawl in self._crawls.all():
-                try:
-                    await crawl.run(partial(crawls.set_default_delay, delay=delay), uses=False)
-                except FrontierError as e:  # the others take it
-                    failed = e
-            if failed is not None:
-                raise failed
+            await self._crawls.set_delay(delay)
         elif (found := self._crawls.find(request.crawlID)) is not None:
             await found.run(partial(engine_calls.set_delay, key=request.key, delay=delay))
         return messages.Empty()

@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from budgetfrontier import Frontier, Settings
+from budgetfrontier import Frontier, Reader, Settings
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.service import crawl_thread
 from budgetfrontier.service.crawls import DELETED, Crawls
@@ -68,13 +68,14 @@ def test_a_crawl_that_cannot_be_opened_does_not_harm_the_others(
             assert status(client, "locked") is grpc.StatusCode.UNAVAILABLE
             check_others(client, ["damaged", "locked"])
             assert len(client.GetURLs()) == 10
-            with pytest.raises(grpc.RpcError):
-                client.SetDelay(delay_requestable=0)
+            client.SetDelay(delay_requestable=0)  # they take it when they are opened
             assert client.put(discovered("http://b.test/1", "z"), discovered("http://b.test/2", "z")) == [OK, OK]
             assert [len(client.get("z", key="b.test", max_urls_per_queue=most)) for most in (1, 2)] == [1, 1]
             holder.stdin.close()
             holder.wait()
             assert client.put(discovered("http://a.test/1", "locked")) == [OK]  # tried again
+            with Reader(jobs / "locked" / "frontier") as reader:
+                assert [each.set for each in reader.adjustments] == [{"politeness.min_interval": 0.0}]
     told = [record.getMessage() for record in caplog.records if "answered with FAIL" in record.getMessage()]
     assert sorted(text.split(":")[0] for text in told) == ["crawl 'damaged'", "crawl 'locked'"]  # once each
 

@@ -132,17 +132,29 @@ def status(client: Client) -> None:
 
 def test_the_default_delay_is_that_of_crawls_that_are_closed_and_of_new_ones(tmp_path: Path) -> None:
     with serving(tmp_path / "jobs", close_after=0.05) as client:
-        client.put(discovered("http://a.test/", "x"))
-        until(closed("x"))
-        client.SetDelay(delay_requestable=7)
-        until(closed("x"))
-        client.put(discovered("http://a.test/", "y"))
-    for crawl in "xy":
+        for crawl in "xz":
+            client.put(discovered("http://a.test/", crawl))
+        until(closed("x", "z"))
+        for delay in (5, 7):
+            client.SetDelay(delay_requestable=delay)
+        assert open_crawls() == set(), "it opens none"
+        for crawl in "xy":
+            client.put(discovered("http://a.test/2", crawl))
+        until(closed("x", "y"))
+        job = tmp_path / "jobs" / "z"
+        assert command("adjust", job, "--match", "queue:b.test", "--set", "politeness.min_interval=3").returncode == 0
+    with serving(tmp_path / "jobs") as client:
+        for crawl in "xyz":
+            assert client.put(discovered("http://b.test/", crawl)) == [OK]
+    for crawl in "xyz":
         with Frontier.open(tmp_path / "jobs" / crawl / "frontier", keep_leases=True) as frontier:
-            [lease] = frontier.lease(1)
-            assert frontier.settings_for(lease).min_interval == 7
-    with Reader(tmp_path / "jobs" / "y" / "frontier") as reader:
-        assert reader.audit() == []  # it was created so
+            delays = {lease.queue: frontier.settings_for(lease).min_interval for lease in frontier.lease(2)}
+            assert delays == {"a.test": 7, "b.test": 3 if crawl == "z" else 7}
+            assert [entry.who == "urlfrontier" for entry in frontier.audit()] == {
+                "x": [True],
+                "y": [],  # it was created so
+                "z": [False, True, True],  # what operators have adjusted since stays
+            }[crawl]
 
 
 def test_many_crawls(tmp_path: Path) -> None:
