@@ -48,6 +48,22 @@ class ConnectionLost(FrontierError):
     """The server of this frontier does not answer; what it has acknowledged is on its disk. Look whether it runs."""
 
 
+class WrongCredentials(FrontierError):
+    """The server and this client do not agree on a token, on certificates, or on TLS. Repeating it does not help.
+
+    `option` is the option of the client that is to be changed, "token", "tls" or "address".
+    """
+
+    def __init__(self, why: str | None = None, remedy: str = "", *, option: str = "") -> None:
+        self.option = option
+        self._why, self._remedy = why, remedy
+        super().__init__(self.naming(f"`{option}=`") if why else None)
+
+    def naming(self, option: str) -> str:
+        """Return the message for an interface that has another name for the option."""
+        return f"{self._why}; {self._remedy.format(option=option)}"
+
+
 class NotAFrontier(FrontierError):
     """This folder is not a frontier; name a folder that is empty, or that a frontier was created in."""
 

@@ -6,14 +6,22 @@ replies, without I/O; `link` numbers the calls and translates errors.
 
 from __future__ import annotations
 
+import os
+
 from budgetfrontier.errors import MissingExtra
 
+_is_ours = "GRPC_VERBOSITY" not in os.environ
+if _is_ours:  # what the core of gRPC would write to stderr is in the errors of calls; it reads this at the import
+    os.environ["GRPC_VERBOSITY"] = "NONE"
 try:
     import grpc as _grpc  # noqa: F401
 except ModuleNotFoundError as error:
     raise MissingExtra("grpc") from error
+finally:
+    if _is_ours:
+        del os.environ["GRPC_VERBOSITY"]
 
-from budgetfrontier.client.asynchronous import AsyncRemoteFrontier as AsyncRemoteFrontier
-from budgetfrontier.client.remote import RemoteFrontier as RemoteFrontier
+from budgetfrontier.client.asynchronous import AsyncRemoteFrontier as AsyncRemoteFrontier  # noqa: E402
+from budgetfrontier.client.remote import RemoteFrontier as RemoteFrontier  # noqa: E402
 
 __all__ = ["AsyncRemoteFrontier", "RemoteFrontier"]

@@ -80,6 +80,7 @@ class AsyncRemoteFrontier:
                 self._closed = True
                 await self._channel.close()
                 raise
+            self._link.connecting.succeeded()
         return self
 
     # -- URIs in
@@ -319,7 +320,7 @@ class AsyncRemoteFrontier:
                 self._link.raise_error(number, failure)
                 passed = time.monotonic() - began
                 if passed >= self.retry_for:
-                    raise self._link.lost(failure, passed) from None
+                    raise self._link.lost(rpc, failure, passed) from None
             await asyncio.sleep(min(pause, max(0.0, self.retry_for - passed)))
             pause = min(2 * pause, link.LONGEST_PAUSE)
 
@@ -334,6 +335,8 @@ class AsyncRemoteFrontier:
         before = 0
         try:
             for rpc in train.calls:
+                if rpc.method is protocol.CONNECT:
+                    await asyncio.to_thread(self._link.connecting.failed, failure, self._retry_for - passed)
                 number = self._link.number(rpc)
                 sent.append((rpc, number, self._begin(rpc, self._link.body(rpc, number, before))))
                 before = number

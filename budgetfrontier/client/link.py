@@ -14,6 +14,7 @@ import msgspec
 
 from budgetfrontier import protocol
 from budgetfrontier.client.calls import Rpc
+from budgetfrontier.client.connecting import Connecting, reason
 from budgetfrontier.errors import ConnectionLost, FrontierError, SettingsError
 
 IN_FLIGHT = 4
@@ -49,8 +50,9 @@ class Link:
     def __init__(self, address: str, crawl: str, token: str | None, tls: bool | str | os.PathLike[str]) -> None:
         self.address = protocol.checked_address(address)
         self.crawl = crawl
-        self.metadata = () if token is None else ((protocol.TOKEN, f"Bearer {token}"),)
+        self.metadata = () if token is None else ((protocol.TOKEN, f"Bearer {token.strip()}"),)
         self.credentials = _credentials(tls)
+        self.connecting = Connecting(self.address, tls=tls is not False, token=token is not None)
         self._name = os.urandom(16)
         self._numbers = count(1)
         self._open: set[int] = set()
@@ -132,18 +134,20 @@ class Link:
         if code in _LOST:
             return None
         if code is grpc.StatusCode.UNAUTHENTICATED:
-            return FrontierError(f"{self.address} wants a token: give the client `token=...`, the same as the server's")
+            return self.connecting.refused()
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return FrontierError(
                 f"{self.address} does not serve {protocol.SERVICE}: start `budgetfrontier serve` there, of this release"
             )
         return FrontierError(f"{self.address}: {code.name}: {details}")
 
-    def lost(self, failure: Any, seconds: float) -> ConnectionLost:
-        """Return the error for a connection that did not come back."""
+    def lost(self, rpc: Rpc, failure: Any, seconds: float) -> ConnectionLost:
+        """Return the error for a connection that did not come back, or was never there."""
+        why = f"{self.address} has not answered for {seconds:.0f} s ({reason(failure)})"
+        if rpc.method is protocol.CONNECT:
+            return ConnectionLost(f"{why}; start `budgetfrontier serve` there, or correct the address")
         return ConnectionLost(
-            f"{self.address} has not answered for {seconds:.0f} s ({failure.details() or failure.code().name}); look "
-            "whether `budgetfrontier serve` runs there. What it has acknowledged is on its disk"
+            f"{why}; look whether `budgetfrontier serve` runs there. What it has acknowledged is on its disk"
         )
 
 

@@ -81,6 +81,7 @@ class RemoteFrontier:
         except BaseException:
             self._channel.close()
             raise
+        self._link.connecting.succeeded()
         self.folder = Path(connected.folder)
         """The folder of the frontier, on the server."""
         self._settings = connected.settings
@@ -344,7 +345,7 @@ class RemoteFrontier:
                 self._link.raise_error(number, failure)
                 passed = time.monotonic() - began
                 if passed >= self.retry_for:
-                    raise self._link.lost(failure, passed) from None
+                    raise self._link.lost(rpc, failure, passed) from None
             time.sleep(min(pause, max(0.0, self.retry_for - passed)))
             pause = min(2 * pause, link.LONGEST_PAUSE)
 
@@ -359,6 +360,8 @@ class RemoteFrontier:
             reply: bytes = begun.result()
         finally:
             self._waits.discard(begun)
+                if rpc.method is protocol.CONNECT:
+                    self._link.connecting.failed(failure, self.retry_for - passed)
         return reply
 
     def _begin(self, rpc: Rpc, body: bytes) -> Any:

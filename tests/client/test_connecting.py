@@ -1,0 +1,46 @@
+"""A client that connects before its server is there, and one of another version."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import FrontierError, protocol
+from budgetfrontier.client import RemoteFrontier
+from budgetfrontier.client.calls import Rpc
+from tests.client.served import Served
+from tests.client.test_remote import FromAsync
+from tests.support import PATIENCE, make_settings, until
+
+
+@pytest.mark.parametrize("kind", [RemoteFrontier, FromAsync])
+def test_a_client_says_that_it_waits_and_that_the_server_is_there(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = Served(tmp_path, make_settings(), monkeypatch)
+    found: list[Any] = []
+
+    def connect() -> None:
+        with kind(served.address, retry_for=PATIENCE) as remote:
+            found.append(remote.schedule("https://a.test/"))
+
+    with caplog.at_level(logging.INFO, "budgetfrontier.client"):
+        thread = threading.Thread(target=connect)
+        thread.start()
+        until(lambda: f"Waiting for the server at {served.address}, {PATIENCE:.0f} s" in caplog.text)
+        assert "is there" not in caplog.text
+        with served:
+            thread.join(PATIENCE)
+    assert found == ["ADDED"] and caplog.text.count("Waiting for") == caplog.text.count("is there") == 1
+
+
+def test_another_version_of_the_protocol_is_refused(served: Served) -> None:
+    def connect() -> Any:
+        yield Rpc(protocol.CONNECT, protocol.encode(protocol.Connect(protocol.VERSION - 1)))
+
+    with RemoteFrontier(served.address) as remote, pytest.raises(FrontierError, match="use the same release"):
+        remote._run(connect())
