@@ -26,7 +26,7 @@ from budgetfrontier.model import (
 )
 
 SERVICE: Final = "budgetfrontier.Frontier"
-VERSION: Final = 1
+VERSION: Final = 2
 """Increased when clients of the version before would misunderstand the server, or it them."""
 MOST_BYTES: Final = 8 << 20
 """Bytes of URIs in one call, and of leases in one reply."""
@@ -202,11 +202,19 @@ class Renewed(msgspec.Struct, array_like=True):
 
 
 class Landing(msgspec.Struct, array_like=True):
-    """A download that is over: the arguments of `Frontier.landed`."""
+    """A download that is over: the arguments of `Frontier.landed`, the lease by its id."""
 
     lease: int
     fetch_seconds: float | None = None
     crawl_delay: float | None = None
+
+
+class Budget(msgspec.Struct, array_like=True):
+    """The total budget that crawlers ask for the queue of a URI, which its normalized URL and `queue` name."""
+
+    url: str
+    queue: str | None
+    total: int
 
 
 class Request(msgspec.Struct, array_like=True):
@@ -247,7 +255,10 @@ FINISH_MANY: Final = Method("FinishMany", list[int | Ended], list[int])
 EXCHANGE: Final = Method("Exchange", Exchange, Exchanged)
 RENEW: Final = Method("Renew", Renewal, Renewed)
 GIVE_BACK: Final = Method("GiveBack", list[int], list[int])
-LANDED: Final = Method("Landed", Landing, None)
+LANDED: Final = Method("Landed", list[Landing], list[int])
+"""The reply has the positions of leases that had ended."""
+SET_BUDGETS: Final = Method("SetBudgets", list[Budget], None)
+"""As `regulate`; a URI that has no queue, or none yet, changes nothing."""
 LEAVE: Final = Method("Leave", list[int], None)
 """The end of a session: its leases, and those in replies that it has not received, are given back."""
 LOOK: Final = Method("Look", Request, Any, changes=False)
@@ -255,7 +266,7 @@ STEER: Final = Method("Steer", Request, Any)
 
 METHODS: Final = (
     CONNECT, SCHEDULE_MANY, SCHEDULE_EACH, MARK_SEEN, ADMIT_MANY, ADMIT_EACH, LEASE, FINISH_MANY, EXCHANGE, RENEW,
-    GIVE_BACK, LANDED, LEAVE, LOOK, STEER,
+    GIVE_BACK, LANDED, SET_BUDGETS, LEAVE, LOOK, STEER,
 )  # fmt: skip
 
 
@@ -287,6 +298,7 @@ PLAIN: Final[dict[str, Plain]] = {
     "wake": Plain(bool),
     "set_queue": Plain(bool),
     "regulate": Plain(bool),
+    "reset_queue": Plain(bool),
     "delete": Plain(int),
     "replay": Plain(int),
     "drop_dead_letters": Plain(int),

@@ -16,7 +16,7 @@ import grpc.aio
 import msgspec
 
 from budgetfrontier import protocol
-from budgetfrontier.client import calls, link
+from budgetfrontier.client import calls, leased, link
 from budgetfrontier.client.calls import Rpc, Steps, Train
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired
@@ -144,7 +144,7 @@ class AsyncRemoteFrontier:
     async def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given; return those that had already ended."""
         given = list(leases)
-        late = await self._run(calls.give_back(given))
+        late = await self._run(leased.give_back(given))
         self._held.drop(given)
         return late
 
@@ -152,15 +152,19 @@ class AsyncRemoteFrontier:
         self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
     ) -> None:
         """Report that the download of a lease is over, while its outcome is not known yet. Raises LeaseExpired."""
-        await self._run(calls.landed(lease, fetch_seconds, crawl_delay))
+        await self._run(leased.landed(lease, fetch_seconds, crawl_delay))
+
+    async def landed_many(self, downloads: Iterable[tuple[Lease, float | None]]) -> list[Lease]:
+        """Report that downloads are over, each a lease with the seconds that it took; return leases that had ended."""
+        return await self._run(leased.landed_many(downloads))
 
     async def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Set the deadline of a lease to `ttl` seconds from now (None: the setting). Raises LeaseExpired."""
-        await self._run(calls.renew(lease, ttl))
+        await self._run(leased.renew(lease, ttl))
 
     async def renew_many(self, leases: Iterable[Lease], ttl: float | None = None) -> list[Lease]:
         """Set the deadlines of leases to `ttl` seconds from now; return those that had ended."""
-        return await self._run(calls.renew_many(leases, ttl))
+        return await self._run(leased.renew_many(leases, ttl))
 
     async def next_ready_in(self) -> float | None:
         """Return the seconds until something may be leased; 0.0: now; None: never, as things stand."""
@@ -237,6 +241,18 @@ class AsyncRemoteFrontier:
     async def wake(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
         """End the snooze of a queue now."""
         return await self._run(calls.plain("wake", key, reason=reason, who=who))
+
+    async def regulate(self, key: str, **asked: float) -> bool:
+        """Set what crawlers ask for a queue, as `Frontier.regulate` does; False if there is no such queue."""
+        return await self._run(calls.plain("regulate", key, **asked))
+
+    async def set_budgets(self, budgets: Iterable[tuple[CrawlUri, int]]) -> None:
+        """Set the total budgets of the queues of URIs with normalized URLs, as `regulate` does, in one message."""
+        await self._run(calls.set_budgets(budgets))
+
+    async def reset_queue(self, key: str) -> bool:
+        """Take back what `regulate`, `set_queue` and `snooze` have set for a queue; False if there is no such queue."""
+        return await self._run(calls.plain("reset_queue", key))
 
     async def replay(
         self, letters: Letters = None, *, queue: str | None = None, reason: str = "", who: str | None = None
@@ -319,6 +335,8 @@ class AsyncRemoteFrontier:
             except grpc.RpcError as failure:
                 self._link.raise_error(number, failure)
                 passed = time.monotonic() - began
+                if rpc.method is protocol.CONNECT:
+                    await asyncio.to_thread(self._link.connecting.failed, failure, self.retry_for - passed)
                 if passed >= self.retry_for:
                     raise self._link.lost(rpc, failure, passed) from None
             await asyncio.sleep(min(pause, max(0.0, self.retry_for - passed)))
@@ -335,8 +353,6 @@ class AsyncRemoteFrontier:
         before = 0
         try:
             for rpc in train.calls:
-                if rpc.method is protocol.CONNECT:
-                    await asyncio.to_thread(self._link.connecting.failed, failure, self._retry_for - passed)
                 number = self._link.number(rpc)
                 sent.append((rpc, number, self._begin(rpc, self._link.body(rpc, number, before))))
                 before = number

@@ -244,7 +244,7 @@ def finish(
         size=size,
     )
     if (yield from finish_many([ending])):
-        raise _ended(lease)
+        raise has_ended(lease)
 
 
 def endings(finished: Iterable[Lease | Finish]) -> list[Lease | Finish]:
@@ -317,49 +317,8 @@ def _size(uris: list[protocol.Uri]) -> int:
     return len(protocol.encode(uris)) if uris else 0
 
 
-def renew(lease: Lease, ttl: float | None) -> Steps[None]:
-    """Set another deadline. Raises LeaseExpired."""
-    if (yield from renew_many([lease], ttl)):
-        raise _ended(lease)
-
-
-def renew_many(leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]:
-    """Set another deadline for leases; return those that had ended."""
-    given = list(leases)
-    ttl = None if ttl is None else float(ttl)
-    late: list[Lease] = []
-    for start in range(0, len(given), protocol.MOST_ITEMS):
-        part = given[start : start + protocol.MOST_ITEMS]
-        renewal = protocol.Renewal([lease.id for lease in part], ttl)
-        renewed: protocol.Renewed = yield Rpc(protocol.RENEW, protocol.encode(renewal))
-        ended = set(renewed.late)
-        for place, lease in enumerate(part):
-            if place in ended:
-                late.append(lease)
-            else:
-                lease.expires = renewed.expires
-    return late
-
-
-def give_back(leases: Iterable[Lease]) -> Steps[list[Lease]]:
-    """Give leases back uncounted; return those that had ended."""
-    given = list(leases)
-    late: list[Lease] = []
-    for start in reversed(range(0, len(given), protocol.MOST_ITEMS)):  # the last come before the first in the ring
-        part = given[start : start + protocol.MOST_ITEMS]
-        places = yield Rpc(protocol.GIVE_BACK, protocol.encode([lease.id for lease in part]))
-        late = [part[place] for place in places] + late
-    return late
-
-
-def landed(lease: Lease, fetch_seconds: float | None, crawl_delay: float | None) -> Steps[None]:
-    """Report that a download is over. Raises LeaseExpired."""
-    fetch_seconds, crawl_delay, _ = arguments.waits(fetch_seconds, crawl_delay)
-    yield Rpc(protocol.LANDED, protocol.encode(protocol.Landing(lease.id, fetch_seconds, crawl_delay)))
-    lease.landed = True
-
-
-def _ended(lease: Lease) -> LeaseExpired:
+def has_ended(lease: Lease) -> LeaseExpired:
+    """Return the error for a lease that has ended."""
     return LeaseExpired(
         f"lease {lease.id} of {lease.uri.url} has ended; drop the result, its URI is delivered again if need be"
     )
@@ -393,6 +352,13 @@ def adjustments() -> Steps[list[Override]]:
     """Return the adjustments in force."""
     found: list[dict[str, Any]] = yield from plain("adjustments")
     return msgspec.convert(found, list[Override])
+
+
+def set_budgets(budgets: Iterable[tuple[CrawlUri, int]]) -> Steps[None]:
+    """Set the total budgets of the queues of URIs."""
+    asked = [protocol.Budget(uri.url, uri.queue, total) for uri, total in budgets]
+    for start in range(0, len(asked), protocol.MOST_ITEMS):
+        yield Rpc(protocol.SET_BUDGETS, protocol.encode(asked[start : start + protocol.MOST_ITEMS]))
 
 
 def letters(given: arguments.Letters) -> list[int] | None:

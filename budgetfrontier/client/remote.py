@@ -14,7 +14,7 @@ import grpc
 import msgspec
 
 from budgetfrontier import protocol
-from budgetfrontier.client import calls, link
+from budgetfrontier.client import calls, leased, link
 from budgetfrontier.client.calls import Rpc, Steps, Train
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired, PolicyError
@@ -169,21 +169,25 @@ class RemoteFrontier:
     def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given; return those that had already ended."""
         given = list(leases)
-        late = self._run(calls.give_back(given))
+        late = self._run(leased.give_back(given))
         self._held.drop(given)
         return late
 
     def landed(self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None) -> None:
         """Report that the download of a lease is over, while its outcome is not known yet. Raises LeaseExpired."""
-        self._run(calls.landed(lease, fetch_seconds, crawl_delay))
+        self._run(leased.landed(lease, fetch_seconds, crawl_delay))
+
+    def landed_many(self, downloads: Iterable[tuple[Lease, float | None]]) -> list[Lease]:
+        """Report that downloads are over, each a lease with the seconds that it took; return leases that had ended."""
+        return self._run(leased.landed_many(downloads))
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Set the deadline of a lease to `ttl` seconds from now (None: the setting). Raises LeaseExpired."""
-        self._run(calls.renew(lease, ttl))
+        self._run(leased.renew(lease, ttl))
 
     def renew_many(self, leases: Iterable[Lease], ttl: float | None = None) -> list[Lease]:
         """Set the deadlines of leases to `ttl` seconds from now; return those that had ended."""
-        return self._run(calls.renew_many(leases, ttl))
+        return self._run(leased.renew_many(leases, ttl))
 
     def next_ready_in(self) -> float | None:
         """Return the seconds until something may be leased; 0.0: now; None: never, as things stand."""
@@ -266,6 +270,18 @@ class RemoteFrontier:
         """End the snooze of a queue now."""
         return self._run(calls.plain("wake", key, reason=reason, who=who))
 
+    def regulate(self, key: str, **asked: float) -> bool:
+        """Set what crawlers ask for a queue, as `Frontier.regulate` does; False if there is no such queue."""
+        return self._run(calls.plain("regulate", key, **asked))
+
+    def set_budgets(self, budgets: Iterable[tuple[CrawlUri, int]]) -> None:
+        """Set the total budgets of the queues of URIs with normalized URLs, as `regulate` does, in one message."""
+        self._run(calls.set_budgets(budgets))
+
+    def reset_queue(self, key: str) -> bool:
+        """Take back what `regulate`, `set_queue` and `snooze` have set for a queue; False if there is no such queue."""
+        return self._run(calls.plain("reset_queue", key))
+
     def replay(
         self, letters: Letters = None, *, queue: str | None = None, reason: str = "", who: str | None = None
     ) -> int:
@@ -344,6 +360,8 @@ class RemoteFrontier:
             except grpc.RpcError as failure:
                 self._link.raise_error(number, failure)
                 passed = time.monotonic() - began
+                if rpc.method is protocol.CONNECT:
+                    self._link.connecting.failed(failure, self.retry_for - passed)
                 if passed >= self.retry_for:
                     raise self._link.lost(rpc, failure, passed) from None
             time.sleep(min(pause, max(0.0, self.retry_for - passed)))
@@ -360,8 +378,6 @@ class RemoteFrontier:
             reply: bytes = begun.result()
         finally:
             self._waits.discard(begun)
-                if rpc.method is protocol.CONNECT:
-                    self._link.connecting.failed(failure, self.retry_for - passed)
         return reply
 
     def _begin(self, rpc: Rpc, body: bytes) -> Any:

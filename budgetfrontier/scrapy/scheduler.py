@@ -24,9 +24,9 @@ from budgetfrontier.policies.assignment import Single
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import end_of_spider
 from budgetfrontier.scrapy import options
-from budgetfrontier.scrapy.budgets import QueueBudgets
+from budgetfrontier.scrapy.budgets import set_budget, wanted_budget
 from budgetfrontier.scrapy.closing import SpiderCloser
-from budgetfrontier.scrapy.conversion import BUDGET, STARTED, Refused
+from budgetfrontier.scrapy.conversion import STARTED, Refused
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
 from budgetfrontier.scrapy.order import PriorityMapping, order
@@ -103,7 +103,6 @@ class Scheduler:
         one_queue = isinstance(policy, Single)
         self._intake = Intake(self._dupefilter, self._serializer, self._priorities, one_queue=one_queue)
         self._author = f"spider {spider.name}"
-        self._queue_budgets = QueueBudgets(frontier, who=self._author)
         self._closed = False
         self._resumed = frontier.state not in (CrawlState.NEW, CrawlState.FINISHED) and not self._paused_at_finish()
         log_opening(frontier, folder, spider, waiting=len(self) if self._resumed else None)
@@ -154,12 +153,13 @@ class Scheduler:
             self.frontier.schedule(request.url)  # counts the duplicate
             self._dupefilter.log(request)
             return False
+        budget = wanted_budget(request)
         candidate = self._intake.convert(request)
         admission = None
         try:
-            if BUDGET in request.meta:
-                self._queue_budgets.set(candidate.uri, request.meta[BUDGET])
             admission = self._admit(candidate)
+            if budget is not None and admission is not Admission.INVALID:
+                set_budget(self.frontier, candidate.uri, budget)
         finally:
             self._intake.settle(candidate, admission)
         if admission is Admission.ADDED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -195,9 +196,22 @@ def give_back(frontier: Frontier, leases: list[int]) -> list[int]:
     return [places[id(each)] for each in frontier.give_back(named)]
 
 
-def landed(frontier: Frontier, landing: protocol.Landing) -> None:
-    """Note that a download is over. Raises LeaseExpired."""
-    frontier.landed(_lease(landing.lease), fetch_seconds=landing.fetch_seconds, crawl_delay=landing.crawl_delay)
+def landed(frontier: Frontier, landings: list[protocol.Landing]) -> list[int]:
+    """Note that downloads are over; return the positions of leases that had ended."""
+    late = []
+    for place, each in enumerate(landings):
+        try:
+            frontier.landed(_lease(each.lease), fetch_seconds=each.fetch_seconds, crawl_delay=each.crawl_delay)
+        except LeaseExpired:
+            late.append(place)
+    return late
+
+
+def set_budgets(frontier: Frontier, asked: list[protocol.Budget]) -> None:
+    """Set the total budgets of the queues of URIs, as crawlers ask for them."""
+    for each in asked:
+        with suppress(ValueError):  # it has no queue
+            frontier.regulate(frontier.queue_key(CrawlUri(each.url, queue=each.queue)), total_budget=each.total)
 
 
 def plain(frontier: Frontier, request: protocol.Request, method: protocol.Method) -> Any:

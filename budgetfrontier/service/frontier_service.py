@@ -44,6 +44,7 @@ _CHANGES: dict[str, Callable[[Frontier, Any], Any]] = {
     protocol.RENEW.name: frontier_calls.renew,
     protocol.GIVE_BACK.name: frontier_calls.give_back,
     protocol.LANDED.name: frontier_calls.landed,
+    protocol.SET_BUDGETS.name: frontier_calls.set_budgets,
     protocol.STEER.name: partial(frontier_calls.plain, method=protocol.STEER),
 }
 

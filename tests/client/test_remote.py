@@ -381,3 +381,36 @@ def test_a_frontier_that_cannot_be_opened_is_the_error_of_opening_it(served: Ser
     with Frontier.open(folder, make_settings()), pytest.raises(FrontierError, match="is open"):
         RemoteFrontier(served.address, crawl="mine")
     RemoteFrontier(served.address, crawl="mine").close()
+
+
+def test_what_crawlers_ask_for_a_queue_is_no_adjustment(frontier: Any) -> None:
+    assert not frontier.regulate("a.test", total_budget=3) and not frontier.reset_queue("a.test")
+    frontier.schedule_many(pages("AB", 2))
+    assert frontier.regulate("a.test", total_budget=3, blocked_until=START + 60)
+    if not isinstance(frontier, Frontier):
+        asked = {"a.test": 4, "b.test": 5, "no-such.test": 6}
+        frontier.set_budgets((CrawlUri(f"https://{queue}/"), budget) for queue, budget in asked.items())
+        frontier.set_budgets([(CrawlUri("https://a.test/", queue="b.test"), 7)])
+        assert [frontier.queue(queue).total_budget for queue in ("a.test", "b.test")] == [4, 7]
+    assert [lease.queue for lease in frontier.lease(2)] == ["b.test"]
+    assert frontier.reset_queue("a.test") and frontier.queue("a.test").total_budget == -1
+    assert [lease.queue for lease in frontier.lease(2)] == ["a.test"]
+    with pytest.raises(FrontierError, match="total budget"):
+        frontier.regulate("a.test", total_budget=-2)
+    with pytest.raises(TypeError):
+        frontier.regulate("a.test", budget=1)
+
+
+@pytest.mark.parametrize("kind", [RemoteFrontier, FromAsync])
+def test_downloads_land_in_one_message(served: Served, kind: Any) -> None:
+    with kind(served.address) as remote:
+        remote.schedule_many(pages("ABC", 2))
+        first, ended, last = remote.lease(3)
+        remote.finish(ended)
+        assert remote.landed_many([(first, 0.5), (ended, None), (last, None)]) == [ended]
+        assert first.landed and last.landed and not ended.landed
+        assert len(remote.lease(3)) == 3, "their hosts are free"
+        with pytest.raises(LeaseExpired):
+            remote.landed(ended)
+        with pytest.raises(ValueError, match="fetch_seconds"):
+            remote.landed_many([(first, -1.0)])

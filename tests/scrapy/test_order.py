@@ -350,13 +350,16 @@ def test_a_spider_may_set_cost_queue_and_budget(caplog: pytest.LogCaptureFixture
         s.enqueue_request(page("a", meta={"budgetfrontier_cost": 7, "budgetfrontier_queue": "mine"}))
         s.enqueue_request(page("b", meta={"budgetfrontier_budget": 50}))
         s.enqueue_request(page("c", meta={"budgetfrontier_budget": 50}))
-        assert len(s.frontier.audit()) == 1  # once for each queue
-        for wrong in ({"budgetfrontier_cost": "7"}, {"budgetfrontier_budget": 1.5}, {"budgetfrontier_queue": 3}):
+        assert s.frontier.audit() == []
+        for wrong in ({"budgetfrontier_cost": "7"}, {"budgetfrontier_budget": 1 << 60}, {"budgetfrontier_queue": 3}):
             assert not s.enqueue_request(page("wrong", meta=wrong))
         [first] = [request for request in drain(s) if request.url.endswith("a")]
         assert first.meta == {"budgetfrontier_cost": 7, "budgetfrontier_queue": "mine"}
         assert s.frontier.queue("example.org").total_budget == 50
         assert s.frontier.queue("mine").enqueued == 1
+        s.frontier.adjust(match="queue:example.org", queue_total_budget=60)
+        s.enqueue_request(page("d", meta={"budgetfrontier_budget": 70}))
+        assert s.frontier.queue("example.org").total_budget == 60, "the operator's wins"
     assert "budgetfrontier_cost is a whole number, not '7'" in caplog.text
     assert stats(s)["budgetfrontier/refused"] == 3 and "Traceback" not in caplog.text
 

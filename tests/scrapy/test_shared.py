@@ -139,8 +139,32 @@ def test_a_budget_in_meta_is_that_of_the_shared_queue(shared: Shared, frontier: 
     with shared() as one:
         enqueue(one, page("a", meta={"budgetfrontier_budget": 7}))
         record = frontier.queue("example.org")
-        assert record is not None and record.total_budget == 7
+        assert record is not None and record.own_budget == record.total_budget == 7
         assert not one.enqueue_request(page("b", meta={"budgetfrontier_budget": "7"}))
+        frontier.adjust(match="queue:example.org", queue_total_budget=9)
+        enqueue(one, page("c", meta={"budgetfrontier_budget": 8}))
+        record = frontier.queue("example.org")
+        assert record is not None and (record.own_budget, record.total_budget) == (8, 9), "the operator's wins"
+
+
+def test_downloads_land_in_one_message(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages: list[int] = []
+    landed_many = RemoteFrontier.landed_many
+
+    def count(self: RemoteFrontier, downloads: Any) -> Any:
+        messages.append(len(downloads))
+        return landed_many(self, downloads)
+
+    monkeypatch.setattr(RemoteFrontier, "landed_many", count)
+    with shared() as one:
+        enqueue(one, *(page(str(number)) for number in range(5)))
+        until(lambda: one._courier.ready == 5)
+        leases = [one._courier.next_lease() for _ in range(5)]
+        with one._courier._changed:  # as in one turn of the event loop
+            for lease in leases:
+                one._courier.landed(lease, 0.1)
+        until(lambda: all(lease.landed for lease in leases))
+    assert messages == [5]
 
 
 def test_pickled_requests_are_shared_with_a_key_and_never_read_without_it(

@@ -16,7 +16,7 @@ from time import monotonic, sleep
 from typing import Any, NamedTuple, TypeVar
 
 from budgetfrontier.client import RemoteFrontier
-from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierLocked, LeaseExpired, StorageFull
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierLocked, StorageFull
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, Summary
 
 LEASE_WAIT = 2.0
@@ -92,13 +92,12 @@ class Courier:
         *,
         prefetch: int,
         ttl: float,
-        set_budget: Callable[[CrawlUri, int], None],
         wake: Callable[[], None],
     ) -> None:
-        """Begin to lease. `wake` is called in a thread when there is news, or a lease; `set_budget` likewise."""
+        """Begin to lease. `wake` is called in a thread when there is news, or a lease."""
         self._frontier = frontier
         self._prefetch, self._ttl = prefetch, ttl
-        self._set_budget, self._wake = set_budget, wake
+        self._wake = wake
         self._changed = threading.Condition()
         self._out: deque[_Out] = deque()
         self._ends: deque[_End] = deque()
@@ -325,9 +324,8 @@ class Courier:
         news: list[News] = []
         if out:
             news += self._schedule(out)
-        for lease, seconds, _ in landed:
-            with suppress(LeaseExpired):
-                self._call(self._frontier.landed, lease, fetch_seconds=seconds)
+        if landed:
+            self._call(self._frontier.landed_many, [(lease, seconds) for lease, seconds, _ in landed])
         if ends:
             late = {id(each) for each in self._call(self._frontier.finish_many, [each.ending for each in ends])}
             with self._changed:
@@ -348,20 +346,12 @@ class Courier:
             self._look_around(told)
 
     def _schedule(self, out: list[_Out]) -> list[News]:
-        known: dict[int, Admission] = {}
-        for place, each in enumerate(out):
-            try:
-                if each.budget is not None:
-                    self._call(self._set_budget, each.uri, each.budget)
-            except ValueError:  # it has no queue
-                known[place] = Admission.INVALID
-                continue
-            if each.kept:
-                known[place] = self._marked(each.uri)
-        sent = iter(
-            self._call(self._frontier.schedule_each, [each.uri for place, each in enumerate(out) if place not in known])
-        )
-        return [Admitted(each.given, known[place] if place in known else next(sent)) for place, each in enumerate(out)]
+        marked = iter([self._marked(each.uri) for each in out if each.kept])
+        sent = iter(self._call(self._frontier.schedule_each, [each.uri for each in out if not each.kept]))
+        found: list[News] = [Admitted(each.given, next(marked if each.kept else sent)) for each in out]
+        if budgets := [(each.uri, each.budget) for each in out if each.budget is not None]:
+            self._call(self._frontier.set_budgets, budgets)  # now that their queues are there
+        return found
 
     def _marked(self, uri: CrawlUri) -> Admission:
         """Mark a URI as seen; tell whether it was new."""

@@ -17,9 +17,9 @@ from scrapy import signals
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl, PolicyError
 from budgetfrontier.model import Admission, CrawlState, Finish, Lease, Outcome
-from budgetfrontier.scrapy.budgets import QueueBudgets, checked_budget
+from budgetfrontier.scrapy.budgets import wanted_budget
 from budgetfrontier.scrapy.closing import SpiderCloser
-from budgetfrontier.scrapy.conversion import BUDGET, STARTED, Refused
+from budgetfrontier.scrapy.conversion import STARTED, Refused
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
 from budgetfrontier.scrapy.order import PriorityMapping, order
@@ -128,12 +128,10 @@ class SharedScheduler:
         self._pace = Pace(settings)
         self._closed = False
         self._last_work = monotonic()
-        budgets = QueueBudgets(frontier, who=f"spider {self.spider.name}")
         self._courier = Courier(
             frontier,
             prefetch=options.prefetch,
             ttl=options.lease_ttl,
-            set_budget=budgets.set,
             wake=lambda: self._post(self._on_news),
         )
         self._ticker = Wakeup(self._tick)
@@ -231,7 +229,7 @@ class SharedScheduler:
         if self._dupefilter.stops(request) or self._intake.is_seen(request):
             self._dupefilter.log(request)
             return False
-        budget = checked_budget(request.meta[BUDGET]) if BUDGET in request.meta else None
+        budget = wanted_budget(request)
         candidate = self._intake.convert(request)
         self._courier.schedule(candidate.uri, candidate, budget=budget, kept=bool(candidate.reason))
         return True
