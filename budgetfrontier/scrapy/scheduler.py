@@ -67,9 +67,9 @@ class Scheduler:
     def from_crawler(cls, crawler: Any) -> Any:
         """Create the scheduler of a crawler: with BUDGETFRONTIER_URL that of a shared frontier. Scrapy calls this.
 
-        Raises MissingExtra.
+        An empty BUDGETFRONTIER_URL is an error of that scheduler's `open`. Raises MissingExtra.
         """
-        if crawler.settings.get("BUDGETFRONTIER_URL"):
+        if crawler.settings.get("BUDGETFRONTIER_URL") is not None:
             from budgetfrontier.scrapy.shared.scheduler import SharedScheduler
 
             return SharedScheduler(crawler)

@@ -262,6 +262,10 @@ def test_what_is_not_plain_is_named(shared: Shared, caplog: pytest.LogCaptureFix
     [
         {"BUDGETFRONTIER_URL": "http://127.0.0.1:7071"},
         {"BUDGETFRONTIER_URL": "localhost"},
+        {"BUDGETFRONTIER_URL": ""},
+        {"BUDGETFRONTIER_URL": " "},
+        {"BUDGETFRONTIER_KEY": ""},
+        {"BUDGETFRONTIER_TOKEN": ""},
         {"BUDGETFRONTIER_SETTINGS": {"frontier": {}} | {"crawl": "x"}},
         {"BUDGETFRONTIER_KEY": "short"},
         {"BUDGETFRONTIER_LEASE_TTL": "soon"},
@@ -292,6 +296,17 @@ def test_the_log_says_which_crawl_is_shared(shared: Shared, caplog: pytest.LogCa
     with caplog.at_level(logging.INFO), shared(BUDGETFRONTIER_CRAWL="news", spider=Pages):
         pass
     assert "crawl news" in caplog.text
+
+
+def test_a_spider_whose_requests_were_all_made_before_says_so(shared: Shared, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        with shared() as one:
+            enqueue(one, start("a"), page("b"))
+            assert "Nothing was crawled" not in caplog.text
+            while one.has_pending_requests():
+                one.next_request()
+    [line] = [record.getMessage() for record in caplog.records if "Nothing was crawled" in record.getMessage()]
+    assert "(2)" in line and "2 URLs as seen" in line and "BUDGETFRONTIER_CRAWL = 'pages-2'" in line
 
 
 def renewed(scheduler: Any) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import FrontierError
 from budgetfrontier.client import RemoteFrontier
+from budgetfrontier.errors import WrongCredentials
+from budgetfrontier.scrapy.shared.announcements import Announcements
 from tests.client.test_processes import serving
 from tests.scrapy.crawler import scheduler
 from tests.scrapy.process import crawl, started
@@ -52,9 +53,7 @@ def test_a_spider_is_interrupted_while_the_server_is_away(tmp_path: Path) -> Non
 def test_start_waits_while_the_server_does_not_keep_up(tmp_path: Path) -> None:
     spider = """
 import time
-import pytest
 
-from budgetfrontier import FrontierError
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.scrapy.shared import courier
 
@@ -82,23 +81,33 @@ class Mine(Links):
     assert result.told < 40, "ends of leases count, too"
 
 
-def test_a_spider_that_finds_no_server_says_so(tmp_path: Path) -> None:
+def test_a_spider_that_finds_no_server_says_so_and_closes(tmp_path: Path) -> None:
     spider = """
 from budgetfrontier.scrapy.shared import scheduler
 
-scheduler.CONNECT_WITHIN, scheduler.PATIENT = 1.0, 0.1
+scheduler.CONNECT_WITHIN = 0.2
 
-class Mine(Links): ...
+class Mine(Links):
+    async def start(self):
+        self.told = "began"
+        yield Request(url("a/0"))
 """
     with Web(0) as site:
         result = crawl(site, tmp_path, spider, BUDGETFRONTIER_URL=f"unix:{tmp_path / 'nobody'}")
-    assert "Waiting for the server at unix:" in result.log and "ConnectionLost" in result.log
+    assert (result.reason, result.told) == ("connection_lost", None), result.log
+    for line in "Connecting to the server at unix:", "Waiting for the server at unix:", "start `budgetfrontier serve`":
+        assert line in result.log
+    assert "Traceback" not in result.log and result.log.count("] ERROR: ") == 1
 
 
-def test_the_token_of_the_server_is_a_setting(tmp_path: Path) -> None:
+def test_the_token_of_the_server_is_a_setting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "token").write_text("secret\n")
     with serving(tmp_path, "--token-file", str(tmp_path / "token"), config=CONFIG) as server:
         with scheduler(BUDGETFRONTIER_URL=server.address, BUDGETFRONTIER_TOKEN="secret") as one:
             assert one.frontier.summary().queued == 0
-        with pytest.raises(FrontierError, match="token"), scheduler(BUDGETFRONTIER_URL=server.address):
+        with pytest.raises(WrongCredentials, match="wants a token; set `token=`") as wrong:
+            RemoteFrontier(server.address)
+        with pytest.raises(WrongCredentials), scheduler(BUDGETFRONTIER_URL=server.address):
             pass
+    Announcements(None).not_opened(wrong.value)
+    assert "wants a token; set BUDGETFRONTIER_TOKEN to the one in the file" in caplog.text

@@ -7,13 +7,14 @@ import os
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from budgetfrontier import plugins
-from budgetfrontier.errors import SettingsError
+from budgetfrontier import plugins, protocol
+from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.policies.assignment import Single
 from budgetfrontier.scrapy.order import SCOPE, Order
 from budgetfrontier.scrapy.shared.seals import NoKey, SharedKey
 from budgetfrontier.settings import Settings
 
+URL = "BUDGETFRONTIER_URL"
 LEASE_TTL = 60.0
 IDLE_BEFORE_CLOSE = 300.0
 MIN_KEY = 16  # characters
@@ -43,10 +44,10 @@ def shared_options(scrapy: Any, spider: Any) -> SharedOptions:
             "settings to `budgetfrontier serve --config`, or change them with `budgetfrontier adjust` on its folder"
         )
     return SharedOptions(
-        address=_address(scrapy.get("BUDGETFRONTIER_URL")),
+        address=_address(_text(scrapy, URL)),
         crawl=_text(scrapy, "BUDGETFRONTIER_CRAWL") or spider.name,
         token=_text(scrapy, "BUDGETFRONTIER_TOKEN"),
-        tls=_tls(scrapy.get("BUDGETFRONTIER_TLS")),
+        tls=_tls(_given(scrapy, "BUDGETFRONTIER_TLS")),
         seal=_seal(_text(scrapy, "BUDGETFRONTIER_KEY"), spider.name),
         lease_ttl=_seconds(scrapy, "BUDGETFRONTIER_LEASE_TTL", LEASE_TTL, least=1.0),
         prefetch=_prefetch(scrapy),
@@ -71,27 +72,43 @@ def check_order(order: Order, settings: Settings, *, one_queue: bool) -> None:
         )
 
 
-def _address(value: object) -> str:
-    text = str(value)
-    host, colon, port = text.rpartition(":")
-    if text.startswith("unix:") and len(text) > len("unix:"):
-        return text
-    if "/" in text or not (colon and host and port.isdigit()):
-        raise SettingsError(f'BUDGETFRONTIER_URL is "HOST:PORT" or "unix:PATH", not {text!r}')
-    return text
+def _address(value: str | None) -> str:
+    try:
+        return protocol.checked_address(value or "")
+    except FrontierError:
+        raise SettingsError(f'{URL} is "HOST:PORT" or "unix:PATH", not {value!r}') from None
+
+
+def _given(scrapy: Any, name: str) -> Any:
+    """Return a setting, None if it is not set. Raises SettingsError for an empty one, which may have been meant."""
+    value = scrapy.get(name)
+    if isinstance(value, str) and not value.strip():
+        raise SettingsError(f"{name} is empty: give it a value, or leave it out (None) for {_WITHOUT[name]}")
+    return value
+
+
+_WITHOUT = {
+    URL: "a frontier of the spider's own",
+    "BUDGETFRONTIER_CRAWL": "the spider's name",
+    "BUDGETFRONTIER_TOKEN": "a server without a token",
+    "BUDGETFRONTIER_TLS": "a server without TLS",
+    "BUDGETFRONTIER_KEY": "requests that are not signed",
+    "BUDGETFRONTIER_LEASE_TTL": f"{LEASE_TTL:g} s",
+    "BUDGETFRONTIER_PREFETCH": "half of CONCURRENT_REQUESTS",
+    "BUDGETFRONTIER_IDLE_BEFORE_CLOSE": f"{IDLE_BEFORE_CLOSE:g} s",
+}
+"""By setting: what holds if it is not set."""
 
 
 def _text(scrapy: Any, name: str) -> str | None:
-    value = scrapy.get(name)
-    if value is None or value == "":
-        return None
-    if not isinstance(value, str):
+    value = _given(scrapy, name)
+    if not isinstance(value, str | None):
         raise SettingsError(f"{name} is text, not {type(value).__name__}")
     return value
 
 
 def _tls(value: object) -> bool | str:
-    if value in (None, "", False, "0", "False", "false"):
+    if value in (None, False, "0", "False", "false"):
         return False
     if value in (True, "1", "True", "true"):
         return True
@@ -113,8 +130,8 @@ def _seal(secret: str | None, spider: str) -> SharedKey | NoKey:
 
 
 def _seconds(scrapy: Any, name: str, default: float, *, least: float) -> float:
-    value = scrapy.get(name)
-    if value is None or value == "":
+    value = _given(scrapy, name)
+    if value is None:
         return default
     try:
         seconds = float(value)
@@ -126,8 +143,8 @@ def _seconds(scrapy: Any, name: str, default: float, *, least: float) -> float:
 
 
 def _prefetch(scrapy: Any) -> int:
-    value = scrapy.get("BUDGETFRONTIER_PREFETCH")
-    if value is None or value == "":
+    value = _given(scrapy, "BUDGETFRONTIER_PREFETCH")
+    if value is None:
         return max(1, (int(scrapy["CONCURRENT_REQUESTS"]) + 1) // 2)
     try:
         count = int(value)

@@ -6,7 +6,6 @@ news of the courier: until then a request counts as enqueued, and a lease as fin
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
@@ -22,9 +21,10 @@ from budgetfrontier.scrapy.closing import SpiderCloser
 from budgetfrontier.scrapy.conversion import STARTED, Refused
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
-from budgetfrontier.scrapy.order import PriorityMapping, order
+from budgetfrontier.scrapy.order import Order, PriorityMapping, order
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
+from budgetfrontier.scrapy.shared.announcements import Announcements
 from budgetfrontier.scrapy.shared.courier import Admitted, Courier, Ended, Failed, Late
 from budgetfrontier.scrapy.shared.event_loop import Post, in_thread, pause, poster
 from budgetfrontier.scrapy.shared.kept import KeptRequests
@@ -33,12 +33,10 @@ from budgetfrontier.scrapy.shared.pace import Pace
 from budgetfrontier.scrapy.shared.seals import OtherKey
 from budgetfrontier.scrapy.shared.staying import Stay, stay
 from budgetfrontier.scrapy.stats import Size
-from budgetfrontier.scrapy.wakeups import Wakeup, call_later
+from budgetfrontier.scrapy.wakeups import Wakeup
 
 CONNECT_WITHIN = 30.0
 """Seconds for which a spider that is opened tries to reach the server."""
-PATIENT = 3.0
-"""Seconds after which a spider that is opened says that it waits for the server."""
 CLOSE_WITHIN = 5.0
 """Seconds in which a spider that closes tells the server what it has not told yet; 1 if the server is away already."""
 SILENT = 5.0
@@ -47,7 +45,18 @@ TICK = 0.5
 """Seconds between two looks at requests that have ended, and at the server."""
 MAX_DEAD_LETTERS = 100  # made by one call of `next_request`
 
-log = logging.getLogger(__name__)
+
+async def _nothing(start: Any) -> Any:
+    """Yield nothing in the place of the start requests of a spider that cannot run."""
+    nothing: tuple[Any, ...] = ()
+    for each in nothing:
+        yield each
+
+
+def _close_reason(error: FrontierError) -> str:
+    if isinstance(error, ConnectionLost):
+        return "connection_lost"
+    return "policy_error" if isinstance(error, PolicyError) else "frontier_error"
 
 
 def _nowhere(function: Callable[[], object]) -> None:
@@ -69,43 +78,67 @@ class SharedScheduler:
         self._dupefilter = Dupefilter(crawler)
         self.df = self._dupefilter.filter
         self._spider_closer = SpiderCloser(crawler)
-        self._closed = self._opening = True
+        self._closed = True
         self._given_up = False  # the spider is closed, perhaps before it was opened
+        self._unopened = ""
+        """Why the spider is to be closed though it was not opened, "" if it was."""
+        self._duplicates = 0
+        self._was_useful = False
+        """Whether this process has made a request that was new, or was given one."""
         self._failed_for_good = False
-        self._away = False
         self._post: Post = _nowhere
-        self._warned: set[str] = set()
 
     # -- opening and closing
 
     def open(self, spider: Any) -> Any:
         """Connect to the server. Return a Deferred if Scrapy's engine runs.
 
-        Raises SettingsError, ConnectionLost if the server does not answer, and what `Frontier.open` raises.
+        An error is logged then, and closes the spider. Otherwise raises SettingsError, WrongCredentials, ConnectionLost
+        if the server does not answer, and what `Frontier.open` raises.
         """
         self.spider = spider
-        self._options = options = shared_options(self.crawler.settings, spider)
-        wanted_order = order(self.crawler.settings)
-
-        def connect() -> RemoteFrontier:
-            return RemoteFrontier(
-                options.address,
-                crawl=options.crawl,
-                token=options.token,
-                tls=options.tls,
-                retry_for=CONNECT_WITHIN,
-            )
-
+        self._says = Announcements(spider)
         if slot_of(self.crawler) is None:
-            self._connected(connect(), wanted_order)
+            wanted_order = self._read_options()
+            self._connected(self._connect(), wanted_order)
             return self.df.open()
         self._post = poster()
-        call_later(PATIENT, self._say_that_it_waits)
-        opening = in_thread(connect, self._post, "budgetfrontier connect")
-        opening.addBoth(self._answered)
+        try:
+            wanted_order = self._read_options()
+        except FrontierError as e:
+            self._not_opened(e)
+            return self.df.open()
+        self._says.connecting(self._options.address, CONNECT_WITHIN)
+        opening = in_thread(self._connect, self._post, "budgetfrontier connect")
         opening.addCallback(lambda frontier: self._connected(frontier, wanted_order))
+        opening.addErrback(lambda failure: self._not_opened(failure.value, failure))
         opening.addCallback(lambda _: self.df.open())
         return opening
+
+    def _read_options(self) -> Order:
+        self._options = shared_options(self.crawler.settings, self.spider)
+        return order(self.crawler.settings)
+
+    def _connect(self) -> RemoteFrontier:
+        options = self._options
+        return RemoteFrontier(
+            options.address, crawl=options.crawl, token=options.token, tls=options.tls, retry_for=CONNECT_WITHIN
+        )
+
+    def _not_opened(self, error: BaseException, failure: Any = None) -> Any:
+        """Log why the frontier cannot be used, and let the spider be closed once it is open. Return what is no such."""
+        if not isinstance(error, FrontierError):
+            return failure
+        self._says.not_opened(error)
+        self._unopened = _close_reason(error)
+        self._replace_start(_nothing)
+        return None
+
+    def _replace_start(self, replace: Callable[[Any], Any]) -> None:
+        """Put another generator into the place of the one that the spider's `start()` has made."""
+        engine = self.crawler.engine
+        if getattr(engine, "_start", None) is not None:
+            engine._start = replace(engine._start)
 
     def _connected(self, frontier: RemoteFrontier, wanted_order: Any) -> None:
         if self._given_up:
@@ -136,20 +169,10 @@ class SharedScheduler:
         )
         self._ticker = Wakeup(self._tick)
         self._idle_timer = Wakeup(self._wake_engine)
-        log.info("Sharing the crawl %s of the server at %s", options.crawl, options.address, extra=self._extra)
-        if (limit := self._pace.most_at_once) > 1:
-            log.warning(
-                "The settings of the crawl let processes fetch from a host at once (per_queue_concurrency: %d); with "
-                "`budgetfrontier adjust %s --set politeness.per_queue_concurrency=1` on the server they do not",
-                limit,
-                frontier.folder.parent,
-                extra=self._extra,
-            )
+        self._says.sharing(options, self._pace.most_at_once, str(frontier.folder.parent))
         if slot_of(self.crawler) is not None:
             self._ticker.set(TICK)
-            engine = self.crawler.engine
-            if getattr(engine, "_start", None) is not None:
-                engine._start = self._held_back(engine._start)
+            self._replace_start(self._held_back)
 
     async def _held_back(self, start: Any) -> Any:
         """Yield what `start()` of the spider yields, while the server keeps up."""
@@ -157,19 +180,6 @@ class SharedScheduler:
             while not self._closed and self._courier.is_full:
                 await pause(0.1)
             yield each
-
-    def _answered(self, result: Any) -> Any:
-        self._opening = False
-        return result
-
-    def _say_that_it_waits(self) -> None:
-        if self._opening:
-            address = self._options.address
-            log.warning("Waiting for the server at %s, %g s at the most", address, CONNECT_WITHIN, extra=self._extra)
-
-    @property
-    def _extra(self) -> dict[str, Any]:
-        return {"spider": self.spider}
 
     def close(self, reason: str) -> Any:
         """Tell the server what has ended, give back the leases, and disconnect. Return a Deferred, as `open` does."""
@@ -192,20 +202,13 @@ class SharedScheduler:
 
     def _disconnected(self, all_told: bool) -> None:
         self._hear()
-        if lost := self._kept.close():
-            log.warning("Requests that could not be shared are lost: %d", lost, extra=self._extra)
-        summary = self._courier.summary
+        lost, summary = self._kept.close(), self._courier.summary
         if summary is not None:
             for name in ("succeeded", "failed", "queued", "in_process", "dead"):
                 self.stats.set_value(f"budgetfrontier/crawl/{name}", getattr(summary, name))
-        if not all_told:
-            log.warning(
-                "The server at %s did not take everything: the leases of this process expire within %g s, and their "
-                "pages are fetched again",
-                self._options.address,
-                self._options.lease_ttl,
-                extra=self._extra,
-            )
+            if self._duplicates and not (self._was_useful or summary.queued or summary.future):
+                self._says.all_seen(self._options.crawl, self._duplicates, summary)
+        self._says.closing(self._options, lost=lost, all_told=all_told)
 
     # -- requests in
 
@@ -227,6 +230,7 @@ class SharedScheduler:
 
     def _enqueue(self, request: Any) -> bool:
         if self._dupefilter.stops(request) or self._intake.is_seen(request):
+            self._duplicates += 1
             self._dupefilter.log(request)
             return False
         budget = wanted_budget(request)
@@ -242,7 +246,9 @@ class SharedScheduler:
             storage = "memory" if candidate.reason else "shared"
             self.stats.inc_value(f"scheduler/enqueued/{storage}")
             self.stats.inc_value("scheduler/enqueued")
+            self._was_useful = True
         elif admission is Admission.DUPLICATE:
+            self._duplicates += 1
             self._dupefilter.log(candidate.request)
         else:
             full = admission is Admission.FULL
@@ -254,26 +260,20 @@ class SharedScheduler:
     def _keep(self, candidate: Candidate) -> Admission:
         """Keep a request in this process that cannot be stored."""
         self.stats.inc_value("scheduler/unserializable")
-        if "kept" not in self._warned:
-            self._warned.add("kept")
-            log.warning(
-                "Unable to share request: %s - reason: %s - it stays with this process, and is lost when that ends - "
-                "no more such requests will be logged (stats being collected)",
-                candidate.request,
-                candidate.reason,
-                extra=self._extra,
-            )
+        self._says.kept(candidate.request, candidate.reason)
         found: Admission = self._kept.add(candidate.uri)
         return found
 
     def _refuse(self, request: Any, reason: str) -> None:
         self.stats.inc_value("budgetfrontier/refused")
-        log.warning("Not scheduled: %s: %s", request, reason, extra=self._extra)
+        self._says.refused(request, reason)
 
     # -- requests out
 
     def next_request(self) -> Any:
         """Return the next request; None if no lease is here, and wake the engine once one is. Raises nothing."""
+        if self._unopened:
+            self._spider_closer.close_soon(self._unopened)
         if self._closed or self._failed_for_good:
             return None
         try:
@@ -299,11 +299,11 @@ class SharedScheduler:
         try:
             request = self._serializer.load(lease.uri)
         except OtherKey as e:
-            log.error("Cannot run %s: %s", lease.uri.url, e, extra=self._extra)
+            self._says.other_key(lease.uri.url, e)
             self._stop("other_key")
             return None
         except RequestLost as e:
-            log.error("Dead letter: %s: %s", lease.uri.url, e, extra=self._extra)
+            self._says.dead_letter(lease.uri.url, e)
             self.stats.inc_value("budgetfrontier/dead_letters")
             self._finish(Finish(lease, Outcome.DEAD, reason=str(e)), None)
             return None
@@ -315,6 +315,7 @@ class SharedScheduler:
         storage = "memory" if self._kept.has(lease) else "shared"
         self.stats.inc_value(f"scheduler/dequeued/{storage}")
         self.stats.inc_value("scheduler/dequeued")
+        self._was_useful = True
         return request
 
     def _on_fetched(self, request: Any, request_state: RequestState) -> None:
@@ -371,28 +372,18 @@ class SharedScheduler:
             elif isinstance(each, Ended):
                 self._count_finished(each.given)
             elif isinstance(each, Late):
-                self._late(each.lease)
+                self.stats.inc_value("budgetfrontier/late")
+                self._says.late(each.lease.uri.url)
             elif isinstance(each, Failed):
                 self._failed(each.error, "The shared frontier cannot go on")
                 self._stop("frontier_error")
-
-    def _late(self, lease: Lease) -> None:
-        self.stats.inc_value("budgetfrontier/late")
-        if "late" not in self._warned:
-            self._warned.add("late")
-            log.warning(
-                "The lease of %s has expired before its end was told: another process may fetch it again - no more "
-                "will be logged (stats being collected)",
-                lease.uri.url,
-                extra=self._extra,
-            )
 
     # -- sizes
 
     def has_pending_requests(self) -> bool:
         """Return whether the spider is to stay open: see `staying`."""
         if self._closed:
-            return False
+            return bool(self._unopened)  # which is its reason to be closed, and not that it has finished
         try:
             self._finish_ended()
             return self._stays()
@@ -415,18 +406,8 @@ class SharedScheduler:
                 self._idle_timer.set(limit - since)
             return True
         if found is Stay.IDLE:
-            summary = courier.summary
-            assert summary is not None
-            log.info(
-                "No request for %.0f s (BUDGETFRONTIER_IDLE_BEFORE_CLOSE); the shared crawl is %s, and has %d queued, "
-                "%d of them leased, and %d due later",
-                since,
-                summary.state,
-                summary.queued,
-                summary.in_process,
-                summary.future,
-                extra=self._extra,
-            )
+            assert courier.summary is not None
+            self._says.idle(since, courier.summary)
             self._spider_closer.close_soon("idle_before_close")
         elif found is Stay.AWAY:
             self._spider_closer.close_soon("connection_lost")
@@ -467,16 +448,7 @@ class SharedScheduler:
 
     def _look_after_server(self) -> None:
         away = self._courier.silent_for() > SILENT
-        if away and not self._away:
-            log.warning(
-                "The server at %s has not answered for %.0f s; what it is to be told waits until it does",
-                self._options.address,
-                SILENT,
-                extra=self._extra,
-            )
-        elif self._away and not away:
-            log.info("The server at %s answers again", self._options.address, extra=self._extra)
-        self._away = away
+        self._says.answers(self._options.address, not away, SILENT)
         summary = self._courier.summary
         if summary is not None and summary.state is CrawlState.TERMINATED:
             self._spider_closer.close_soon("terminated")
@@ -487,10 +459,9 @@ class SharedScheduler:
         """Log an error, and close the spider, once, if it is one of the frontier's."""
         if self._failed_for_good or isinstance(error, ConnectionLost):
             return
-        known = isinstance(error, FrontierError)
-        log.error("%s: %s", what, error, exc_info=None if known else error, extra=self._extra)
-        if known:
-            self._stop("policy_error" if isinstance(error, PolicyError) else "frontier_error")
+        self._says.failed(error, what)
+        if isinstance(error, FrontierError):
+            self._stop(_close_reason(error))
 
     def _stop(self, reason: str) -> None:
         """Take nothing more, and close the spider: its leases are given back."""
