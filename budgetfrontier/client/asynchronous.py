@@ -190,6 +190,10 @@ class AsyncRemoteFrontier:
         """Return the counters of the frontier, which all clients share, as of now."""
         return await self._run(calls.plain("summary"))
 
+    async def standings(self) -> Any:
+        """Return the standings of the partitions that a worker has, as plain data."""
+        return await self._run(calls.plain("standings"))
+
     async def queue(self, key: str) -> QueueRecord | None:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there."""
         return await self._run(calls.plain("queue", key))

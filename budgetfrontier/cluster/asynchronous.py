@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -130,6 +131,11 @@ class AsyncClusterFrontier:
         assert self._settings is not None
         return self._settings
 
+    @property
+    def folder(self) -> Path:
+        """Where the frontiers are: in the folders of workers, so that this is their common name."""
+        return Path(self._crawl)
+
     async def standings(self) -> tuple[list[Standing], set[int]]:
         """Return the standings of the partitions whose owners answer, and the numbers of the others."""
         await self._look_up()
@@ -186,6 +192,10 @@ class AsyncClusterFrontier:
         while True:
             with suppress(*_MOVED):
                 return await (await self._any()).adjustments()
+
+    async def resume(self, *, reason: str = "", who: str | None = None) -> None:
+        """Refuse: whoever resumes a crawl in partitions speaks to all of them."""
+        raise FrontierError(f"the crawl {self._crawl!r} is paused; resume it with --cluster")
 
     # -- the connection
 

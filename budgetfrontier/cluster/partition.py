@@ -337,6 +337,7 @@ _WORK: dict[str, Work] = {
     protocol.RENEW.name: frontier_calls.renew,
     protocol.GIVE_BACK.name: frontier_calls.give_back,
     protocol.LANDED.name: frontier_calls.landed,
+    protocol.SET_BUDGETS.name: frontier_calls.set_budgets,
 }
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from time import time
 from typing import Any, Final, TypeVar
@@ -20,7 +21,7 @@ from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.cluster.standing import Standing, standing_of
 from budgetfrontier.cluster.worker import Worker
 from budgetfrontier.errors import FrontierError, NotOwner
-from budgetfrontier.model import Admission, RunEnd, Tally
+from budgetfrontier.model import Admission, CrawlUri, RunEnd, Tally
 from budgetfrontier.service import frontier_calls, tasks
 from budgetfrontier.service.frontier_calls import Work
 from budgetfrontier.service.tasks import Done, Step
@@ -83,6 +84,7 @@ class WorkerCrawl:
             protocol.RENEW.name: self._renew,
             protocol.GIVE_BACK.name: self._give_back,
             protocol.LANDED.name: self._landed,
+            protocol.SET_BUDGETS.name: self._set_budgets,
             protocol.LOOK.name: self._look,
             protocol.STEER.name: self._steer,
         }
@@ -178,15 +180,23 @@ class WorkerCrawl:
         return protocol.encode(await self._by_lease(work.method, work.arguments, int, protocol.encode))
 
     async def _landed(self, work: Work) -> bytes:
-        landing: protocol.Landing = work.arguments
-        reply: bytes = await self._call(partition_of_lease(landing.lease), work.method, protocol.encode(landing))
-        return reply
+        return protocol.encode(await self._by_lease(work.method, work.arguments, attrgetter("lease"), protocol.encode))
+
+    async def _set_budgets(self, work: Work) -> bytes:
+        places: dict[int, list[protocol.Budget]] = {}
+        for asked in work.arguments:
+            places.setdefault(self._router.partition(CrawlUri(asked.url, queue=asked.queue)), []).append(asked)
+        self._check_owned(places)
+        await together([self._call(number, work.method, protocol.encode(part)) for number, part in places.items()])
+        return protocol.encode(None)
 
     async def _look(self, work: Work) -> bytes:
         request: protocol.Request = work.arguments
         if request.name == "standings":
             return protocol.encode(await together([self._standing(number) for number in self._worker.owned]))
         numbers = [self._partition_of(request)] if request.name in _OF_ONE_QUEUE else self._worker.owned
+        if not numbers:
+            raise NotOwner(f"the worker at {self._worker.name} has no partition of {self.name!r} at the moment")
         found = await together([self._looked(number, request) for number in numbers])
         return protocol.encode(_LOOKS[request.name](found) if request.name in _LOOKS else found[0])
 
@@ -243,7 +253,8 @@ class WorkerCrawl:
             if queue is None:
                 return self._router.partition(request.positional[0])
             return partition_of_queue(queue, self._worker.partitions)
-        key = request.positional[0] if request.positional else request.named.get("key", "")
+        place = 1 if request.name == "rest" else 0
+        key = request.positional[place] if len(request.positional) > place else request.named.get("key", "")
         return partition_of_queue(str(key), self._worker.partitions)
 
 
@@ -312,4 +323,4 @@ _LOOKS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     "dead_letters": lambda found: [letter for letters in found for letter in letters],
 }
 _STEERS_ONE_QUEUE: Final = {"retire", "unretire", "snooze", "wake", "set_queue", "regulate"}
-_OF_ONE_QUEUE: Final = {"queue", "queue_key", *_STEERS_ONE_QUEUE}
+_OF_ONE_QUEUE: Final = {"queue", "queue_key", "rest", *_STEERS_ONE_QUEUE}

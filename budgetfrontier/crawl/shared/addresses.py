@@ -32,7 +32,10 @@ def parsed_address(text: str, *, crawl: str) -> Address:
     """
     scheme, found, _ = text.partition("://")
     if found:
-        raise FrontierError(f"{text!r}: there are no frontiers at {scheme}://; give HOST:PORT/CRAWL or unix:PATH#CRAWL")
+        raise FrontierError(
+            f"{text!r}: there are no frontiers at {scheme}://; give HOST:PORT/CRAWL, unix:PATH#CRAWL or "
+            "kafka://HOST:PORT/CRAWL"
+        )
     parts = (_SOCKET if text.startswith("unix:") else _HOST).fullmatch(text)
     if parts is None:
         raise FrontierError(
@@ -46,9 +49,20 @@ def remote_crawl(
 ) -> RemoteCrawl:
     """Return the crawl at an address, not connected yet; `crawl` is its name if the address has none.
 
+    kafka://HOST:PORT,.../CRAWL is a crawl in partitions, which several workers share.
+
     Raises FrontierError for a wrong address, and MissingExtra.
     """
-    server, name = parsed_address(address, crawl=crawl)
     from budgetfrontier.crawl.shared.served import ServedCrawl  # needs the extra "grpc"
 
-    return ServedCrawl(server, name, token=token, tls=tls)
+    if address.startswith("kafka://"):
+        from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
+        from budgetfrontier.cluster.kafka import KafkaDirectory, place  # needs the extra "kafka"
+
+        where = place(address)
+        return ServedCrawl(address, AsyncClusterFrontier(where.crawl, KafkaDirectory(where), token=token, tls=tls))
+    server, name = parsed_address(address, crawl=crawl)
+    from budgetfrontier.client import AsyncRemoteFrontier
+
+    whole = f"{server}{'#' if server.startswith('unix:') else '/'}{name}"
+    return ServedCrawl(whole, AsyncRemoteFrontier(server, crawl=name, token=token, tls=tls))

@@ -1,30 +1,30 @@
-"""A crawl of `budgetfrontier serve`, as the crawler uses it."""
+"""A crawl of `budgetfrontier serve`, or of `budgetfrontier worker`, as the crawler uses it."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from budgetfrontier.client import AsyncRemoteFrontier
+from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
+from budgetfrontier.crawl.shared.settings_in_force import SettingsInForce
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.model import CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
+from budgetfrontier.settings.overrides import QueueSettings
 
 FOREVER = 1e9
 """Seconds for which calls are repeated once the crawl has begun: what is to be told is not given up."""
 
 
 class ServedCrawl:
-    """A crawl of a server: `AsyncRemoteFrontier`, and the settings in force for each URI."""
+    """A crawl of a server, or of the workers that share it: a client, and the settings in force for each URI."""
 
-    def __init__(self, server: str, crawl: str, *, token: str | None, tls: bool | str | os.PathLike[str]) -> None:
-        self.name = f"{server}{'#' if server.startswith('unix:') else '/'}{crawl}"
-        self._client = AsyncRemoteFrontier(server, crawl=crawl, token=token, tls=tls)
-        self._adjustments: list[Override] = []
+    def __init__(self, name: str, client: AsyncRemoteFrontier | AsyncClusterFrontier) -> None:
+        self.name = name
+        self._client = client
 
     def __repr__(self) -> str:
         return f"<ServedCrawl {self.name}>"
@@ -35,7 +35,7 @@ class ServedCrawl:
         self._client.retry_for = FOREVER
         self.settings: Settings = self._client.settings
         self.folder: Path = self._client.folder
-        self._effective = Effective(self.settings.frontier, self.settings.overrides)
+        self._in_force = SettingsInForce(self.settings)
         await self.refresh()
 
     async def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
@@ -86,15 +86,11 @@ class ServedCrawl:
 
     async def refresh(self) -> None:
         """Look which adjustments are in force, for `settings_for`."""
-        found = await self._client.adjustments()
-        if found != self._adjustments:
-            self._adjustments = found
-            self._effective = Effective(self.settings.frontier, self.settings.overrides, found)
+        self._in_force.adjust(await self._client.adjustments())
 
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a leased URI, as of the last `refresh`."""
-        effective = self._effective
-        return effective.base if effective.trivial else effective.for_uri(lease.uri.url, lease.queue)
+        return self._in_force.for_lease(lease)
 
     async def close(self, *, within: float) -> None:
         """Give back all leases and disconnect; wait for no answer for longer than so many seconds."""
