@@ -1,0 +1,317 @@
+"""Workers and crawlers of one crawl, which are killed and paused at random, and the broker with them.
+
+`python -m tests.cluster.chaos` starts three workers and four crawlers on a real broker of Kafka, and a web of hosts on
+loopback that notes who asks for what, and when. Until the crawl is over, a process is killed and started again every
+few seconds, or a worker is paused for longer than its session. Then every page must have been fetched, no host by two
+at once or before its delay was over, every page must be charged once, and every partition must be sound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from aiohttp import web
+
+from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.kafka import KafkaDirectory, place
+from budgetfrontier.crawl.demo.loopback import Loopback
+from budgetfrontier.model import Summary
+from tests.bus import kafka_server
+from tests.support import until
+
+CRAWL = "chaos"
+DELAY = 0.3
+SESSION = 6.0
+TTL = 12.0
+ROOT = Path(__file__).parents[2]
+
+
+class Fetch(NamedTuple):
+    """A request for a page, by whom, and from when to when."""
+
+    host: str
+    path: str
+    who: str
+    begin: float
+    end: float
+
+
+class Web(Loopback):
+    """Hosts, each with a few pages; a page links to the next ones of its host, and to other hosts."""
+
+    def __init__(self, hosts: int, seconds: float) -> None:
+        super().__init__(self._answer)
+        self.hosts, self.seconds = hosts, seconds
+        self.fetches: list[Fetch] = []
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        return self
+
+    def pages(self, host: int) -> int:
+        """Return the number of pages of a host."""
+        return 3 + host % 5
+
+    def expected(self) -> set[tuple[str, str]]:
+        """Return all pages."""
+        return {(f"h{host}.test", f"/{page}") for host in range(self.hosts) for page in range(self.pages(host))}
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        name, begin = request.host.partition(":")[0], time.monotonic()
+        if request.path == "/robots.txt":
+            return self._note(name, request, begin, web.Response(status=404))
+        await asyncio.sleep(self.seconds)
+        host, page = int(name[1:].partition(".")[0]), int(request.path[1:])
+        links = [f"/{next_}" for next_ in (2 * page + 1, 2 * page + 2) if next_ < self.pages(host)]
+        links += [f"http://h{other}.test/0" for other in (2 * host + 1, 2 * host + 2) if other < self.hosts]
+        links += [f"http://h{(host * 7 + page) % self.hosts}.test/0", "/0"]
+        text = "".join(f'<a href="{link}">x</a>' for link in links)
+        return self._note(name, request, begin, web.Response(text=text, content_type="text/html"))
+
+    def _note(self, name: str, request: web.BaseRequest, begin: float, response: web.Response) -> web.Response:
+        who = request.headers.get("User-Agent", "")
+        self.fetches.append(Fetch(name, request.path, who, begin, time.monotonic()))
+        return response
+
+
+class Cluster:
+    """The processes of a crawl, each started again when it is killed."""
+
+    def __init__(self, folder: Path, brokers: str, site: Web, *, partitions: int, hosts: int) -> None:
+        self.folder = folder
+        self.brokers = brokers
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.kills: Counter[str] = Counter()
+        self._ports = {}
+        options = f"session.timeout.ms={SESSION * 1000:.0f}&heartbeat.interval.ms=500&max.poll.interval.ms=60000"
+        common: dict[str, Any] = {
+            "crawl": CRAWL,
+            "seeds": ["http://h0.test/0"],
+            "scope": {"accept": ["domain:test"], "max_hops": 100000},
+            "fetch": {"resolve": {"*.test": site.address}, "concurrency": 20, "allow_private": True},
+            "frontier": {
+                "hold_queues": False,
+                "lease_ttl": TTL,
+                "politeness": {"delay_factor": 0, "min_delay": DELAY, "max_delay": DELAY},
+                "retry": {"delay": 1, "max_retries": 1000},
+                "max_deliveries": 1000,
+            },
+        }
+        worker = common | {"cluster": {"kafka": f"{brokers}?{options}", "partitions": partitions}}
+        (folder / "worker.yaml").write_text(json.dumps(worker))
+        for number in range(4):
+            own = common | {"fetch": common["fetch"] | {"user_agent": f"crawler{number}"}}
+            (folder / f"crawler{number}.yaml").write_text(json.dumps(own))
+
+    def start(self, name: str) -> None:
+        """Start a worker or a crawler."""
+        self._start(name, *self._arguments(name))
+
+    def kill(self, name: str) -> None:
+        """Kill a process, and start it again."""
+        self.processes[name].kill()
+        self.processes[name].wait()
+        self.kills[name] += 1
+        self.start(name)
+
+    def pause(self, name: str, seconds: float) -> None:
+        """Stop a process for a while; it is not killed."""
+        self.processes[name].send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.processes[name].send_signal(signal.SIGCONT)
+        self.kills[f"{name} paused"] += 1
+
+    def end(self) -> dict[str, int]:
+        """End all processes; return the exit codes of the crawlers."""
+        codes = {}
+        for name, process in self.processes.items():
+            if name.startswith("crawler"):
+                codes[name] = process.wait(300)
+        for name, process in self.processes.items():
+            if name.startswith("worker"):
+                process.terminate()
+                process.wait(300)
+        return codes
+
+    def _start(self, name: str, *arguments: object) -> None:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "budgetfrontier", *map(str, arguments)], stdout=log, stderr=log, cwd=ROOT
+            )
+
+    def _arguments(self, name: str) -> list[object]:
+        if name.startswith("worker"):
+            listen = f"unix:{self.folder / name}.socket"
+            Path(listen.removeprefix("unix:")).unlink(missing_ok=True)
+            config = self.folder / "worker.yaml"
+            return ["worker", "--config", config, "--folder", self.folder / name, "--listen", listen]
+        address = f"kafka://{self.brokers}/{CRAWL}"
+        return ["crawl", self.folder / f"{name}.yaml", "--job", self.folder / f"{name}-job", "--frontier", address]
+
+
+class Run(NamedTuple):
+    """What was seen of a run."""
+
+    site: Web
+    kills: Counter[str]
+    total: Summary
+    codes: dict[str, int]
+    seconds: float
+    failover: list[float]
+
+
+@contextmanager
+def broker(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Run a broker; yield its address, and what kills it and starts it again."""
+    with ExitStack() as first:
+        address = first.enter_context(kafka_server.running(folder))
+        stacks = [first.pop_all()]
+    port = int(address.rpartition(":")[2])
+
+    def again() -> None:
+        stacks.pop().close()
+        time.sleep(1.0)
+        with ExitStack() as next_:
+            next_.enter_context(kafka_server.running(folder, port))
+            stacks.append(next_.pop_all())
+
+    try:
+        yield address, again
+    finally:
+        if stacks:
+            stacks.pop().close()
+
+
+def run(folder: Path, *, hosts: int, partitions: int, seconds: float, seed: int, brokers_too: bool = True) -> Run:
+    """Crawl all hosts; kill something every few seconds, for so many seconds, and let the crawl end."""
+    chance = random.Random(seed)
+    began = time.monotonic()
+    with broker(folder / "kafka") as (address, again), Web(hosts, 0.02) as site:
+        cluster = Cluster(folder, address, site, partitions=partitions, hosts=hosts)
+        workers, crawlers = [f"worker{number}" for number in range(3)], [f"crawler{number}" for number in range(4)]
+        for name in [*workers, *crawlers]:
+            cluster.start(name)
+        until(lambda: len(site.fetches) > 5)
+        what = ["worker", "crawler", "worker", "crawler", "pause"] + ["broker"] * brokers_too
+        while time.monotonic() < began + seconds:
+            time.sleep(chance.uniform(2.0, 6.0))
+            match chance.choice(what):
+                case "worker":
+                    cluster.kill(chance.choice(workers))
+                case "crawler":
+                    cluster.kill(chance.choice(crawlers))
+                case "pause":
+                    cluster.pause(chance.choice(workers), SESSION * 1.7)
+                case "broker":
+                    again()
+                    cluster.kills["broker"] += 1
+            for name, process in cluster.processes.items():
+                if process.poll() is not None and name in workers:
+                    cluster.kills[f"{name} ended by itself: {process.returncode}"] += 1
+                    cluster.start(name)
+        where = place(f"kafka://{address}/{CRAWL}")
+        watched = threading.Event()
+
+        def keep_up() -> None:
+            while not watched.wait(1.0):
+                for name in workers:
+                    if cluster.processes[name].poll() is not None:
+                        cluster.kills[f"{name} ended by itself: {cluster.processes[name].returncode}"] += 1
+                        cluster.start(name)
+
+        keeper = threading.Thread(target=keep_up)
+        keeper.start()
+        try:
+            for name in crawlers:
+                cluster.processes[name].wait(900)
+            codes = {name: cluster.processes[name].returncode for name in crawlers}
+            with ClusterFrontier(where.crawl, KafkaDirectory(where)) as frontier:
+                total = frontier.summary()
+        finally:
+            watched.set()
+            keeper.join()
+            for process in cluster.processes.values():
+                if process.poll() is None:
+                    process.terminate()
+            for process in cluster.processes.values():
+                process.wait(60)
+    return Run(site, cluster.kills, total, codes, time.monotonic() - began, [])
+
+
+def check(run: Run, folder: Path) -> list[str]:
+    """Return what was promised and is not so."""
+    wrong: list[str] = []
+    expected = run.site.expected()
+    robots = {(f"h{host}.test", "/robots.txt") for host in range(run.site.hosts)}
+    seen = Counter((fetch.host, fetch.path) for fetch in run.site.fetches)
+    if missing := expected - seen.keys():
+        wrong.append(f"{len(missing)} pages were not fetched, such as {sorted(missing)[:5]}")
+    if strange := seen.keys() - expected - robots:
+        wrong.append(f"strange pages were fetched: {sorted(strange)[:5]}")
+    last: dict[str, Fetch] = {}
+    broken = []
+    for fetch in sorted(run.site.fetches, key=lambda fetch: fetch.begin):
+        if fetch.host in last and fetch.begin < last[fetch.host].end + DELAY - 0.005:
+            broken.append((last[fetch.host], fetch))
+        last[fetch.host] = fetch
+    if broken:
+        wrong.append(f"{len(broken)} fetches before the delay of their host was over, such as {broken[:3]}")
+    total = run.total
+    if total.succeeded - total.prerequisites != len(expected):
+        wrong.append(f"{total.succeeded - total.prerequisites} pages succeeded, of {len(expected)}")
+    if total.expenditure != len(expected) + total.retried:
+        wrong.append(f"{total.expenditure} was spent, on {len(expected)} pages and {total.retried} retries")
+    if total.queued or total.in_process or total.dead or total.failed:
+        wrong.append(f"not all was done: {total}")
+    if any(run.codes.values()):
+        wrong.append(f"crawlers ended with {run.codes}")
+    for path in sorted(folder.glob("worker*/partition-*/frontier")):
+        command = [sys.executable, "-m", "budgetfrontier", "verify", path]
+        verified = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        if verified.returncode:
+            wrong.append(f"{path}: {verified.stdout}{verified.stderr}")
+    return wrong
+
+
+def main() -> None:
+    """Run it, and say what was seen."""
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster.chaos", description=__doc__)
+    parser.add_argument("--hosts", type=int, default=2000)
+    parser.add_argument("--partitions", type=int, default=12)
+    parser.add_argument("--seconds", type=float, default=300.0, help="for which processes are killed")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--keep", type=Path, default=None, help="a new folder for all files, which are kept")
+    parser.add_argument("--no-broker", action="store_true", help="do not kill the broker")
+    args = parser.parse_args()
+    folder = args.keep or Path(tempfile.mkdtemp(prefix="chaos"))
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"seed {args.seed}, files in {folder}", flush=True)
+    seen = run(
+        folder, hosts=args.hosts, partitions=args.partitions, seconds=args.seconds, seed=args.seed,
+        brokers_too=not args.no_broker,
+    )  # fmt: skip
+    print(f"{len(seen.site.fetches)} fetches in {seen.seconds:.0f} s; {dict(seen.kills)}; {seen.total}")
+    wrong = check(seen, folder)
+    print("\n".join(wrong) or "all as promised")
+    if not args.keep and not wrong:
+        shutil.rmtree(folder)
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
