@@ -21,6 +21,8 @@ IN_FLIGHT = 4
 """Calls of one batch that are sent before the first is answered."""
 TIMEOUT = 60.0
 """Seconds for one try of a call, besides those that it may wait for URIs."""
+CONNECT_TIMEOUT = protocol.RETRY_FOR
+"""The same for the first exchange, which opens the crawl."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 """Seconds between two tries; each pause is twice the one before."""
 
@@ -34,7 +36,7 @@ _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # in which the connection is to be there; it delays no other try
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),  # clients of one process do not share a connection, and its errors
 )
@@ -121,7 +123,7 @@ class Link:
 
     def timeout(self, rpc: Rpc) -> float:
         """Return the seconds that a try of a call may take."""
-        return TIMEOUT + rpc.wait
+        return CONNECT_TIMEOUT if rpc.method is protocol.CONNECT else TIMEOUT + rpc.wait
 
     def _error_of(self, failure: Any) -> Exception | None:
         code, details = failure.code(), failure.details() or ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +14,9 @@ from typing import Self
 class Proxy:
     """The socket `address`, behind which is that of a server. Use it with `with`."""
 
-    def __init__(self, folder: Path, server: str) -> None:
+    def __init__(self, folder: Path, server: str, *, delay: float = 0.0) -> None:
+        """Take `delay` for the seconds after which a connection comes through."""
+        self._delay = delay
         self._path = folder / "p"
         self.address = f"unix:{self._path}"
         self._server = server.removeprefix("unix:")
@@ -50,6 +53,7 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
+                time.sleep(self._delay)
                 server = socket.socket(socket.AF_UNIX)
                 server.connect(self._server)
                 with self._lock:

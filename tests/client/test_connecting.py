@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import FrontierError, protocol
+from budgetfrontier import Admission, FrontierError, protocol
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.client.calls import Rpc
+from tests.client.proxy import Proxy
 from tests.client.served import Served
 from tests.client.test_remote import FromAsync
 from tests.support import PATIENCE, make_settings, until
@@ -36,6 +37,14 @@ def test_a_client_says_that_it_waits_and_that_the_server_is_there(
         with served:
             thread.join(PATIENCE)
     assert found == ["ADDED"] and caplog.text.count("Waiting for") == caplog.text.count("is there") == 1
+
+
+def test_a_connection_over_a_slow_line_has_its_time(served: Served, tmp_path: Path) -> None:
+    with (
+        Proxy(tmp_path, served.address, delay=1.3) as proxy,
+        RemoteFrontier(proxy.address, retry_for=PATIENCE) as remote,
+    ):
+        assert remote.schedule("https://a.test/") is Admission.ADDED
 
 
 def test_another_version_of_the_protocol_is_refused(served: Served) -> None:
