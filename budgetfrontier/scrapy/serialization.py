@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest, XmlRpcRequest
-from scrapy.spiders import CrawlSpider
+from scrapy.spiders import CrawlSpider, SitemapSpider
 from scrapy.utils.request import request_from_dict
 
 from budgetfrontier.model import CrawlUri
@@ -31,7 +31,8 @@ _IN_URI = ("url", "method", "body")  # stored in fields of the CrawlUri
 _IMPORTED = ("callback", "errback", "cb_kwargs", "flags", "cookies", "encoding")
 _FIELDS = ("callback", "errback", "cookies", "meta", "cb_kwargs", "priority", "dont_filter", "flags")
 
-_OF_CRAWL_SPIDERS = ("_callback", "_errback")  # they choose among the rules of the spider
+_OF_SPIDERS = ((CrawlSpider, "_callback"), (CrawlSpider, "_errback"), (SitemapSpider, "_parse_sitemap"))
+"""Callbacks of Scrapy's own spiders, which choose among the rules of the spider."""
 _CLASSES = tuple(f"{kind.__module__}.{kind.__name__}" for kind in (Request, FormRequest, JsonRequest, XmlRpcRequest))
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -124,7 +125,7 @@ class Serializer:
         """Raise ValueError unless the names in a request, which anybody may have written, can do no harm."""
         for field in ("callback", "errback"):
             method = fields.get(field) or "parse"
-            if method == "parse" or (isinstance(self._spider, CrawlSpider) and method in _OF_CRAWL_SPIDERS):
+            if method == "parse" or any(isinstance(self._spider, kind) and method == own for kind, own in _OF_SPIDERS):
                 continue
             if method.startswith("_") or hasattr(Spider, method):
                 raise ValueError(f"{method!r} is not a public callback")

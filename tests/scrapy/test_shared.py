@@ -15,7 +15,7 @@ import pytest
 from scrapy import FormRequest, Request, signals
 from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule
+from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
 
 from budgetfrontier import CrawlUri, Lease, Settings, SettingsError
 from budgetfrontier.client import RemoteFrontier
@@ -238,6 +238,18 @@ def test_requests_of_crawl_spiders_are_shared_without_a_key(shared: Shared) -> N
     with shared(spider=Rules) as one:
         enqueue(one, page("a", callback=one.spider._callback, errback=one.spider._errback))
         assert take(one)[0].callback == one.spider._callback
+
+
+class Maps(SitemapSpider):  # type: ignore[misc]
+    name = "pages"
+    sitemap_urls = ("https://example.org/robots.txt",)
+
+
+def test_sitemaps_are_shared_without_a_key(shared: Shared) -> None:
+    with shared(spider=Maps) as one:
+        enqueue(one, page("robots.txt", callback=one.spider._parse_sitemap))
+        assert take(one)[0].callback == one.spider._parse_sitemap
+        assert not one.stats.get_value("scheduler/unserializable")
 
 
 def test_what_crawl_spiders_find_is_shared_without_a_key(shared: Shared) -> None:
