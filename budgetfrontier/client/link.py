@@ -6,13 +6,13 @@ import os
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import grpc
 import msgspec
 
 from budgetfrontier import protocol
+from budgetfrontier.client import credentials
 from budgetfrontier.client.calls import Rpc
 from budgetfrontier.client.connecting import Connecting, reason
 from budgetfrontier.errors import ConnectionLost, FrontierError, SettingsError
@@ -52,8 +52,8 @@ class Link:
     def __init__(self, address: str, crawl: str, token: str | None, tls: bool | str | os.PathLike[str]) -> None:
         self.address = protocol.checked_address(address)
         self.crawl = crawl
-        self.metadata = () if token is None else ((protocol.TOKEN, f"Bearer {token.strip()}"),)
-        self.credentials = _credentials(tls)
+        self.metadata = credentials.metadata(token)
+        self.credentials = credentials.certificates(tls)
         self.connecting = Connecting(self.address, tls=tls is not False, token=token is not None)
         self._name = os.urandom(16)
         self._numbers = count(1)
@@ -151,13 +151,6 @@ class Link:
         return ConnectionLost(
             f"{why}; look whether `budgetfrontier serve` runs there. What it has acknowledged is on its disk"
         )
-
-
-def _credentials(tls: bool | str | os.PathLike[str]) -> Any:
-    """Return the credentials for a server with TLS: `True` trusts the system's roots, a file those that it has."""
-    if tls is False:
-        return None
-    return grpc.ssl_channel_credentials(None if tls is True else Path(tls).read_bytes())
 
 
 def _drained(numbers: deque[int]) -> list[int]:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Admission, FrontierError, protocol
-from budgetfrontier.client import RemoteFrontier
+from budgetfrontier.client import AsyncRemoteFrontier, RemoteFrontier
 from budgetfrontier.client.calls import Rpc
+from budgetfrontier.errors import WrongCredentials
 from tests.client.proxy import Proxy
 from tests.client.served import Served
 from tests.client.test_remote import FromAsync
@@ -45,6 +46,20 @@ def test_a_connection_over_a_slow_line_has_its_time(served: Served, tmp_path: Pa
         RemoteFrontier(proxy.address, retry_for=PATIENCE) as remote,
     ):
         assert remote.schedule("https://a.test/") is Admission.ADDED
+
+
+@pytest.mark.parametrize("kind", [RemoteFrontier, AsyncRemoteFrontier])
+def test_what_is_no_token_and_no_certificate_is_refused_before_it_is_sent(kind: Any, tmp_path: Path) -> None:
+    (tmp_path / "no.pem").write_text("no certificate")
+    for wrong, words in (
+        ({"token": " \n"}, "the token is empty; set `token=`"),
+        ({"token": "tök"}, "cannot be sent"),
+        ({"tls": tmp_path / "no.pem"}, "no.pem: is no file of certificates in PEM form; set `tls=`"),
+        ({"tls": tmp_path}, "Is a directory"),
+        ({"tls": tmp_path / "none"}, "No such file"),
+    ):
+        with pytest.raises(WrongCredentials, match=words):
+            kind("127.0.0.1:1", **wrong)
 
 
 def test_another_version_of_the_protocol_is_refused(served: Served) -> None:
