@@ -83,9 +83,9 @@ class Mine(Links):
 
 def test_a_spider_that_finds_no_server_says_so_and_closes(tmp_path: Path) -> None:
     spider = """
-from budgetfrontier.scrapy.shared import scheduler
+from budgetfrontier.scrapy.shared import opening
 
-scheduler.CONNECT_WITHIN = 0.2
+opening.CONNECT_WITHIN = 0.2
 
 class Mine(Links):
     async def start(self):

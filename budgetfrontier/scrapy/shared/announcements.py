@@ -34,8 +34,7 @@ class Announcements:
 
     def not_opened(self, error: FrontierError) -> None:
         """Say why the frontier cannot be used, with the settings that are to be changed."""
-        said = error.naming(SETTINGS[error.option]) if isinstance(error, WrongCredentials) else str(error)
-        log.error("Cannot open the shared frontier: %s", said, extra=self._extra)
+        log.error("Cannot open the shared frontier: %s", _text(error), extra=self._extra)
 
     def sharing(self, options: SharedOptions, at_once: int, job: str) -> None:
         """Say which crawl is shared, and warn if several processes may fetch from a host at once."""
@@ -102,7 +101,11 @@ class Announcements:
     def failed(self, error: Exception, what: str) -> None:
         """Say that something has failed, with a traceback if that is no error of the frontier."""
         log.error(
-            "%s: %s", what, error, exc_info=None if isinstance(error, FrontierError) else error, extra=self._extra
+            "%s: %s",
+            what,
+            _text(error),
+            exc_info=None if isinstance(error, FrontierError) else error,
+            extra=self._extra,
         )
 
     # -- closing
@@ -151,3 +154,8 @@ class Announcements:
         is_first = kind not in self._said
         self._said.add(kind)
         return is_first
+
+
+def _text(error: Exception) -> str:
+    """Return what an error says, with the names of the settings that are to be changed."""
+    return error.naming(SETTINGS[error.option]) if isinstance(error, WrongCredentials) else str(error)

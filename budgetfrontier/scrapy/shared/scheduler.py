@@ -14,7 +14,7 @@ import msgspec
 from scrapy import signals
 
 from budgetfrontier.client import RemoteFrontier
-from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl, PolicyError
+from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl
 from budgetfrontier.model import Admission, CrawlState, Finish, Lease, Outcome
 from budgetfrontier.scrapy.budgets import wanted_budget
 from budgetfrontier.scrapy.closing import SpiderCloser
@@ -24,9 +24,10 @@ from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
 from budgetfrontier.scrapy.order import Order, PriorityMapping, order
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
+from budgetfrontier.scrapy.shared import opening
 from budgetfrontier.scrapy.shared.announcements import Announcements
 from budgetfrontier.scrapy.shared.courier import Admitted, Courier, Ended, Failed, Late
-from budgetfrontier.scrapy.shared.event_loop import Post, in_thread, pause, poster
+from budgetfrontier.scrapy.shared.event_loop import Post, in_thread, poster
 from budgetfrontier.scrapy.shared.kept import KeptRequests
 from budgetfrontier.scrapy.shared.options import check_order, has_one_queue, shared_options
 from budgetfrontier.scrapy.shared.pace import Pace
@@ -35,8 +36,6 @@ from budgetfrontier.scrapy.shared.staying import Stay, stay
 from budgetfrontier.scrapy.stats import Size
 from budgetfrontier.scrapy.wakeups import Wakeup
 
-CONNECT_WITHIN = 30.0
-"""Seconds for which a spider that is opened tries to reach the server."""
 CLOSE_WITHIN = 5.0
 """Seconds in which a spider that closes tells the server what it has not told yet; 1 if the server is away already."""
 SILENT = 5.0
@@ -44,19 +43,6 @@ SILENT = 5.0
 TICK = 0.5
 """Seconds between two looks at requests that have ended, and at the server."""
 MAX_DEAD_LETTERS = 100  # made by one call of `next_request`
-
-
-async def _nothing(start: Any) -> Any:
-    """Yield nothing in the place of the start requests of a spider that cannot run."""
-    nothing: tuple[Any, ...] = ()
-    for each in nothing:
-        yield each
-
-
-def _close_reason(error: FrontierError) -> str:
-    if isinstance(error, ConnectionLost):
-        return "connection_lost"
-    return "policy_error" if isinstance(error, PolicyError) else "frontier_error"
 
 
 def _nowhere(function: Callable[[], object]) -> None:
@@ -100,7 +86,7 @@ class SharedScheduler:
         self._says = Announcements(spider)
         if slot_of(self.crawler) is None:
             wanted_order = self._read_options()
-            self._connected(self._connect(), wanted_order)
+            self._connected(opening.connect(self._options), wanted_order)
             return self.df.open()
         self._post = poster()
         try:
@@ -108,37 +94,25 @@ class SharedScheduler:
         except FrontierError as e:
             self._not_opened(e)
             return self.df.open()
-        self._says.connecting(self._options.address, CONNECT_WITHIN)
-        opening = in_thread(self._connect, self._post, "budgetfrontier connect")
-        opening.addCallback(lambda frontier: self._connected(frontier, wanted_order))
-        opening.addErrback(lambda failure: self._not_opened(failure.value, failure))
-        opening.addCallback(lambda _: self.df.open())
-        return opening
+        self._says.connecting(self._options.address, opening.CONNECT_WITHIN)
+        connecting = in_thread(lambda: opening.connect(self._options), self._post, "budgetfrontier connect")
+        connecting.addCallback(lambda frontier: self._connected(frontier, wanted_order))
+        connecting.addErrback(lambda failure: self._not_opened(failure.value, failure))
+        connecting.addCallback(lambda _: self.df.open())
+        return connecting
 
     def _read_options(self) -> Order:
         self._options = shared_options(self.crawler.settings, self.spider)
         return order(self.crawler.settings)
-
-    def _connect(self) -> RemoteFrontier:
-        options = self._options
-        return RemoteFrontier(
-            options.address, crawl=options.crawl, token=options.token, tls=options.tls, retry_for=CONNECT_WITHIN
-        )
 
     def _not_opened(self, error: BaseException, failure: Any = None) -> Any:
         """Log why the frontier cannot be used, and let the spider be closed once it is open. Return what is no such."""
         if not isinstance(error, FrontierError):
             return failure
         self._says.not_opened(error)
-        self._unopened = _close_reason(error)
-        self._replace_start(_nothing)
+        self._unopened = opening.close_reason(error)
+        opening.replace_start(self.crawler, opening.no_start)
         return None
-
-    def _replace_start(self, replace: Callable[[Any], Any]) -> None:
-        """Put another generator into the place of the one that the spider's `start()` has made."""
-        engine = self.crawler.engine
-        if getattr(engine, "_start", None) is not None:
-            engine._start = replace(engine._start)
 
     def _connected(self, frontier: RemoteFrontier, wanted_order: Any) -> None:
         if self._given_up:
@@ -172,14 +146,10 @@ class SharedScheduler:
         self._says.sharing(options, self._pace.most_at_once, str(frontier.folder.parent))
         if slot_of(self.crawler) is not None:
             self._ticker.set(TICK)
-            self._replace_start(self._held_back)
+            opening.replace_start(self.crawler, lambda start: opening.held_back(start, self._must_wait))
 
-    async def _held_back(self, start: Any) -> Any:
-        """Yield what `start()` of the spider yields, while the server keeps up."""
-        async for each in start:
-            while not self._closed and self._courier.is_full:
-                await pause(0.1)
-            yield each
+    def _must_wait(self) -> bool:
+        return not self._closed and self._courier.is_full
 
     def close(self, reason: str) -> Any:
         """Tell the server what has ended, give back the leases, and disconnect. Return a Deferred, as `open` does."""
@@ -461,7 +431,7 @@ class SharedScheduler:
             return
         self._says.failed(error, what)
         if isinstance(error, FrontierError):
-            self._stop(_close_reason(error))
+            self._stop(opening.close_reason(error))
 
     def _stop(self, reason: str) -> None:
         """Take nothing more, and close the spider: its leases are given back."""
