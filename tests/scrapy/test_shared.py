@@ -145,6 +145,8 @@ def test_a_budget_in_meta_is_that_of_the_shared_queue(shared: Shared, frontier: 
         enqueue(one, page("c", meta={"budgetfrontier_budget": 8}))
         record = frontier.queue("example.org")
         assert record is not None and (record.own_budget, record.total_budget) == (8, 9), "the operator's wins"
+        frontier.retire("example.org")
+    assert stats(one)["budgetfrontier/crawl/retired"] == 1
 
 
 def test_downloads_land_in_one_message(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:

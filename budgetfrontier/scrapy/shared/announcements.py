@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from budgetfrontier.errors import FrontierError, WrongCredentials
-from budgetfrontier.model import QueueState, Summary
+from budgetfrontier.model import Summary
 from budgetfrontier.scrapy.shared.options import URL, SharedOptions
 
 SETTINGS = {"address": URL, "token": "BUDGETFRONTIER_TOKEN", "tls": "BUDGETFRONTIER_TLS"}
@@ -125,17 +125,20 @@ class Announcements:
 
     def all_seen(self, crawl: str, requests: int, summary: Summary) -> None:
         """Say that all requests which this process has made were made before, and what to do."""
-        over = summary.queues.get(QueueState.RETIRED, 0)
         log.warning(
             "Nothing was crawled: all requests of this process (%d) were made before in the shared crawl %s, which has "
-            "%d URLs as seen%s; to crawl them again, name another crawl, such as BUDGETFRONTIER_CRAWL = %r",
+            "%d URLs as seen; to crawl them again, name another crawl, such as BUDGETFRONTIER_CRAWL = %r",
             requests,
             crawl,
             summary.seen,
-            f", and {over} of its queues are over their budgets" if over else "",
             f"{crawl}-2",
             extra=self._extra,
         )
+
+    def over_budget(self, queues: int, job: str) -> None:
+        """Say how many queues of the crawl are over their budgets."""
+        text = "Queues of the shared crawl over their budgets: %d; `budgetfrontier report %s` on the server lists them"
+        log.info(text, queues, job, extra=self._extra)
 
     def closing(self, options: SharedOptions, *, lost: int, all_told: bool) -> None:
         """Say what is lost with this process, or was not told."""

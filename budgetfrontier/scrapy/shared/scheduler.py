@@ -15,7 +15,7 @@ from scrapy import signals
 
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl
-from budgetfrontier.model import Admission, CrawlState, Finish, Lease, Outcome
+from budgetfrontier.model import Admission, CrawlState, Finish, Lease, Outcome, QueueState
 from budgetfrontier.scrapy.budgets import wanted_budget
 from budgetfrontier.scrapy.closing import SpiderCloser
 from budgetfrontier.scrapy.conversion import STARTED, Refused
@@ -176,6 +176,9 @@ class SharedScheduler:
         if summary is not None:
             for name in ("succeeded", "failed", "queued", "in_process", "dead"):
                 self.stats.set_value(f"budgetfrontier/crawl/{name}", getattr(summary, name))
+            if retired := summary.queues.get(QueueState.RETIRED, 0):
+                self.stats.set_value("budgetfrontier/crawl/retired", retired)
+                self._says.over_budget(retired, str(self.frontier.folder.parent))
             if self._duplicates and not (self._was_useful or summary.queued or summary.future):
                 self._says.all_seen(self._options.crawl, self._duplicates, summary)
         self._says.closing(self._options, lost=lost, all_told=all_told)
