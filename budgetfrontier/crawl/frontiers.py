@@ -1,4 +1,4 @@
-"""What the crawler asks of a frontier: of its own or a shared one, and of a crawl that another process has open."""
+"""The methods of a frontier that the crawler calls: of its own or a shared one, and of a crawl in another process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from budgetfrontier.settings.overrides import QueueSettings
 
 
 class CrawlFrontier(Protocol):
-    """What the main loop asks of a frontier: `Frontier`, or `SharedFrontier`. No call waits for the network."""
+    """The methods that the main loop calls, of `Frontier` or of `SharedFrontier`. None waits for the network."""
 
     @property
     def state(self) -> CrawlState:
@@ -48,7 +48,7 @@ class CrawlFrontier(Protocol):
 
 
 class RemoteCrawl(Protocol):
-    """What the crawler asks of a crawl in another process. Calls are repeated while the connection is lost.
+    """The methods of a crawl in another process that the crawler calls; repeated while the connection is lost.
 
     They raise what `Frontier` raises for them, and ConnectionLost if there is no answer within the time set.
     """

@@ -66,7 +66,7 @@ class Parts(NamedTuple):
     lease_ttl: float
     """Seconds for which URIs are leased. Leases of longer visits are renewed."""
     on_stop: Callable[[], None] | None
-    """What is called again and again once the run is to end, so that visits do not wait for long."""
+    """A function that is called repeatedly once the run is to end, so that visits do not wait for long."""
 
 
 class MainLoop:

@@ -71,7 +71,7 @@ class PutBack(Exception):
 
 
 class Visits(Protocol):
-    """What the main loop asks of a visitor: `Visitor`, or one that does more."""
+    """The methods of a visitor that the main loop calls: of `Visitor`, or of one that does more."""
 
     def refusal(self, uri: CrawlUri) -> Visit | None:
         """Return the result of a visit that ends without a fetch; None if the URI may be fetched."""

@@ -1,4 +1,4 @@
-"""What a crawler that shares its frontier says when it begins and when it ends."""
+"""The messages of a crawler that shares its frontier: at the beginning of a run, and at its end."""
 
 from __future__ import annotations
 

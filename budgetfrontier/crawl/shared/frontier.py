@@ -66,7 +66,7 @@ class SharedFrontier:
         self.rests = Rests(
             most_visits=most_visits, most_resting=most_resting, visited=lambda: self._held.visited, wake=self._wake_up
         )
-        self._ahead = max(most_visits // 4, 1)
+        self._ahead = max(most_visits // 2, 1)
         self._asked = 0  # URIs that were asked for, and are not here yet
         self._gathered: list[Finish] = []  # since the last commit
         self._to_send: deque[Finish] = deque()

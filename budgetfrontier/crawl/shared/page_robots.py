@@ -33,8 +33,8 @@ _MOST_FAILING = 10_000
 _FAILING, _STOPPING = "robots.txt did not answer yet", "the crawl is stopping"
 
 
-class Asked(Protocol):
-    """What a shared frontier is asked for."""
+class Answering(Protocol):
+    """The methods of a shared frontier that are called for a robots.txt."""
 
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a leased URI."""
@@ -63,7 +63,7 @@ class PageRobots:
 
     def __init__(
         self,
-        frontier: Asked,
+        frontier: Answering,
         robots: Robots,
         redirects: RobotsRedirects,
         *,
