@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from budgetfrontier.client import AsyncRemoteFrontier, calls
-from budgetfrontier.cluster.client import PART, PAUSE, SHORT, partition_of
+from budgetfrontier.cluster.client import LOOK_AGAIN, PART, PAUSE, SHORT, partition_of
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.cluster.standing import Standing, crawl_state
@@ -60,7 +60,7 @@ class AsyncClusterFrontier:
         self._turn = 0
         self._closed = False
         self._reading = asyncio.Lock()
-        self._read_at = -1.0
+        self._read_at = -LOOK_AGAIN
 
     def __repr__(self) -> str:
         return f"<AsyncClusterFrontier {self._crawl!r}: {len(self._owners)} of {self._partitions} partitions>"
@@ -319,9 +319,9 @@ class AsyncClusterFrontier:
         return sorted(set(self._owners.values()))
 
     async def _look_up(self) -> None:
-        """Look for owners if some are not known."""
+        """Look for owners if some are not known, or if that was done a while ago."""
         self._check()
-        if len(self._owners) < max(1, self._partitions):
+        if len(self._owners) < max(1, self._partitions) or time.monotonic() > self._read_at + LOOK_AGAIN:
             await self._refresh()
 
     async def _refresh(self) -> None:

@@ -37,6 +37,8 @@ PART: Final = 1000
 """URIs that are routed at a time."""
 PAUSE: Final = 0.1
 """Seconds before owners are looked up again."""
+LOOK_AGAIN: Final = 2.0
+"""Seconds after which the owners are looked up, if nothing has told that they have changed."""
 SHORT: Final = 1.0
 """Seconds for which a call to one worker is repeated, before its partitions are looked for elsewhere."""
 
@@ -68,6 +70,7 @@ class ClusterFrontier:
         self._partitions = 0
         self._router: Router | None = None
         self._turn = 0
+        self._read_at = -LOOK_AGAIN
         self._closed = False
 
     def __repr__(self) -> str:
@@ -305,12 +308,13 @@ class ClusterFrontier:
 
     def _addresses(self) -> list[str]:
         self._check()
-        if len(self._owners) < max(1, self._partitions):
+        if len(self._owners) < max(1, self._partitions) or time.monotonic() > self._read_at + LOOK_AGAIN:
             self._refresh()
         return sorted(set(self._owners.values()))
 
     def _refresh(self) -> None:
         found = self._directory.read()
+        self._read_at = time.monotonic()
         self._owners = {number: owner.address for number, owner in found.items() if owner.address}
         self._partitions = max((owner.partitions for owner in found.values()), default=0)
 

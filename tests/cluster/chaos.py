@@ -97,7 +97,6 @@ class Cluster:
         self.brokers = brokers
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.kills: Counter[str] = Counter()
-        self._ports = {}
         options = f"session.timeout.ms={SESSION * 1000:.0f}&heartbeat.interval.ms=500&max.poll.interval.ms=60000"
         common: dict[str, Any] = {
             "crawl": CRAWL,
@@ -281,7 +280,7 @@ def check(run: Run, folder: Path) -> list[str]:
     if any(run.codes.values()):
         wrong.append(f"crawlers ended with {run.codes}")
     for path in sorted(folder.glob("worker*/partition-*/frontier")):
-        command = [sys.executable, "-m", "budgetfrontier", "verify", path]
+        command = [sys.executable, "-m", "budgetfrontier", "verify", str(path)]
         verified = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
         if verified.returncode:
             wrong.append(f"{path}: {verified.stdout}{verified.stderr}")
