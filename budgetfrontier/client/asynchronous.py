@@ -80,7 +80,6 @@ class AsyncRemoteFrontier:
                 self._closed = True
                 await self._channel.close()
                 raise
-            self._link.connecting.succeeded()
         return self
 
     # -- URIs in
@@ -340,9 +339,10 @@ class AsyncRemoteFrontier:
                 self._link.raise_error(number, failure)
                 passed = time.monotonic() - began
                 if rpc.method is protocol.CONNECT:
-                    await asyncio.to_thread(self._link.connecting.failed, failure, self.retry_for - passed)
+                    await asyncio.to_thread(self._link.connecting.check, failure)
                 if passed >= self.retry_for:
                     raise self._link.lost(rpc, failure, passed) from None
+                self._link.connecting.waiting(failure, self.retry_for - passed)
             await asyncio.sleep(min(pause, max(0.0, self.retry_for - passed)))
             pause = min(2 * pause, link.LONGEST_PAUSE)
 
@@ -378,4 +378,5 @@ class AsyncRemoteFrontier:
             return self._link.answered(rpc, number, await begun)
         except grpc.RpcError as failure:
             self._link.raise_error(number, failure)
+            self._link.connecting.waiting(failure, self._retry_for)
         return await self._tried(rpc, number)

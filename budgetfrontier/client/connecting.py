@@ -1,4 +1,4 @@
-"""The first exchange with a server: what is logged while it is waited for, and which failures do not pass."""
+"""Failures of a connection: what is logged while a server is waited for, and which of them do not pass."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from budgetfrontier.errors import WrongCredentials
 PROBE_WITHIN = 2.0
 """Seconds in which a server that has cut a connection without TLS may show that it has TLS."""
 
+FOREVER = 1e6
+"""Seconds from which on a caller does not give up."""
+
 _NO_TRUST = re.compile(r"CERTIFICATE_VERIFY_FAILED(?:: (?P<why>[^:;]+))?")
 _OTHER_NAME = re.compile(r"Hostname Verification|[Pp]eer name .* is not in peer certificate")
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|HTTP_REQUEST|UNEXPECTED_MESSAGE|Cannot check peer: missing selected ALPN")
@@ -24,7 +27,7 @@ log = logging.getLogger("budgetfrontier.client")
 
 
 class Connecting:
-    """The failures of a client until the server has answered for the first time."""
+    """The failures of the connection of one client. Its methods may be called from any thread."""
 
     def __init__(self, address: str, *, tls: bool, token: bool) -> None:
         self.address = address
@@ -34,20 +37,23 @@ class Connecting:
     def __repr__(self) -> str:
         return f"<Connecting to {self.address}>"
 
-    def failed(self, failure: Any, left: float) -> None:
-        """Say once that the server is waited for, `left` seconds more. Raises WrongCredentials if that is in vain.
+    def check(self, failure: Any) -> None:
+        """Raise WrongCredentials if the first exchange has failed for a reason that does not pass by itself.
 
         A server with TLS cuts connections without it: to tell that may take PROBE_WITHIN seconds, once.
         """
         error = self._tls_error(_details(failure)) if self._tls else self._plain_error(_details(failure))
         if error is not None:
             raise error from None
-        if left > 0 and not self._waits:
+
+    def waiting(self, failure: Any, left: float) -> None:
+        """Say once that the server is waited for, `left` seconds more; not if a caller waits for ever, and says so."""
+        if 0 < left < FOREVER and not self._waits:
             self._waits = True
             seconds = max(1, round(left))
             log.warning("Waiting for the server at %s, %d s at the most: %s", self.address, seconds, reason(failure))
 
-    def succeeded(self) -> None:
+    def answered(self) -> None:
         """Say that the server is there, if it was waited for."""
         if self._waits:
             self._waits = False

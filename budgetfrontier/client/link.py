@@ -100,6 +100,7 @@ class Link:
     def answered(self, rpc: Rpc, number: int, reply: bytes) -> Any:
         """Return a reply, which the server need not remember any more. Raises FrontierError if it cannot be read."""
         self._close(number)
+        self.connecting.answered()
         try:
             return _decoders[rpc.method.name](reply)
         except (msgspec.DecodeError, UnicodeDecodeError) as e:

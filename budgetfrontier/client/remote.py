@@ -81,7 +81,6 @@ class RemoteFrontier:
         except BaseException:
             self._channel.close()
             raise
-        self._link.connecting.succeeded()
         self.folder = Path(connected.folder)
         """The folder of the frontier, on the server."""
         self._settings = connected.settings
@@ -361,9 +360,10 @@ class RemoteFrontier:
                 self._link.raise_error(number, failure)
                 passed = time.monotonic() - began
                 if rpc.method is protocol.CONNECT:
-                    self._link.connecting.failed(failure, self.retry_for - passed)
+                    self._link.connecting.check(failure)
                 if passed >= self.retry_for:
                     raise self._link.lost(rpc, failure, passed) from None
+                self._link.connecting.waiting(failure, self.retry_for - passed)
             time.sleep(min(pause, max(0.0, self.retry_for - passed)))
             pause = min(2 * pause, link.LONGEST_PAUSE)
 
@@ -412,4 +412,5 @@ class RemoteFrontier:
             return self._link.answered(rpc, number, begun.result())
         except grpc.RpcError as failure:
             self._link.raise_error(number, failure)
+            self._link.connecting.waiting(failure, self.retry_for)
         return self._tried(rpc, number)

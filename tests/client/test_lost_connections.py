@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -58,12 +59,15 @@ def lose_the_reply(proxy: Proxy, call: Callable[[], Any], applied: Callable[[], 
 
 
 def test_a_repeated_call_is_answered_as_it_was_applied(
-    proxy: Proxy, direct: RemoteFrontier, clock: ManualClock
+    proxy: Proxy, direct: RemoteFrontier, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "budgetfrontier.client")
     with RemoteFrontier(proxy.address) as remote:
         forced = [CrawlUri(url, force=True) for url in pages("ABC", 2)]
         tally = lose_the_reply(proxy, lambda: remote.schedule_many(forced), lambda: direct.summary().queued)
         assert tally.added == 6 and direct.summary().scheduled == 6
+        waited, there = [record.getMessage() for record in caplog.records]
+        assert "Waiting for the server at" in waited and there.endswith("is there")
 
         leases = lose_the_reply(proxy, lambda: remote.lease(3), lambda: direct.summary().in_process)
         assert len(leases) == 3 and direct.summary().in_process == 3
