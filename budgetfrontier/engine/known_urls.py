@@ -237,28 +237,29 @@ class KnownUrls:
         tally = Tally()
         try:
             fingerprint = self._admitter.fingerprint(uri)
-            row, lease = self._row(fingerprint)
         except InvalidUrl:
-            row = lease = None
+            self._admitter.take([uri], tally, now)  # which counts it
+            return tally
+        row, lease = self._row(fingerprint)
         if lease is not None:
             self._tables.counters.duplicates += 1
             tally.duplicate = 1
             return tally
-        uri = msgspec.structs.replace(uri, force=True)
-        if row is None:
-            self._admitter.take([uri], tally, now)
-            return tally
-        queue = self._tables.queues.look(row.queue)
-        completed = queue.completed
-        if uri.queue is None:
-            uri = msgspec.structs.replace(uri, queue=queue.queue)
-        via = uri if row.place else None
+        uri, via, completed = msgspec.structs.replace(uri, force=True), None, 0
+        if row is not None:
+            queue = self._tables.queues.look(row.queue)
+            completed = queue.completed
+            uri.queue = uri.queue or queue.queue
+            via = uri if row.place else None
         read = self._admitter.read((uri,), tally, via)
-        if row.place and not tally.invalid:
+        if row is not None and row.place and not tally.invalid:
             self._take_out(row, now, charged=False)
         self._admitter.admit(read, tally, now, via)
         if tally.added:
-            self._turns.below_limit(row.queue, completed)
+            self._admitter.see(fingerprint)  # who discovers it later does not add it once more
+            self._urls.set_due(fingerprint, int(min(max(uri.not_before or 0.0, now), LATEST)))
+            if row is not None:
+                self._turns.below_limit(row.queue, completed)
         return tally
 
     def _end(self, ended: Ended, now: float) -> None:

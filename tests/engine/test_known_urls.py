@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier, LeaseExpired, QueueState
+from budgetfrontier import Admission, CrawlUri, Frontier, LeaseExpired, QueueState
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.known_urls import Known
@@ -293,12 +293,16 @@ def test_a_url_that_is_put_again_has_one_place() -> None:
         assert f.lease(9) == []
         with pytest.raises(LeaseExpired):
             f.finish(lease)
+        assert put_again(f, "http://c.test/") == {"added": 1}
+        found = [f.schedule(url) for url in ("http://b.test/", "http://c.test/")]
+        assert found == [Admission.ADDED, Admission.DUPLICATE], "what was FULL has left no trace"
         f.check()
 
 
-def test_what_is_put_again_comes_as_it_is_given_in_its_queue_or_another() -> None:
-    clock = ManualClock(START)
-    with kept(clock, politeness={**NONE, "per_queue_concurrency": 9}) as f:
+@pytest.mark.parametrize("update_priority", [False, True])
+def test_what_is_put_again_comes_as_it_is_given_in_its_queue_or_another(update_priority: bool) -> None:
+    politeness = {**NONE, "per_queue_concurrency": 9}
+    with kept(ManualClock(START), update_priority=update_priority, politeness=politeness) as f:
         f.schedule_many([CrawlUri(URL, queue="own", payload=b"first"), "http://a.test/2", "http://a.test/3"])
         f.set_queue("own", max_completed=1)
         assert put_again(f, CrawlUri(URL, payload=b"second", priority=3), CrawlUri("http://a.test/2", queue="own")) == {
@@ -309,6 +313,7 @@ def test_what_is_put_again_comes_as_it_is_given_in_its_queue_or_another() -> Non
             ("own", URL, b"second"), ("own", "http://a.test/2", None),
         }  # fmt: skip
         assert waits(f, "http://a.test/3") == "60"
+        assert put_again(f) == {}
         f.check()
 
 

@@ -93,6 +93,10 @@ class Admitter:
         """Tell whether a URI with this fingerprint is a DUPLICATE, unless it is forced."""
         return self._seen.is_seen(fingerprint)
 
+    def see(self, fingerprint: bytes) -> None:
+        """Record a fingerprint as seen."""
+        self._seen.add_all([fingerprint])
+
     def forget(self, fingerprint: bytes) -> None:
         """Forget a fingerprint, so that its URLs are admitted again."""
         self._seen.forget(fingerprint)

@@ -51,13 +51,14 @@ def schedule(
     With `in_place`, those with `force` take the place of their URLs in a frontier that keeps them.
     """
     tally, batch = Tally(), _next(args, progress, limit)
-    if args.get("in_place") and kernel.put_again is not None:
+    if args.get("in_place") and batch and kernel.put_again is not None:
         kernel.catch_up(now)
         _ask_policies(admitter, batch)
         for uri in filter(_is_forced, batch):
             tally.add(kernel.put_again(uri, now))
         batch = list(filterfalse(_is_forced, batch))
-    admitter.take(batch, tally, now)
+    if batch:
+        admitter.take(batch, tally, now)
     return _taken(args, progress, limit, tally)
 
 
