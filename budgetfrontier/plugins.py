@@ -97,6 +97,8 @@ def _find(kind: str, name: str) -> Any:
 def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Any:
     title = f"{kind} policy {name}"
     is_class = isinstance(target, type)
+    if is_class and not options and target in _module(kind).BUILTIN.values():
+        return target()  # a look at signatures would take two fifths of the time to open a frontier
     if objection := _objection(target, options, complete=is_class):
         raise PolicyError(f"{title}: {objection}; its options are: {', '.join(_options(target)) or 'none'}")
     try:

@@ -253,3 +253,10 @@ def test_what_does_not_tell_its_signature_is_taken_as_it_is() -> None:
 def test_an_unknown_kind_is_an_error() -> None:
     with pytest.raises(PolicyError, match="there are cost, assignment, precedence, politeness, canonicalization"):
         plugins.resolve("costs", "unit")
+
+
+@pytest.mark.parametrize("kind", plugins.KINDS)
+def test_built_in_policies_need_no_look_at_their_signatures(kind: str) -> None:
+    arguments, options = plugins._CALLS[kind]
+    for name in plugins._module(kind).BUILTIN:
+        assert plugins._objection(plugins.resolve(kind, name), options, *arguments) is None
