@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import pickle
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -136,7 +136,8 @@ class Model:
         self.arrivals = 0
         self.state, self.reason = "NEW", None  # type: str, str | None
         self.lease_ids = 0
-        self.committed: dict[str, Any] = {}
+        self.committed = b""
+        """What a crash leaves: a copy of everything, pickled, because `copy.deepcopy` takes ten times as long."""
         self.in_batch = False
         self.batch_note: bytes | None = None
         self.runs: list[tuple[float, str, int | None]] = []  # beginning, end, URIs handed out
@@ -902,7 +903,7 @@ class Model:
         if self.in_batch:
             return
         apart = ("committed", "in_batch", "lease_ids", "now")
-        self.committed = copy.deepcopy({name: value for name, value in vars(self).items() if name not in apart})
+        self.committed = pickle.dumps({name: value for name, value in vars(self).items() if name not in apart})
 
     def begin(self) -> None:
         self.began, self.given = self.now, 0
@@ -916,7 +917,7 @@ class Model:
         self.begin()
 
     def crash(self, *, keep_leases: bool) -> None:
-        vars(self).update(copy.deepcopy(self.committed))
+        vars(self).update(pickle.loads(self.committed))
         if not keep_leases:
             self.drop_leases(counted=True)
         self.runs.append((self.began, "KILLED", None))
