@@ -378,5 +378,5 @@ class AsyncRemoteFrontier:
             return self._link.answered(rpc, number, await begun)
         except grpc.RpcError as failure:
             self._link.raise_error(number, failure)
-            self._link.connecting.waiting(failure, self._retry_for)
+            self._link.connecting.waiting(failure, self.retry_for)
         return await self._tried(rpc, number)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from budgetfrontier.crawl.cache import SHARED, CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop, closing_summary
-from budgetfrontier.crawl.fetch.descriptors import most_fetches
+from budgetfrontier.crawl.fetch.descriptors import most_fetches, shortage
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.host_delays import HostDelays
 from budgetfrontier.crawl.interrupts import Interrupts, interrupts
@@ -29,7 +29,6 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlState, DeadLetter, RunEnd
 from budgetfrontier.reports import files
-from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import CRAWL
@@ -113,7 +112,7 @@ class Job:
         if not self._stored and not self._paused and not any_valid(self._settings.seeds):
             self._progress.say(NOTHING)
             return 1
-        if not self._stored and (self._folder / SHARED).exists():
+        if not self._stored and (self._folder / SHARED / "data.mdb").exists():
             raise SettingsError(f"{self._folder} shares a frontier of a server: add --frontier, or name another folder")
         make_folder(self._folder)
         make_folder(frontier, like=self._folder)
@@ -240,11 +239,8 @@ class Job:
         frontier.commit()  # makes the crawl visible to other processes from the start
         for warning in advice(self._settings):
             self._progress.warn(warning)
-        if self._most_visits < (wanted := self._settings.fetch.concurrency):
-            self._progress.warn(
-                f"this process may open too few files (ulimit -n) for a fetch.concurrency of {wanted:,}: "
-                f"it fetches {counted(self._most_visits, 'page')} at a time"
-            )
+        if few := shortage(self._settings.fetch.concurrency, self._most_visits):
+            self._progress.warn(few)
         found = backlog(before) if before.scheduled else f"seeds: {tally.added}"
         say(f"crawl {self._settings.crawl} in {self._folder}: {found}")
         return True

@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -24,7 +24,6 @@ from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.fetch.response import BROKEN, Response
-from budgetfrontier.crawl.frontiers import CrawlFrontier
 from budgetfrontier.crawl.interrupts import Interrupts
 from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.outputs import Outputs
@@ -40,6 +39,9 @@ from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.settings import Settings
+
+if TYPE_CHECKING:
+    from budgetfrontier.crawl.frontiers import CrawlFrontier
 
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # seconds between two checks for external commands
 NO_TIMEOUT = 300.0  # seconds that a page waits for its robots.txt if fetches have no timeout

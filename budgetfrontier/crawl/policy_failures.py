@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from budgetfrontier.crawl.frontiers import CrawlFrontier
 from budgetfrontier.errors import PolicyError
+
+if TYPE_CHECKING:
+    from budgetfrontier.crawl.frontiers import CrawlFrontier
 
 _REASON = "policy: "
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from contextlib import suppress
 
+from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.known_hosts import SCRAPES
 
 _IDLE = 1000  # connections kept open for the next fetch, 15 s each
@@ -24,6 +25,16 @@ def most_fetches(wanted: int) -> int:
             most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return max(min(wanted, _connections() // 2), 1)
+
+
+def shortage(wanted: int, fetches: int) -> str | None:
+    """Return a warning that only so many fetches are allowed of those wanted; None if that is all."""
+    if fetches >= wanted:
+        return None
+    return (
+        f"this process may open too few files (ulimit -n) for a fetch.concurrency of {wanted:,}: "
+        f"it fetches {counted(fetches, 'page')} at a time"
+    )
 
 
 def most_idle(fetches: int) -> int:

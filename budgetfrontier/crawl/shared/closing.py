@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from budgetfrontier.crawl.closing_summary import OUTPUTS, Stop, files_in
+from budgetfrontier.crawl.fetch.descriptors import shortage
 from budgetfrontier.crawl.frontiers import RemoteCrawl
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.crawl.progress import amount, backlog, ends, state_text
@@ -28,13 +29,6 @@ def beginning(remote: RemoteCrawl, summary: Summary, *, given: Settings, folder:
         more = ", ..." if len(differ) > _NAMED else ""
         listed = ", ".join(str(change) for change in differ[:_NAMED])
         yield f"the settings of the frontier are those of {remote.name}, not of CONFIG: {listed}{more}"
-    for warning in advice(given):
-        yield f"warning: {warning}"
-    if (at_once := remote.settings.frontier.politeness.per_queue_concurrency) > 1:
-        yield (
-            f"warning: politeness.per_queue_concurrency is {at_once} on {remote.name}: crawlers may fetch from one "
-            "host at the same time"
-        )
     if summary.state in (CrawlState.PAUSED, CrawlState.PAUSING) and summary.pause_reason != crawl_states.FINISH:
         yield f"the crawl is paused ({summary.pause_reason}); `{_on_server('resume', remote.folder)}` there goes on"
     found = backlog(summary) if summary.succeeded + summary.failed else f"seeds: {seeds} new"
@@ -42,6 +36,18 @@ def beginning(remote: RemoteCrawl, summary: Summary, *, given: Settings, folder:
 
 
 _SERVED = ("frontier", "overrides")
+
+
+def warnings(remote: RemoteCrawl, given: Settings, *, most_visits: int) -> Iterator[str]:
+    """Yield warnings about the settings, of this process and of the server."""
+    yield from advice(given)
+    if warning := shortage(given.fetch.concurrency, most_visits):
+        yield warning
+    if (at_once := remote.settings.frontier.politeness.per_queue_concurrency) > 1:
+        yield (
+            f"politeness.per_queue_concurrency is {at_once} on {remote.name}: crawlers may fetch from one host at the "
+            "same time"
+        )
 
 
 def closing(

@@ -11,28 +11,27 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from budgetfrontier.crawl.frontiers import RemoteCrawl
 from budgetfrontier.crawl.shared.held import HeldLeases
+from budgetfrontier.crawl.shared.questions import Questions
 from budgetfrontier.crawl.shared.rests import Rests
 from budgetfrontier.crawl.shared.server import Server
-from budgetfrontier.crawl.visit import PutBack
 from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
+from budgetfrontier.model import CrawlState, Finish, Lease, Summary
+from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.settings.overrides import QueueSettings
 
 LEASE_WAIT = 2.0
 """Seconds for which the server waits for URIs before it says that there are none."""
-GRACE = 5.0
-"""Seconds for which a visit waits for the server once the crawl is stopping."""
 LOOK_EVERY = 2.0
 """Seconds between two looks at the counters."""
 MOST_UNSYNCED = 1.0
@@ -45,8 +44,6 @@ MOST_WAITING = 100_000
 _OVER = (CrawlState.NEW, CrawlState.FINISHED)
 
 log = logging.getLogger(__name__)
-
-_T = TypeVar("_T")
 
 
 class SharedFrontier:
@@ -66,6 +63,7 @@ class SharedFrontier:
         self.rests = Rests(
             most_visits=most_visits, most_resting=most_resting, visited=lambda: self._held.visited, wake=self._wake_up
         )
+        self.questions = Questions(remote, self._server, told=self._note_told)
         self._ahead = max(most_visits // 2, 1)
         self._asked = 0  # URIs that were asked for, and are not here yet
         self._gathered: list[Finish] = []  # since the last commit
@@ -151,46 +149,11 @@ class SharedFrontier:
             self._sendable.set()
         self._server.watch()
 
-    # -- for visits
-
-    async def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
-        """Admit URIs in order; durable when it returns."""
-        given = list(uris)
-        tally = await self._answer(partial(self._remote.schedule_many, given))
-        self._told += 1
-        return tally
-
-    async def queue(self, key: str) -> QueueRecord | None:
-        """Return the record of a queue."""
-        return await self._answer(partial(self._remote.queue, key))
-
-    async def queue_key(self, uri: CrawlUri) -> str:
-        """Return the key of the queue of a URI. Raises ValueError if it has none."""
-        return await self._answer(partial(self._remote.queue_key, uri))
-
-    async def rest(self, uri: CrawlUri, key: str, *, fetch_seconds: float | None, crawl_delay: float | None) -> float:
-        """Return the politeness delay of a queue after a fetch."""
-        call = partial(self._remote.rest, uri, key, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay)
-        return await self._answer(call)
-
-    async def _answer(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Return the answer to a call; raise PutBack if there is none and the crawl is stopping."""
-        answer = asyncio.ensure_future(self._server.answer(call))
-        try:
-            await asyncio.wait((answer, self._halting), return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait((answer,), timeout=GRACE)
-            if not answer.done():
-                raise PutBack(0.0, "the crawl is stopping, and the server does not answer")
-            return answer.result()
-        finally:
-            answer.cancel()
-
     # -- beginning and end
 
     async def begin(self, wake: Callable[[], object]) -> None:
         """Look at the crawl, and begin to lease. `wake` is called when the main loop has something to do."""
         self._more, self._sendable, self._look_soon = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._halting = asyncio.get_running_loop().create_future()
         self._wake = wake
         await self._look_around()
         work = (self._lease_ahead(), self._send_ends(), self._renew_leases(), self._keep_looking())
@@ -202,8 +165,8 @@ class SharedFrontier:
             return
         self._halted = True
         self.rests.stop()
+        self.questions.stop()
         if self._tasks:
-            self._halting.set_result(None)
             self._tasks[0].cancel()
         if ready := self._held.take_back():
             self._tasks.append(asyncio.create_task(self._guarded(self._give_back(ready))))
@@ -271,13 +234,15 @@ class SharedFrontier:
                 self._held.drop(end.lease)
                 self._waiting -= _weight(end)
             self._sending = []
-            for lease in late:
-                self.late += 1
+            if late:
+                self.late += len(late)
                 log.warning(
-                    "the lease of %s had expired before its end was told: its output stays, and it is fetched again",
-                    lease.uri.url,
+                    "%s had expired before the end was told, such as that of %s: the output stays, and it is fetched "
+                    "again",
+                    counted(len(late), "lease"),
+                    late[0].uri.url,
                 )
-            self._told += 1
+            self._note_told()
             self._more.set()
             if not self._held:
                 self._look_soon.set()
@@ -354,6 +319,9 @@ class SharedFrontier:
             self._tasks.append(asyncio.create_task(self._guarded(self._give_back(self._held.take_back()))))
         elif leases:
             self._wake()
+
+    def _note_told(self) -> None:
+        self._told += 1
 
     def _wake_up(self) -> None:
         self._wake()

@@ -25,7 +25,7 @@ from budgetfrontier.crawl.robots_redirects import RobotsRedirects
 from budgetfrontier.crawl.robots_txt import MAX_BODY
 from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import each_seed, refused_seeds, scheduled_seeds
-from budgetfrontier.crawl.shared.closing import beginning, closing
+from budgetfrontier.crawl.shared.closing import beginning, closing, warnings
 from budgetfrontier.crawl.shared.frontier import SharedFrontier
 from budgetfrontier.crawl.shared.page_robots import PageRobots
 from budgetfrontier.crawl.shared.visitor import SharedVisitor
@@ -37,7 +37,7 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.store.lock import LOCK, WriterLock
 from budgetfrontier.store.modes import make_folder
 
-SYNC_EVERY = 0.2
+SYNC_EVERY = 0.1
 """The most seconds between two syncs of the outputs: the server hears no earlier that a page was fetched."""
 LEAVING, LEAVING_AT_ONCE = 5.0, 1.0
 """Seconds for which the end waits for a server that does not answer."""
@@ -91,6 +91,7 @@ class SharedJob:
         self._scope = Scope(settings.scope)
         self._scope.add_seeds(url for url, _ in each_seed(settings))
         self._fetcher = Fetcher(settings.fetch, seeds=(url for url, _ in each_seed(settings)))
+        self._most_visits = most_fetches(settings.fetch.concurrency)
         self._policy_failures = PolicyFailures()
 
     def run(self) -> int:
@@ -148,10 +149,12 @@ class SharedJob:
             await remote.resume(reason="there is more to crawl", who="crawl")
         for line in beginning(remote, summary, given=self._given, folder=self._folder, seeds=tally.added):
             say(line)
+        for warning in warnings(remote, self._given, most_visits=self._most_visits):
+            self._progress.warn(warning)
         return True
 
     async def _run_loop(self) -> int:
-        most = most_fetches(self._settings.fetch.concurrency)
+        most = self._most_visits
         resting = min(most * RESTING[0], RESTING[1])
         frontier = SharedFrontier(
             self._remote,
@@ -182,14 +185,14 @@ class SharedJob:
             fetcher=self._fetcher,
             robots=robots,
             scope=self._scope,
-            schedule=frontier.schedule_many,
+            schedule=frontier.questions.schedule_many,
             write_links=self._outputs.write_links,
             patience=patience(settings),
         )
         prepare = None
         if robots:
             prepare = PageRobots(
-                frontier,
+                frontier.questions,
                 robots,
                 RobotsRedirects(robots, self._cache),
                 fetch=lambda uri: self._fetcher.get(uri, max_body=MAX_BODY),

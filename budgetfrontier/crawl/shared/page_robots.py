@@ -2,15 +2,14 @@
 
 Which process gets a URI of a shared frontier is not known, and each has a cache of its own. So a robots.txt is no URI
 in a queue here: the process that is to fetch a page fetches its robots.txt first, lets the host rest, and fetches the
-page then. The lease keeps the host's turn meanwhile. If the robots.txt fails, the page goes back for as long as a retry
-waits.
+page then. The lease keeps the host's turn meanwhile; where `min_interval` keeps turns apart, the page goes back and has
+the next one. If the robots.txt fails, the page goes back for as long as a retry waits.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
 from budgetfrontier import uris
 from budgetfrontier.bounded_cache import BoundedCache
@@ -20,8 +19,9 @@ from budgetfrontier.crawl.host_delays import HostDelays
 from budgetfrontier.crawl.prerequisites import robots_uri
 from budgetfrontier.crawl.robots import Robots, site_of
 from budgetfrontier.crawl.robots_redirects import RobotsRedirects
+from budgetfrontier.crawl.shared.questions import Questions
 from budgetfrontier.crawl.visit import PutBack
-from budgetfrontier.model import CrawlUri, Lease, Outcome, QueueRecord
+from budgetfrontier.model import CrawlUri, Lease, Outcome
 from budgetfrontier.settings.overrides import QueueSettings
 
 LONGEST_REST = 10.0
@@ -33,27 +33,6 @@ _MOST_FAILING = 10_000
 _FAILING, _STOPPING = "robots.txt did not answer yet", "the crawl is stopping"
 
 
-class Answering(Protocol):
-    """The methods of a shared frontier that are called for a robots.txt."""
-
-    def settings_for(self, lease: Lease) -> QueueSettings:
-        """Return the settings in force for a leased URI."""
-
-    def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Awaitable[object]:
-        """Admit URIs; durable when it returns."""
-
-    def queue(self, key: str) -> Awaitable[QueueRecord | None]:
-        """Return the record of a queue."""
-
-    def queue_key(self, uri: CrawlUri) -> Awaitable[str]:
-        """Return the key of the queue of a URI. Raises ValueError if it has none."""
-
-    def rest(
-        self, uri: CrawlUri, key: str, *, fetch_seconds: float | None, crawl_delay: float | None
-    ) -> Awaitable[float]:
-        """Return the politeness delay of a queue after a fetch."""
-
-
 class PageRobots:
     """The fetches of robots.txt files in one run.
 
@@ -63,7 +42,7 @@ class PageRobots:
 
     def __init__(
         self,
-        frontier: Answering,
+        questions: Questions,
         robots: Robots,
         redirects: RobotsRedirects,
         *,
@@ -73,7 +52,7 @@ class PageRobots:
         rest: Callable[[float], Awaitable[bool]],
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._frontier, self._robots, self._redirects, self._now = frontier, robots, redirects, now
+        self._questions, self._robots, self._redirects, self._now = questions, robots, redirects, now
         self._delays = HostDelays(now=now)
         self._fetch, self._sitemaps, self._write, self._rest = fetch, sitemaps, write, rest
         self._tries: BoundedCache[str, int] = BoundedCache(_MOST_FAILING)  # by site: failures in a row
@@ -116,20 +95,23 @@ class PageRobots:
         """Make one request, and let the host rest; return whether the response leads on. Raises PutBack."""
         response = await self._fetch(hop)
         if found := self._sitemaps(uri, response):
-            await self._frontier.schedule_many(found)  # before the rules are stored: it would not be fetched again
+            await self._questions.schedule_many(found)  # before the rules are stored: it would not be fetched again
         again: float | None = None
         if leads_on := self._redirects.leads_on(hop, response):
             self._write(lease, hop, response, Outcome.SUCCESS)
         else:
             again = self._record(lease, uri, hop, response)
-        rest = await self._rest_after(lease, hop, key, response)
+        rest, settings = await self._rest_after(hop, key, response), self._settings_for(lease, hop, key)
         if key != lease.queue:
-            failed = self._settings_for(lease, hop, key).retry_delay if response.outcome is Outcome.RETRY else 0.0
-            self._delays.end(key, max(rest, response.retry_after or failed))
-            rest = 0.0
+            failed = settings.retry_delay if response.outcome is Outcome.RETRY else 0.0
+            self._delays.end(key, max(rest, settings.min_interval, response.retry_after or failed))
         if again is not None:
             raise PutBack(max(again, rest), _FAILING)
-        if rest > 0.0:
+        if key == lease.queue and response.seconds is not None:
+            if settings.min_interval > 0.0:  # it is kept between leases, so that the page needs another one
+                if leads_on:
+                    self._robots.postpone(uri.url, self._now())
+                raise PutBack(rest, "robots.txt first")
             await self._pause(rest)
         return leads_on
 
@@ -138,7 +120,7 @@ class PageRobots:
 
         Returns the seconds until another try, None if there is to be none.
         """
-        settings, site = self._frontier.settings_for(lease), site_of(uri.url)
+        settings, site = self._questions.settings_for(lease), site_of(uri.url)
         self._redirects.share(uri, hop, response, until=self._now() + self._settings_for(lease, hop).retry_delay)
         outcome = self._robots.record(uri.url, response)
         self._write(lease, hop, response, outcome)
@@ -156,7 +138,7 @@ class PageRobots:
 
     async def _has_turn(self, lease: Lease, uri: CrawlUri, hop: CrawlUri, key: str) -> bool:
         """Tell whether a host may be asked outside its queue's turn; if not, wait. Raises PutBack if that is long."""
-        queue = await self._frontier.queue(key)
+        queue = await self._questions.queue(key)
         wait = self._delays.begin(key, hop.url, self._settings_for(lease, hop, key), queue)
         if wait > LONGEST_REST:
             self._robots.postpone(uri.url, self._now() + wait)
@@ -165,24 +147,23 @@ class PageRobots:
             await self._pause(wait)
         return wait <= 0.0
 
-    async def _rest_after(self, lease: Lease, hop: CrawlUri, key: str, response: Response) -> float:
+    async def _rest_after(self, hop: CrawlUri, key: str, response: Response) -> float:
         """Return how long a host is to rest after a request."""
         if response.seconds is None:  # no request was sent
             return 0.0
         delay = self._robots.delay(hop.url)
-        rest = await self._frontier.rest(hop, key, fetch_seconds=response.seconds, crawl_delay=delay)
-        return max(rest, self._settings_for(lease, hop, key).min_interval)
+        return await self._questions.rest(hop, key, fetch_seconds=response.seconds, crawl_delay=delay)
 
     async def _pause(self, seconds: float) -> None:
-        if not await self._rest(seconds):
+        if seconds > 0.0 and not await self._rest(seconds):
             raise PutBack(seconds, _STOPPING)
 
     async def _queue_of(self, uri: CrawlUri) -> str:
         try:
-            return await self._frontier.queue_key(uri)
+            return await self._questions.queue_key(uri)
         except ValueError:  # such a URI cannot be queued, but may be requested
             return uris.authority(uri.url)
 
     def _settings_for(self, lease: Lease, uri: CrawlUri, key: str | None = None) -> QueueSettings:
         """Return the settings in force for a URI on a queue."""
-        return self._frontier.settings_for(Lease(lease.id, key or lease.queue, uri, 0, 0.0, 1))
+        return self._questions.settings_for(Lease(lease.id, key or lease.queue, uri, 0, 0.0, 1))

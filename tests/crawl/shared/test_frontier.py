@@ -168,12 +168,13 @@ def test_more_is_leased_only_while_there_is_room_for_the_ends(monkeypatch: pytes
             remote.there.clear()
             frontier.finish_many([Finish(lease, discovered=["http://c.test/"]) for lease in leases])
             frontier.commit()
-            assert frontier.lease(1) and not frontier.lease(4)  # what was leased ahead; no more is asked for
+            while frontier.lease(4):  # what was leased ahead
+                pass
             asked = remote.calls["lease"]
             await asyncio.sleep(0.01)
             assert remote.calls["lease"] == asked and remote.calls["finish_many"] == 1
             remote.there.set()
-            assert len(await leased(frontier, 3)) == 3
+            assert len(await leased(frontier, 2)) == 2
             assert 0 in remote.journal  # with the ends, none was asked for
 
     asyncio.run(main())
@@ -189,7 +190,7 @@ def test_a_lease_that_has_expired_is_reported(caplog: pytest.LogCaptureFixture) 
             frontier.finish_many(finished(leases[:1]))
             frontier.commit()
             await happens(lambda: frontier.late)
-        assert f"the lease of {leases[0].uri.url} had expired" in caplog.text
+        assert f"1 lease had expired before the end was told, such as that of {leases[0].uri.url}:" in caplog.text
 
     asyncio.run(main())
 

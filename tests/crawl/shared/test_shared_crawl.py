@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import signal
 import threading
@@ -13,16 +14,17 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlState, QueueState, Settings
+from budgetfrontier import CrawlState, CrawlUri, Lease, QueueState, Settings
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.crawl.demo.run import serve
 from budgetfrontier.crawl.demo.web import CALENDAR, SHOP
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.crawl.shared.addresses import remote_crawl
+from budgetfrontier.errors import FrontierError, PolicyError, SettingsError
 from tests.client.served import Served
 from tests.crawl.shared.served import Crawler, logged, pages_of, run, served_settings
 from tests.crawl.site import Page, Site, linking, redirect, text
 from tests.crawl.site import run as run_alone
-from tests.support import until
+from tests.support import PATIENCE, until
 
 HOME = "http://a.test/"
 SMALL: dict[str, Page] = {
@@ -157,3 +159,94 @@ def test_an_interrupt_finishes_what_is_in_flight_and_gives_the_rest_back(tmp_pat
     assert code == 0 and "stopped: interrupted" in said
     assert summary.succeeded == len(pages_of(tmp_path / "a")) == site.hits.total()
     assert summary.in_process == summary.expired == 0 and summary.queued == len(pages)
+
+
+def test_the_operator_of_the_server_pauses_resumes_and_terminates(tmp_path: Path, serving: Serving) -> None:
+    pages: dict[str, Page] = {"a.test/": linking(*(f"/{n}" for n in range(200)))}
+    pages |= {f"a.test/{n}": "" for n in range(200)}
+    with Site(pages) as site:
+        site.bound = 5
+        settings = site.settings(HOME, fetch={"concurrency": 2, "robots": "ignore"})
+        with serving(settings) as served, RemoteFrontier(served.address, crawl="test") as frontier:
+            crawler = Crawler(settings, tmp_path / "a", served.address)
+            until(lambda: site.hits.total() > site.bound)
+            assert frontier.pause() is CrawlState.PAUSING
+            site.bound = 20
+            until(lambda: frontier.state is CrawlState.PAUSED)
+            assert crawler.is_alive() and frontier.summary().succeeded <= site.bound
+            frontier.resume()
+            until(lambda: site.hits.total() > site.bound)
+            frontier.terminate()
+            site.bound = math.inf
+            code, said = crawler.ended()
+            summary = frontier.summary()
+    assert code == 0 and "crawl terminated" in said
+    assert summary.in_process == 0 and summary.succeeded == len(pages_of(tmp_path / "a")) < len(pages)
+
+
+def test_limits_count_what_this_process_does_over_all_its_runs(tmp_path: Path, serving: Serving) -> None:
+    with Site(SMALL) as site:
+        limited = site.settings(HOME, fetch={"robots": "ignore"}, limits={"max_uris": 2})
+        with serving(limited) as served:
+            for name, expected in ("a", 2), ("a", 2), ("b", 4):
+                code, said = run(limited, tmp_path / name, served.address)
+                assert code == 0 and "limits.max_uris of this process is reached" in said
+                assert site.hits.total() == expected
+
+
+def cost(uri: CrawlUri) -> int:
+    return 1 if uri.url != "http://a.test/bad" else -1
+
+
+def test_a_policy_that_fails_on_the_server_ends_the_run(tmp_path: Path, serving: Serving) -> None:
+    pages: dict[str, Page] = {"a.test/": linking("/1"), "a.test/1": linking("/bad"), "b.test/": "b"}
+    with Site(pages) as site:
+        settings = site.settings(HOME, "http://b.test/", frontier={"cost_policy": f"{__name__}:cost"})
+        with serving(settings) as served:
+            with pytest.raises(PolicyError, match="bad"):
+                run(settings, tmp_path / "a", served.address)
+            summary = summary_of(served)
+    assert summary.state is CrawlState.RUNNING and summary.succeeded == 2
+    assert summary.in_process == 0 and summary.queued == 1
+    assert pages_of(tmp_path / "a") == ["http://a.test/", "http://a.test/1", "http://b.test/"]
+
+
+def test_settings_of_a_page_follow_the_adjustments_on_the_server(tmp_path: Path, serving: Serving) -> None:
+    settings = Settings.from_dict({"overrides": [{"match": "host:a.test", "set": {"revisit.after": "1d"}}]})
+    lease = Lease(1, "a.test", CrawlUri(HOME), 1, 0.0, 1)
+
+    async def asked(address: str) -> list[float]:
+        remote = remote_crawl(address, crawl="test")
+        await remote.connect()
+        found = [remote.settings_for(lease).revisit_after]
+        with RemoteFrontier(address, crawl="test") as frontier:
+            frontier.adjust(match="domain:test", **{"revisit.after": "2d"})
+        await remote.refresh()
+        found.append(remote.settings_for(lease).revisit_after)
+        await remote.close(within=PATIENCE)
+        return found
+
+    with serving(settings) as served:
+        assert asyncio.run(asked(served.address)) == [0.0, 2 * 86400.0]
+
+
+@pytest.mark.parametrize("address", ["kafka://host/x", "nonsense", "127.0.0.1:7071/", "unix:", "127.0.0.1:0/x", "/a"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(FrontierError, match="HOST:PORT"):
+        remote_crawl(address, crawl="test")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--frontier", "127.0.0.1:7071", "--paused", "--metrics", "127.0.0.1:0"], "--paused and --metrics: not with"),
+        (["--frontier", "kafka://host/x"], "no frontiers at kafka"),
+        (["--token-file", "secret"], "--frontier, which is not given"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(
+    tmp_path: Path, asked: Callable[..., tuple[int, str]], options: list[str], why: str
+) -> None:
+    (tmp_path / "crawl.yaml").write_text("seeds: [http://a.test/]")
+    code, said = asked("crawl", tmp_path / "crawl.yaml", "--job", tmp_path / "job", *options)
+    assert code == 1 and why in said and not (tmp_path / "job").exists()
