@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format proto wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults soak sites oldest clean
+.PHONY: help demo test check format proto wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults soak cluster sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make plots        update the figures in docs/explanation from the newest measurements"
 	@echo "make faults       inject hundreds of faults: kills, full disks, damage (ARGS='--scale 0.1' takes a minute)"
 	@echo "make soak         close and reopen random crawls, and truncate their files (ARGS='--closes 50' takes a minute)"
+	@echo "make cluster      kill workers, crawlers and the broker of a crawl in partitions for five minutes (needs Java)"
 	@echo "make sites        crawl documentation from Debian packages, compared with wget --mirror"
 	@echo "make oldest       test the scheduler for Scrapy on the oldest supported Scrapy"
 	@echo "make clean        remove build results, but not .venv"
@@ -104,6 +105,9 @@ plots: $(VENV)/.stamp-bench
 
 faults: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.crash.campaign $(ARGS)
+
+cluster: $(VENV)/.stamp-dev
+	$(BIN)/python -m tests.cluster.chaos $(ARGS)
 
 soak: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.crash.soak $(ARGS)

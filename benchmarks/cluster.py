@@ -91,7 +91,8 @@ class Crawl:
     def worker(self, number: int = 0) -> Iterator[subprocess.Popen[bytes]]:
         """Run a worker."""
         listen = f"unix:{self.room / f'{self.place.crawl}{number}'}"
-        command = ["worker", "--config", str(self.config), "--folder", f"{self.room}/{self.place.crawl}-{number}", "--listen", listen]
+        folder = f"{self.room}/{self.place.crawl}-{number}"
+        command = ["worker", "--config", str(self.config), "--folder", folder, "--listen", listen]
         with (self.room / "workers.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "budgetfrontier", *command], cwd=script.HERE.parent, stderr=log, stdout=log

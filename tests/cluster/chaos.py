@@ -92,7 +92,7 @@ class Web(Loopback):
 class Cluster:
     """The processes of a crawl, each started again when it is killed."""
 
-    def __init__(self, folder: Path, brokers: str, site: Web, *, partitions: int, hosts: int) -> None:
+    def __init__(self, folder: Path, brokers: str, site: Web, *, partitions: int) -> None:
         self.folder = folder
         self.brokers = brokers
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -135,18 +135,6 @@ class Cluster:
         self.processes[name].send_signal(signal.SIGCONT)
         self.kills[f"{name} paused"] += 1
 
-    def end(self) -> dict[str, int]:
-        """End all processes; return the exit codes of the crawlers."""
-        codes = {}
-        for name, process in self.processes.items():
-            if name.startswith("crawler"):
-                codes[name] = process.wait(300)
-        for name, process in self.processes.items():
-            if name.startswith("worker"):
-                process.terminate()
-                process.wait(300)
-        return codes
-
     def _start(self, name: str, *arguments: object) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
@@ -171,7 +159,6 @@ class Run(NamedTuple):
     total: Summary
     codes: dict[str, int]
     seconds: float
-    failover: list[float]
 
 
 @contextmanager
@@ -196,19 +183,34 @@ def broker(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
             stacks.pop().close()
 
 
-def run(folder: Path, *, hosts: int, partitions: int, seconds: float, seed: int, brokers_too: bool = True) -> Run:
-    """Crawl all hosts; kill something every few seconds, for so many seconds, and let the crawl end."""
+def run(
+    folder: Path,
+    *,
+    hosts: int,
+    partitions: int,
+    seconds: float,
+    seed: int,
+    brokers_too: bool = True,
+    processes: tuple[int, int] = (3, 4),
+    between: tuple[float, float] = (2.0, 6.0),
+) -> Run:
+    """Crawl all hosts; kill something now and then, for so many seconds, and let the crawl end.
+
+    `processes` are the numbers of workers and of crawlers, `between` bounds the seconds from one kill to the next.
+    """
     chance = random.Random(seed)
     began = time.monotonic()
     with broker(folder / "kafka") as (address, again), Web(hosts, 0.02) as site:
-        cluster = Cluster(folder, address, site, partitions=partitions, hosts=hosts)
-        workers, crawlers = [f"worker{number}" for number in range(3)], [f"crawler{number}" for number in range(4)]
+        cluster = Cluster(folder, address, site, partitions=partitions)
+        workers = [f"worker{number}" for number in range(processes[0])]
+        crawlers = [f"crawler{number}" for number in range(processes[1])]
         for name in [*workers, *crawlers]:
             cluster.start(name)
         until(lambda: len(site.fetches) > 5)
+        end = time.monotonic() + seconds
         what = ["worker", "crawler", "worker", "crawler", "pause"] + ["broker"] * brokers_too
-        while time.monotonic() < began + seconds:
-            time.sleep(chance.uniform(2.0, 6.0))
+        while time.monotonic() < end:
+            time.sleep(chance.uniform(*between))
             match chance.choice(what):
                 case "worker":
                     cluster.kill(chance.choice(workers))
@@ -249,7 +251,7 @@ def run(folder: Path, *, hosts: int, partitions: int, seconds: float, seed: int,
                     process.terminate()
             for process in cluster.processes.values():
                 process.wait(60)
-    return Run(site, cluster.kills, total, codes, time.monotonic() - began, [])
+    return Run(site, cluster.kills, total, codes, time.monotonic() - began)
 
 
 def check(run: Run, folder: Path) -> list[str]:

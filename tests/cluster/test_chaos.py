@@ -1,0 +1,25 @@
+"""A small run of `make cluster`: a crawl in partitions on a real broker, whose workers and crawlers are killed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.bus.kafka_server import NotInstalled, jars
+from tests.cluster import chaos
+
+
+def test_a_crawl_in_partitions_survives_kills(tmp_path: Path) -> None:
+    try:
+        jars()
+    except NotInstalled as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"a crawl on a real Kafka broker was NOT tested: {error}")
+    run = chaos.run(
+        tmp_path, hosts=20, partitions=4, seconds=3.0, seed=5, brokers_too=False, processes=(2, 2), between=(1.0, 2.0)
+    )
+    assert chaos.check(run, tmp_path) == []
+    assert run.kills
