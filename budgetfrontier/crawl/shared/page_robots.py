@@ -105,6 +105,7 @@ class PageRobots:
         if key != lease.queue:
             failed = settings.retry_delay if response.outcome is Outcome.RETRY else 0.0
             self._delays.end(key, max(rest, settings.min_interval, response.retry_after or failed))
+            rest = 0.0
         if again is not None:
             raise PutBack(max(again, rest), _FAILING)
         if key == lease.queue and response.seconds is not None:

@@ -114,6 +114,15 @@ def test_one_that_fails_is_tried_again_and_given_up(process: Process) -> None:
     assert process.prepare("http://a.test/1") is Permission.UNREACHABLE and len(process.asked) == 2
 
 
+def test_the_rest_of_another_host_that_fails_is_not_that_of_the_page(tmp_path: Path) -> None:
+    process = Process(tmp_path, politeness={"min_delay": 200, "max_delay": 200})
+    process.web["http://a.test/robots.txt"] = Response(status=302, headers={"Location": "http://c.test/"}, seconds=1.0)
+    process.web["http://c.test/"] = Response(status=503, seconds=1.0)
+    back = process.prepare("http://a.test/1")
+    assert isinstance(back, PutBack) and back.seconds == 100.0 and process.rested == [200.0]
+    process.cache.close()
+
+
 def test_the_crawl_stops_while_the_host_rests(process: Process) -> None:
     process.web = {"http://a.test/robots.txt": RULES}
     process.stopping = True
