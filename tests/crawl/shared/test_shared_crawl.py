@@ -230,7 +230,7 @@ def test_settings_of_a_page_follow_the_adjustments_on_the_server(tmp_path: Path,
         assert asyncio.run(asked(served.address)) == [0.0, 2 * 86400.0]
 
 
-@pytest.mark.parametrize("address", ["kafka://host/x", "nonsense", "127.0.0.1:7071/", "unix:", "127.0.0.1:0/x", "/a"])
+@pytest.mark.parametrize("address", ["ftp://host/x", "nonsense", "127.0.0.1:7071/", "unix:", "127.0.0.1:0/x", "/a"])
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(FrontierError, match="HOST:PORT"):
         remote_crawl(address, crawl="test")
@@ -240,7 +240,7 @@ def test_what_is_no_address_is_refused(address: str) -> None:
     ("options", "why"),
     [
         (["--frontier", "127.0.0.1:7071", "--paused", "--metrics", "127.0.0.1:0"], "--paused and --metrics: not with"),
-        (["--frontier", "kafka://host/x"], "no frontiers at kafka"),
+        (["--frontier", "ftp://host/x"], "no frontiers at ftp"),
         (["--token-file", "secret"], "--frontier, which is not given"),
     ],
 )
