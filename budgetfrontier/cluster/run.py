@@ -34,7 +34,7 @@ def work(
     failures: list[BaseException] = []
     threads: list[threading.Thread] = []
     folder.mkdir(parents=True, exist_ok=True)
-    options = {"linger.ms": "1", "fetch.wait.max.ms": "100", **where.options}
+    options = {"linger.ms": "1", "fetch.wait.max.ms": "100", "compression.type": "lz4", **where.options}
     worker = Worker(
         connect(where.brokers, options), KafkaDirectory(where), settings, folder,
         partitions=partitions, address=advertise or listen,
