@@ -21,10 +21,18 @@ SESSION = 30.0
 
 Start = Callable[[int], int | None]
 """Returns the offset from which to read a partition that a consumer is given; None: where its group has committed."""
+LATER = 1 << 62
+"""The offset at which to start with a partition that is to be read once `seek` says from where; only what is new may
+be delivered before.
+"""
 
 
 class BusError(FrontierError):
     """The message bus does not answer, or refuses what was asked; look whether its broker runs."""
+
+
+class BusAway(BusError):
+    """The message bus does not answer; what was sent is kept until it does. Look whether its broker runs."""
 
 
 class Received(NamedTuple):
@@ -39,7 +47,10 @@ class Producer(Protocol):
     """Sends messages to one stream."""
 
     def send(self, *messages: bytes, partition: int = 0) -> None:
-        """Hand messages over for sending; waits while the buffer is full. Raises BusError."""
+        """Hand messages over for sending; waits while the buffer is full. Raises BusError.
+
+        With BusAway, the message and those after it are not in the buffer: send them again.
+        """
 
     def flush(self, timeout: float = TIMEOUT) -> None:
         """Return once the broker has all that was sent. Raises BusError if that takes longer than `timeout` seconds.

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from budgetfrontier.bus.interface import SESSION, TIMEOUT, BusError, Received, Start
+from budgetfrontier.bus.interface import LATER, SESSION, TIMEOUT, BusAway, BusError, Received, Start
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.errors import MissingExtra
 
 try:
     import confluent_kafka
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
 
@@ -78,23 +78,37 @@ class KafkaBus:
         """Return the properties of a client."""
         return dict(self._settings)
 
-    def declare(self, stream: Stream, timeout: float = TIMEOUT) -> None:
-        """Create a topic, once. Raises BusError if no broker answers, or the number of its partitions is another."""
-        if stream.name in self._declared:
-            return
+    def create(self, topic: str, partitions: int, settings: Mapping[str, str], timeout: float = TIMEOUT) -> int:
+        """Create a topic unless it is there, and return the number of its partitions. Raises BusError."""
         with _explained():
             admin = AdminClient(self._settings)
-            topics = admin.list_topics(None if self._creates else stream.name, timeout=timeout).topics
-            if stream.name not in topics and self._creates:
-                new = NewTopic(stream.name, num_partitions=stream.partitions, replication_factor=self._replication)
-                future = admin.create_topics([new], request_timeout=timeout)[stream.name]
+            topics = admin.list_topics(None if self._creates else topic, timeout=timeout).topics
+            if topic not in topics and self._creates:
+                new = NewTopic(
+                    topic, num_partitions=partitions, replication_factor=self._replication, config=dict(settings)
+                )
+                future = admin.create_topics([new], request_timeout=timeout)[topic]
                 try:
                     future.result()
                 except confluent_kafka.KafkaException as error:
                     if error.args[0].code() != _CODES.TOPIC_ALREADY_EXISTS:
                         raise
                 topics = admin.list_topics(timeout=timeout).topics
-            there = len(topics[stream.name].partitions) if stream.name in topics else stream.partitions
+            return len(topics[topic].partitions) if topic in topics else partitions
+
+    def topic_settings(self, topic: str, timeout: float = TIMEOUT) -> dict[str, str]:
+        """Return the settings of a topic, such as "retention.ms". Raises BusError."""
+        asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        with _explained():
+            admin = AdminClient(self._settings)  # kept until the answer is there
+            found = admin.describe_configs([asked], request_timeout=timeout)[asked].result()
+        return {name: str(entry.value) for name, entry in found.items()}
+
+    def declare(self, stream: Stream, timeout: float = TIMEOUT) -> None:
+        """Create a topic, once. Raises BusError if no broker answers, or the number of its partitions is another."""
+        if stream.name in self._declared:
+            return
+        there = self.create(stream.name, stream.partitions, {}, timeout)
         if there != stream.partitions:
             raise BusError(
                 f"stream {stream.name} has {there} partitions at the broker, not {stream.partitions}; use the same "
@@ -126,7 +140,7 @@ class KafkaProducer:
                     break
                 except BufferError:
                     if time.monotonic() > deadline:
-                        raise BusError(f"Kafka takes no messages: the buffer was full for {TIMEOUT:.0f} s") from None
+                        raise BusAway(f"Kafka takes no messages: the buffer was full for {TIMEOUT:.0f} s") from None
                     self._producer.poll(_STEP)
                 except confluent_kafka.KafkaException as error:
                     raise _error(error) from error
@@ -139,7 +153,7 @@ class KafkaProducer:
         if failed is not None:
             raise BusError(f"Kafka has refused messages: {failed}")
         if left:
-            raise BusError(f"Kafka has not answered for {timeout:.0f} s; {left} messages wait; look whether it runs")
+            raise BusAway(f"Kafka has not answered for {timeout:.0f} s; {left} messages wait; look whether it runs")
 
     def close(self) -> None:
         """Flush."""
@@ -176,6 +190,8 @@ class KafkaConsumer:
         }
         self._consumer: Any = None
         self._positions: dict[int, int | None] = {}
+        self._not_read: set[int] = set()
+        """Partitions that belong to this consumer, and are read once `seek` says from where."""
 
     @property
     def partitions(self) -> frozenset[int]:
@@ -207,7 +223,7 @@ class KafkaConsumer:
         places = [
             TopicPartition(self._stream.name, partition, offset)
             for partition, offset in wanted.items()
-            if offset is not None and partition in self._positions
+            if offset is not None and partition in self._positions and (offsets is not None or offset != LATER)
         ]
         if not places:
             return
@@ -228,8 +244,10 @@ class KafkaConsumer:
         place = TopicPartition(self._stream.name, partition, offset)
         with _explained():
             # A seek is refused as long as the partition is not being read yet; assigning it anew is not.
-            self._consumer.incremental_unassign([TopicPartition(self._stream.name, partition)])
+            if partition not in self._not_read:
+                self._consumer.incremental_unassign([TopicPartition(self._stream.name, partition)])
             self._consumer.incremental_assign([place])
+        self._not_read.discard(partition)
         self._positions[partition] = offset
 
     def close(self) -> None:
@@ -259,15 +277,18 @@ class KafkaConsumer:
     def _assigned(self, consumer: Any, places: list[Any]) -> None:
         for place in places:
             offset = self._start(place.partition) if self._start is not None else None
-            if offset is not None:
+            if offset == LATER:
+                self._not_read.add(place.partition)
+            elif offset is not None:
                 place.offset = offset
             self._positions[place.partition] = offset
-        consumer.incremental_assign(places)
+        consumer.incremental_assign([place for place in places if place.partition not in self._not_read])
 
     def _revoked(self, consumer: Any, places: list[Any]) -> None:
         for place in places:
             self._positions.pop(place.partition, None)
-        consumer.incremental_unassign(places)
+        consumer.incremental_unassign([place for place in places if place.partition not in self._not_read])
+        self._not_read.difference_update(place.partition for place in places)
 
 
 _REFUSED = {
@@ -290,6 +311,8 @@ _PASSING = {
     _CODES._WAIT_COORD,
 }
 """Errors of a request that is worth repeating: brokers are starting, or a new topic is not known everywhere yet."""
+_UNANSWERED = {_CODES._TIMED_OUT, _CODES._RESOLVE, _CODES.REQUEST_TIMED_OUT, _CODES.BROKER_NOT_AVAILABLE}
+"""Further errors that say that no broker answers."""
 _PAUSE = 0.1
 """Seconds before a request is repeated."""
 _LOST = {
@@ -311,7 +334,8 @@ def _group(stream: Stream, group: str) -> str:
 
 
 def _error(error: Any) -> BusError:
-    return BusError(f"Kafka: {error.args[0].str()}")
+    passing = error.args[0].code() in _PASSING | _UNANSWERED
+    return (BusAway if passing else BusError)(f"Kafka: {error.args[0].str()}")
 
 
 def _repeated(request: Callable[[], T]) -> T:

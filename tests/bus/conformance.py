@@ -11,9 +11,9 @@ from itertools import count
 
 import pytest
 
-from budgetfrontier.bus.interface import Bus, BusError, Consumer, Received, Start
+from budgetfrontier.bus.interface import LATER, Bus, BusError, Consumer, Received, Start
 from budgetfrontier.bus.streams import Stream
-from tests.support import PATIENCE
+from tests.support import PATIENCE, until
 
 PARTITIONS = 4
 """Of every stream: topics that a mock broker of Kafka creates have as many."""
@@ -266,6 +266,22 @@ def check_a_consumer_can_start_where_it_has_stored(transport: Transport) -> None
     again = consumer_of(transport, bus, to, "g", start=stored.get)
     assert data(receive(again, 6)) == messages(10)[4:]
     again.close()
+    bus.close()
+
+
+def check_a_consumer_can_be_told_later_where_to_start(transport: Transport) -> None:
+    """A worker that fetches its copy of a partition first."""
+    bus, to = transport.bus(), stream("g", "other")
+    send(bus, to, messages(10), partition=1)
+    reader = consumer_of(transport, bus, to, "other")
+    first = receive(reader, 10)[0].offset
+    reader.close()
+    consumer = consumer_of(transport, bus, to, "g", start=lambda partition: LATER)
+    until(lambda: consumer.poll(timeout=0.01) or len(consumer.partitions) == PARTITIONS)
+    assert consumer.poll() == []
+    consumer.seek(1, first + 4)
+    assert data(receive(consumer, 6)) == messages(10)[4:]
+    consumer.close()
     bus.close()
 
 
