@@ -79,7 +79,7 @@ def worker(args: argparse.Namespace) -> int:
             where,
             replace(settings, cluster=ClusterSettings()),
             args.folder,
-            partitions=settings.cluster.partitions,
+            cluster=settings.cluster,
             listen=args.listen,
             advertise=args.advertise,
             tls=None if args.tls is None else server.Tls(*args.tls),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from budgetfrontier.bus import kafka
 from budgetfrontier.bus.interface import TIMEOUT, BusError
 from budgetfrontier.cluster import owners
 from budgetfrontier.cluster.owners import Owner, Owners
@@ -15,12 +16,12 @@ from budgetfrontier.errors import FrontierError, MissingExtra
 try:
     import confluent_kafka
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient, NewTopic
 except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
 
-_CODES = confluent_kafka.KafkaError
 _STEP: Final = 0.05
+CLOSING: Final = 5.0
+"""Seconds for which a broker is waited for at the end."""
 
 
 class Place(NamedTuple):
@@ -48,26 +49,24 @@ class KafkaDirectory:
         self._topic = f"{where.crawl}-owners"
         self._settings: dict[str, Any] = {"bootstrap.servers": where.brokers, "log_level": 2, **options}
         self._creates = where.options.get("create") != "no"
-        self._replication = int(where.options.get("replication", 1))
+        self._bus = kafka.connect(where.brokers, where.options)
         self._producer: Any = None
         self._consumer: Any = None
         self._owners = Owners()
         self._failed: str | None = None
 
     def publish(self, *owners_: Owner) -> None:
-        """Store owners."""
+        """Send owners to the topic, which `create` has made; they are there soon, once the broker answers."""
         if self._producer is None:
-            self._create()
             self._producer = confluent_kafka.Producer({"linger.ms": 0, "message.timeout.ms": 0, **self._settings})
         for owner in owners_:
             self._producer.produce(self._topic, owners.encode(owner), key=str(owner.partition), partition=0)
-        if self._producer.flush(TIMEOUT):
-            raise BusError(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
+        self._producer.poll(0)
 
     def read(self) -> Mapping[int, Owner]:
         """Return the owners as of now."""
         if self._consumer is None:
-            self._create()
+            self.create()
             group = {"group.id": f"{self._topic}-readers", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
             self._consumer = confluent_kafka.Consumer({**self._settings, **group})
             self._consumer.assign([TopicPartition(self._topic, 0, 0)])
@@ -90,21 +89,14 @@ class KafkaDirectory:
         return max(0, int(found))
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, once the broker has what was published, if it answers soon."""
+        if self._producer is not None:
+            self._producer.flush(CLOSING)
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = self._producer = None
 
-    def _create(self) -> None:
-        if not self._creates:
-            return
-        new = NewTopic(
-            self._topic, num_partitions=1, replication_factor=self._replication, config={"cleanup.policy": "compact"}
-        )
-        admin = AdminClient(self._settings)  # kept until the answer is there
-        future = admin.create_topics([new], request_timeout=TIMEOUT)[self._topic]
-        try:
-            future.result()
-        except confluent_kafka.KafkaException as e:
-            if e.args[0].code() != _CODES.TOPIC_ALREADY_EXISTS:
-                raise BusError(f"Kafka: {e.args[0].str()}") from e
+    def create(self) -> None:
+        """Create the topic, unless it is there. Raises BusError."""
+        if self._creates:
+            self._bus.create(self._topic, 1, {"cleanup.policy": "compact"})

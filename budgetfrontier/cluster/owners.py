@@ -24,13 +24,13 @@ class Directory(Protocol):
     """A table of owners that all workers and clients of a crawl share; the claim with the highest epoch counts."""
 
     def publish(self, *owners: Owner) -> None:
-        """Store owners. Raises BusError."""
+        """Store owners, at once or once the broker answers."""
 
     def read(self) -> Mapping[int, Owner]:
         """Return the owners as of now, by partition. Raises BusError."""
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, once what was published is there."""
 
 
 class Owners(dict[int, Owner]):

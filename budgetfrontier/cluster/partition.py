@@ -18,7 +18,9 @@ from budgetfrontier import protocol
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.cluster import entries, state
+from budgetfrontier.cluster.continuity import LogGap, gap
 from budgetfrontier.cluster.entries import BadEntry, Called, Claimed, Found, Steered
+from budgetfrontier.cluster.fixed import refusal
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.state import COMMANDS, PartitionState
 from budgetfrontier.endings import is_closed
@@ -82,6 +84,8 @@ class Partition:
         self.outgoing: list[Outgoing] = []
         self.claims: dict[bytes, int] = {}
         """The claims that were applied since it was opened: the epoch of each by its nonce."""
+        self.refused: dict[bytes, str] = {}
+        """Those that had no effect, because of their settings: why, by the nonce."""
         self.found_elsewhere = self.sent_elsewhere = 0
         """URIs found for other partitions, and those of them that were sent: others had been sent shortly before."""
         self._frontier: Frontier | None = None
@@ -140,12 +144,14 @@ class Partition:
         """Apply entries with their offsets; return the results of the calls of an epoch, this worker's.
 
         Entries that were applied before are passed over. Raises NewerEntry before anything of such an entry is applied,
-        and what closes a frontier: then the partition is to be opened again.
+        LogGap if entries are missing, and what closes a frontier: then the partition is to be opened again.
         """
         applied: list[Applied] = []
         for offset, data in batch:
             if offset < self.state.position:
                 continue
+            if offset > self.state.position:
+                raise LogGap(gap(self.state, offset))
             try:
                 time, body = entries.decode(data, crawl=self.state.crawl)
             except BadEntry:
@@ -200,6 +206,9 @@ class Partition:
         settings = Settings.from_dict(claim.settings)
         if self._frontier is None:
             self._create(settings)
+        elif (reason := refusal(self._frontier.settings, settings)) is not None:
+            self.refused[claim.nonce] = reason
+            return
         elif settings != self._frontier.settings:
             self.commit()
             self._frontier.close()

@@ -9,12 +9,18 @@ from pathlib import Path
 
 from budgetfrontier.bus.kafka import connect
 from budgetfrontier.cluster.kafka import KafkaDirectory, Place
+from budgetfrontier.cluster.restoring import Restorer
 from budgetfrontier.cluster.serving import WorkerCrawls
+from budgetfrontier.cluster.snapshot_taking import Taker
+from budgetfrontier.cluster.snapshots import Store, check_name, prefix_of, store_of
+from budgetfrontier.cluster.topics import prepare
 from budgetfrontier.cluster.worker import Worker
 from budgetfrontier.service import frontier_service, server
 from budgetfrontier.service.server import Offered, Tls
 from budgetfrontier.service.stopping import Stop
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.schema import ClusterSettings
+from budgetfrontier.store.lock import LOCK, WriterLock
 
 
 def work(
@@ -22,7 +28,7 @@ def work(
     settings: Settings,
     folder: Path,
     *,
-    partitions: int,
+    cluster: ClusterSettings,
     listen: str,
     advertise: str | None,
     tls: Tls | None,
@@ -33,17 +39,25 @@ def work(
     """Work until somebody asks for the end; tell whether no call was cut off. Raises what has ended the worker."""
     failures: list[BaseException] = []
     threads: list[threading.Thread] = []
+    store = _checked_store(settings.crawl, cluster)
     folder.mkdir(parents=True, exist_ok=True)
-    options = {"linger.ms": "1", "fetch.wait.max.ms": "100", "compression.type": "lz4", **where.options}
+    lock = WriterLock(folder / LOCK)
+    options = {"linger.ms": "1", "fetch.wait.max.ms": "100", **where.options}
+    bus, directory = connect(where.brokers, options), KafkaDirectory(where)
     worker = Worker(
-        connect(where.brokers, options), KafkaDirectory(where), settings, folder,
-        partitions=partitions, address=advertise or listen,
+        bus, directory, settings, folder, partitions=cluster.partitions, address=advertise or listen,
+        restore=None if store is None else Restorer(store, settings.crawl, cluster.partitions),
+        snapshots=None if store is None else Taker(settings.crawl, cluster),
     )  # fmt: skip
     crawls = WorkerCrawls(worker)
 
     def run() -> None:
         try:
-            worker.run()
+            if prepare(
+                bus, directory, settings.crawl, cluster, snapshots=store is not None,
+                stopping=lambda: worker.is_stopping,
+            ):  # fmt: skip
+                worker.run()
         except BaseException as e:
             failures.append(e)
             stop.ask("failed")
@@ -68,6 +82,16 @@ def work(
         worker.stop()
         for thread in threads:
             thread.join()
+        lock.release()
     if failures:
         raise failures[0]
     return whole
+
+
+def _checked_store(crawl: str, cluster: ClusterSettings) -> Store | None:
+    """Return the store of snapshots, which has answered. Raises FrontierError."""
+    store = store_of(cluster.snapshots)
+    if store is not None:
+        check_name(crawl)
+        store.names(prefix_of(crawl, 0))
+    return store

@@ -11,20 +11,24 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from time import monotonic, time
 from typing import Any, Final
 
-from budgetfrontier.bus.interface import Bus, Consumer, Received
+from budgetfrontier.bus.interface import LATER, SESSION, Bus, BusError, Consumer, Received
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster import entries
+from budgetfrontier.cluster.continuity import LogGap, begun_again
 from budgetfrontier.cluster.entries import Called, Claimed
+from budgetfrontier.cluster.opening import Opener, Restore
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.writer import Writer
-from budgetfrontier.errors import FrontierError, NotOwner
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NotOwner, SettingsError
 from budgetfrontier.service.tasks import Done
 from budgetfrontier.settings import Settings
 
@@ -34,6 +38,8 @@ POLL: Final = 0.02
 MOST_ENTRIES: Final = 512
 COMMIT_EVERY: Final = 0.5
 """Seconds between two commits."""
+AWAY: Final = 1.0
+"""Seconds for which a commit waits for the broker, before other work is looked at."""
 
 log = logging.getLogger("budgetfrontier.cluster")
 
@@ -46,8 +52,9 @@ def log_stream(crawl: str, partitions: int) -> Stream:
 class Worker:
     """A worker of a crawl. `run` is to be called once, in any thread, and so are the other methods.
 
-    `folder` has a folder for each partition that it ever had; `restore(partition, folder)` is called before one is
-    opened, to bring a copy there if it has a later one. An error of a partition ends the worker: others take over.
+    `folder` has a folder for each partition that it ever had; `restore(partition, folder)` is called in a thread before
+    one is opened, to bring a copy there if it has a later one. `snapshots` are taken of those that it owns. An error of
+    a partition ends the worker: others take over. `session` is that of the bus.
     """
 
     def __init__(
@@ -59,7 +66,9 @@ class Worker:
         *,
         partitions: int,
         address: str,
-        restore: Callable[[int, Path], None] = lambda partition, folder: None,
+        restore: Restore | None = None,
+        snapshots: Taker | None = None,
+        session: float = SESSION,
     ) -> None:
         self.crawl = settings.crawl
         self.partitions = partitions
@@ -68,8 +77,9 @@ class Worker:
         self.name = f"{address}#{os.getpid()}"
         self._address = address
         self._directory = directory
-        self._restore = restore
         self._bus = bus
+        self._snapshots = snapshots
+        self._session = session
         self._open: dict[int, Partition] = {}
         self._claims: dict[int, bytes] = {}
         self._epochs: dict[int, int] = {}
@@ -80,6 +90,9 @@ class Worker:
         self._looks: deque[tuple[Callable[[], Any], Done]] = deque()
         self._failure: BaseException | None = None
         self._stopping = threading.Event()
+        self._opener = Opener(folder, settings.crawl, partitions, restore, self._stopping)
+        self._overtaken: dict[int, float] = {}
+        """When the claims of other workers were read, by the partitions that this one has nevertheless."""
         self.ready_at: dict[int, float | None] = {}
         """By partition of which this is the owner: the time from which something may be leased; None: never."""
         self.on_applied: Callable[[], None] = lambda: None
@@ -134,6 +147,11 @@ class Worker:
         """Let `run` commit, give the partitions up, and return."""
         self._stopping.set()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping.is_set()
+
     # -- in the thread of the frontiers
 
     def run(self) -> None:
@@ -147,11 +165,14 @@ class Worker:
                     raise self._failure
                 self._keep(consumer.partitions)
                 self._take(received)
+                self._open_restored(consumer)
                 self._look()
                 if monotonic() >= next_commit:
-                    self._commit(self._open.values())
+                    self._commit(self._open.values(), AWAY)
+                    self._claim_again()
+                    self._take_snapshots(consumer)
                     next_commit = monotonic() + COMMIT_EVERY
-            self._commit(self._open.values())
+            self._commit(self._open.values(), AWAY)
         finally:
             self._close(consumer)
 
@@ -160,27 +181,48 @@ class Worker:
         if self._failure is not None:
             return None
         try:
-            if number not in self._open:
-                folder = self.folder / f"partition-{number:04}"
-                self._restore(number, folder)
-                self._open[number] = Partition(folder, self.crawl, number, self.partitions)
-            partition = self._open[number]
-            self._claims[number] = nonce = os.urandom(8)
-            self._append(number, Claimed(self.name, nonce, self.settings.to_dict()))
+            partition = self._open.get(number) or self._opener.begin(number)
+            return LATER if partition is None else self._begin(partition)
         except BaseException as e:  # which must not be raised in a callback of the consumer
             self._failure = e
             return None
+
+    def _begin(self, partition: Partition) -> int:
+        """Claim a partition that was opened, and return where to read its log from."""
+        number, position = partition.number, partition.state.position
+        self._open[number] = partition
+        self._claim(number)
         log.info(
-            "partition %d was opened at %d", number, partition.state.position,
-            extra={"event": "partition_opened", "partition": number, "position": partition.state.position},
+            "partition %d was opened at %d", number, position,
+            extra={"event": "partition_opened", "partition": number, "position": position},
         )  # fmt: skip
-        return partition.state.position if partition.exists else None
+        return position
+
+    def _open_restored(self, consumer: Consumer) -> None:
+        for number in self._opener.restored():
+            if number in consumer.partitions and number not in self._open:
+                partition = self._opener.open(number)
+                if partition is not None:
+                    consumer.seek(number, self._begin(partition))
+
+    def _claim(self, number: int) -> None:
+        self._overtaken.pop(number, None)
+        self._claims[number] = nonce = os.urandom(8)
+        self._append(number, Claimed(self.name, nonce, self.settings.to_dict()))
+
+    def _claim_again(self) -> None:
+        """Claim what another worker has claimed and does not have: it had written its claim, and was paused before."""
+        for number, since in [*self._overtaken.items()]:
+            if monotonic() - since > self._session:
+                log.warning("partition %d is claimed again: its last claim was of a worker that has lost it", number)
+                self._claim(number)
 
     def _keep(self, mine: Iterable[int]) -> None:
         """Close the partitions that belong to another worker now."""
         for number in self._open.keys() - set(mine):
             self._lose(number)
-            self._commit([self._open[number]])
+            self._overtaken.pop(number, None)
+            self._commit([self._open[number]], AWAY)
             self._open.pop(number).close()
             log.info(
                 "partition %d went to another worker", number, extra={"event": "partition_lost", "partition": number}
@@ -207,8 +249,14 @@ class Worker:
             self.on_applied()
 
     def _apply(self, partition: Partition, batch: list[tuple[int, bytes]]) -> None:
+        with self._damage(partition):
+            self._apply_all(partition, batch)
+
+    def _apply_all(self, partition: Partition, batch: list[tuple[int, bytes]]) -> None:
         number = partition.number
-        end = batch[-1][0] + 1
+        first, end = batch[0][0], batch[-1][0] + 1
+        if first < partition.state.position:
+            raise LogGap(begun_again(partition.state, first))
         while partition.state.position < end:
             applied = partition.apply(batch, epoch=self._epochs.get(number))
             for each in applied:
@@ -218,8 +266,9 @@ class Worker:
                     done(each.reply, each.error)
             for outgoing in partition.take_outgoing():
                 self._append(outgoing.partition, outgoing.found)
-            if partition.is_commit_due:
-                self._commit([partition])
+            while partition.is_commit_due and not self._commit([partition], AWAY):
+                if self._stopping.is_set():
+                    return  # what was not committed is applied again
         self._look_at_claims(partition)
         if number in self._epochs:
             self.ready_at[number] = partition.ready_at()
@@ -227,21 +276,51 @@ class Worker:
     def _look_at_claims(self, partition: Partition) -> None:
         """Become the owner once this worker's own claim was applied; cease to be once another's was."""
         number, epoch = partition.number, partition.state.epoch
-        mine = partition.claims.get(self._claims.get(number, b""))
-        if mine is not None and mine == epoch and self._epochs.get(number) != epoch:
+        nonce = self._claims.get(number, b"")
+        if nonce in partition.refused:
+            raise SettingsError(partition.refused[nonce])
+        mine = partition.claims.get(nonce)
+        if mine is not None and mine != epoch:
+            self._lose(number)
+            self._overtaken[number] = monotonic()
+        elif mine is not None and self._epochs.get(number) != epoch:
             with self._lock:
                 self._epochs[number] = epoch
             self._directory.publish(self._owner(number, epoch, self._address))
             log.info("partition %d is claimed", number, extra={"event": "partition_claimed", "partition": number})
-        elif self._epochs.get(number, epoch) != epoch:
-            self._lose(number)
 
-    def _commit(self, partitions: Iterable[Partition]) -> None:
-        """Commit partitions, once what they have found for others is in the logs of those."""
+    def _commit(self, partitions: Iterable[Partition], patience: float) -> bool:
+        """Commit partitions, once what they have found for others is in the logs of those; return whether it is."""
         partitions = list(partitions)
-        self._writer.flush()
+        if not self._writer.flush(patience):
+            return False
         for partition in partitions:
-            partition.commit()
+            with self._damage(partition):
+                partition.commit()
+        return True
+
+    @contextmanager
+    def _damage(self, partition: Partition) -> Iterator[None]:
+        """Set the copy of a partition aside if it is found to be damaged, so that the next worker rebuilds it."""
+        try:
+            yield
+        except CorruptFrontier as e:
+            partition.close()
+            self._opener.set_aside(partition.number, e)
+            raise
+
+    def _take_snapshots(self, consumer: Consumer) -> None:
+        """Take the snapshots that are due. The group's offset is that of the last one: it needs the log from there."""
+        if self._snapshots is None:
+            return
+        positions = {number: self._open[number].state.position for number in self._epochs}
+        folders = {number: self._open[number].folder for number in self._epochs}
+        taken = self._snapshots.step(positions, folders, monotonic())
+        if taken is not None and taken[0] in consumer.partitions:
+            try:
+                consumer.commit({taken[0]: taken[1]})
+            except BusError as e:
+                log.warning("the offset of a snapshot is not committed: %s", e)
 
     def _look(self) -> None:
         while self._looks:
@@ -255,6 +334,8 @@ class Worker:
 
     def _close(self, consumer: Consumer) -> None:
         owned = self._epochs.copy()
+        if self._snapshots is not None:
+            self._snapshots.close()
         for number in [*self._open]:
             self._lose(number)
         for partition in self._open.values():

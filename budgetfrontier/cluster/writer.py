@@ -2,75 +2,122 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from queue import SimpleQueue
+from collections.abc import Callable
+from math import inf
+from queue import Empty, SimpleQueue
+from time import monotonic, sleep
+from typing import Final
 
-from budgetfrontier.bus.interface import Bus, BusError
+from budgetfrontier.bus.interface import Bus, BusAway, BusError, Producer
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.service.tasks import Done
 
+PATIENCE: Final = 5.0
+"""Seconds without an answer after which a broker is said to be away, and for which one is waited for at the end."""
+_PAUSE: Final = 0.2
+
 _Item = tuple[int, bytes, Done | None]
+
+log = logging.getLogger("budgetfrontier.cluster")
 
 
 class Writer:
-    """Appends entries to the logs of partitions. All methods may be called in any thread."""
+    """Appends entries to the logs of partitions, however long the broker is away. Methods may be called in any thread.
+
+    Only a refusal of the broker ends it.
+    """
 
     def __init__(self, bus: Bus, stream: Stream) -> None:
         self._bus, self._stream = bus, stream
         self._queue: SimpleQueue[_Item | threading.Event | None] = SimpleQueue()
         self._error: BaseException | None = None
+        self._closing = False
         self._thread = threading.Thread(target=self._main, name="writer of logs", daemon=True)
         self._thread.start()
 
     def write(self, partition: int, data: bytes, done: Done | None = None) -> None:
-        """Append an entry; `done(None, None)` is called once the broker has it. Raises BusError if one has failed."""
+        """Append an entry; `done(None, None)` is called once the broker has it. Raises BusError if one was refused."""
         if self._error is not None:
             raise self._error
         self._queue.put((partition, data, done))
 
-    def flush(self) -> None:
-        """Return once the broker has all that was written before. Raises BusError."""
+    def flush(self, timeout: float = inf) -> bool:
+        """Return whether the broker has all that was written before, within so many seconds. Raises BusError."""
         reached = threading.Event()
         self._queue.put(reached)
-        while not reached.wait(0.5) and self._thread.is_alive():
-            pass
+        deadline = monotonic() + timeout
+        while not (is_there := reached.wait(min(0.5, max(0.0, deadline - monotonic())))):
+            if not self._thread.is_alive() or monotonic() >= deadline:
+                break
         if self._error is not None:
             raise self._error
+        return is_there
 
     def close(self) -> None:
-        """Append what is left, and end the thread."""
+        """Append what is left, and end the thread; what a broker does not take soon is given up."""
+        self._closing = True
         self._queue.put(None)
         self._thread.join()
 
     def _main(self) -> None:
-        producer = self._bus.producer(self._stream)
-        ended = False
-        while not ended:
-            items = [self._queue.get()]
-            while not self._queue.empty():
-                items.append(self._queue.get())
-            reached: list[Done | threading.Event] = []
-            try:
-                for item in items:
-                    if item is None:
-                        ended = True
-                    elif isinstance(item, threading.Event):
-                        reached.append(item)
-                    else:
-                        partition, data, done = item
-                        producer.send(data, partition=partition)
-                        if done is not None:
-                            reached.append(done)
-                producer.flush()
-            except BusError as e:
-                self._error = e
-                ended = True
-            for each in reached:
-                if isinstance(each, threading.Event):
-                    each.set()
-                else:
-                    each(None, self._error)
         try:
+            producer = self._bus.producer(self._stream)
+            while self._append(producer):
+                pass
             producer.close()
         except BusError as e:
-            self._error = self._error or e
+            self._error = e
+        while True:
+            try:
+                left = self._queue.get_nowait()
+            except Empty:
+                return
+            self._tell([left])
+
+    def _append(self, producer: Producer) -> bool:
+        """Append what waits; return False if the end was among it."""
+        items = [self._queue.get()]
+        while not self._queue.empty():
+            items.append(self._queue.get())
+        try:
+            for item in items:
+                if isinstance(item, tuple):
+                    self._patiently(_sending(producer, item))
+            self._patiently(lambda: producer.flush(PATIENCE))
+        except BusError as e:
+            self._error = e
+            raise
+        finally:
+            self._tell(items)
+        return None not in items
+
+    def _patiently(self, action: Callable[[], None]) -> None:
+        """Repeat an action while the broker is away. Raises BusError if it refuses, and at the end."""
+        since: float | None = None
+        while True:
+            try:
+                action()
+            except BusAway as e:
+                if self._closing:
+                    raise
+                if since is None:
+                    since = monotonic()
+                    log.warning("%s; nothing is lost, and all calls wait", e, extra={"event": "broker_away"})
+                sleep(_PAUSE)
+            else:
+                break
+        if since is not None:
+            log.info("Kafka answers again after %.0f s", monotonic() - since + PATIENCE, extra={"event": "broker_back"})
+
+    def _tell(self, items: list[_Item | threading.Event | None]) -> None:
+        for item in items:
+            if isinstance(item, threading.Event):
+                item.set()
+            elif item is not None and item[2] is not None:
+                item[2](None, self._error)
+
+
+def _sending(producer: Producer, item: _Item) -> Callable[[], None]:
+    return lambda: producer.send(item[1], partition=item[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,27 @@ NEEDS_URLS = (
     "update_priority has to find the URI that waits: set `frontier.keep_urls: true`, too, which is fixed when a "
     "frontier is created"
 )
+
+SNAPSHOT_COMMANDS = {"put": ("{file}", "{name}"), "get": ("{file}", "{name}"), "list": (), "remove": ("{name}",)}
+"""The commands of a place of snapshots, with what each needs to have in it."""
+
+
+def snapshots_objection(folder: str | None, **commands: str | None) -> str | None:
+    """Return why no snapshots can be stored with these settings; None if they can, or if there are to be none."""
+    given = {name: command for name, command in commands.items() if command is not None}
+    if folder is not None:
+        return f"give either a folder or commands, not folder and {', '.join(given)}" if given else None
+    if given and (missing := [name for name in ("put", "get", "list") if name not in given]):
+        return f"give put, get and list together; missing: {', '.join(missing)}"
+    for name, command in given.items():
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            return f"{name} cannot be split into words: {error}"
+        for needed in SNAPSHOT_COMMANDS[name]:
+            if not any(needed in word for word in words[1:]):
+                return f"{name} needs {needed} among the arguments of the command"
+    return None
 
 
 def seed_objection(url: str) -> str | None:

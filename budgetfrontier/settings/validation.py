@@ -13,7 +13,15 @@ import msgspec
 from budgetfrontier import plugins
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import schema
-from budgetfrontier.settings.checks import NEEDS_URLS, is_address, is_file, policy_name, seed_objection
+from budgetfrontier.settings.checks import (
+    NEEDS_URLS,
+    SNAPSHOT_COMMANDS,
+    is_address,
+    is_file,
+    policy_name,
+    seed_objection,
+    snapshots_objection,
+)
 from budgetfrontier.settings.credentials import proxy_problems, request_problems
 from budgetfrontier.settings.field import HOOK, Field, fields
 from budgetfrontier.settings.matching import match_text, parse_match
@@ -352,6 +360,8 @@ def _conflict(section: msgspec.Struct) -> str | None:
             return "ignore_params and keep_params exclude each other; use one of them"
         case schema.FrontierSettings() if section.update_priority and not section.keep_urls:
             return NEEDS_URLS
+        case schema.SnapshotSettings():
+            return snapshots_objection(section.folder, **{name: getattr(section, name) for name in SNAPSHOT_COMMANDS})
         case Seed() if (section.url is None) == (section.file is None):
             return "a seed has either a url or a file"
         case _:

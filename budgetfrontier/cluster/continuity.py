@@ -1,0 +1,33 @@
+"""The continuity of a log: nothing is applied after entries that are missing, nor from a log that has begun again."""
+
+from __future__ import annotations
+
+from budgetfrontier.cluster.state import PartitionState
+from budgetfrontier.errors import FrontierError
+
+
+class LogGap(FrontierError):
+    """Entries of a log are missing: restore a later snapshot of the partition."""
+
+
+def gap(state: PartitionState, first: int) -> str:
+    """Return what to do when the first entry that is there comes after the position of a partition."""
+    return (
+        f"{_named(state)}: its copy has the entries before offset {state.position}, and the first that the log still "
+        f"has is {first}. Those between are missing, so that nothing was applied. Give `cluster.snapshots` a store "
+        f"with a snapshot of this partition at {first} or later, or this worker a folder with such a copy; then let "
+        f"the topic {state.crawl}-log keep its entries for longer (retention.ms)"
+    )
+
+
+def begun_again(state: PartitionState, first: int) -> str:
+    """Return what to do when the log has offsets anew that a partition has applied."""
+    return (
+        f"{_named(state)}: its copy has the entries before offset {state.position}, and the log goes on at {first}: "
+        f"the topic {state.crawl}-log was made anew, or has lost its end. Nothing was applied. Bring the topic back, "
+        "or begin the crawl under another name; `budgetfrontier export` reads the copy"
+    )
+
+
+def _named(state: PartitionState) -> str:
+    return f"partition {state.partition} of {state.crawl!r}"

@@ -1,0 +1,33 @@
+"""The settings that are fixed when a crawl in partitions begins: a worker with others has no claim to a partition."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.differences import changes
+
+_FIXED: Final = (
+    "frontier.queue_assignment_policy",
+    "frontier.canonicalization",
+    "frontier.canonicalization_policy",
+    "frontier.keep_urls",
+)
+"""With another assignment, a host would be in two partitions; the frontier itself refuses the others."""
+
+
+def refusal(stored: Settings, claimed: Settings) -> str | None:
+    """Return why settings cannot take the place of those that a crawl was begun with; None if they can."""
+    differing = [
+        str(change) for change in changes(stored, claimed) if any(_is_in(change.name, fixed) for fixed in _FIXED)
+    ]
+    if not differing:
+        return None
+    return (
+        f"the crawl {stored.crawl!r} was begun with other settings, which are fixed: {'; '.join(differing)}. Start all "
+        "workers with the settings of the crawl, or begin one under another name"
+    )
+
+
+def _is_in(name: str, section: str) -> bool:
+    return name == section or name.startswith(f"{section}.")

@@ -1,0 +1,130 @@
+"""The copy of a partition in a worker's folder: replaced by a later snapshot, set aside if it is damaged."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from budgetfrontier.cluster import archive, state
+from budgetfrontier.cluster.snapshots import DamagedSnapshot, Snapshot, SnapshotError, Store, newest_first, prefix_of
+from budgetfrontier.cluster.state import PartitionState
+from budgetfrontier.errors import CorruptFrontier, FrontierError
+from budgetfrontier.store.lmdb_env import sync_folder
+from budgetfrontier.store.modes import make_folder
+from budgetfrontier.store.reader import Reader
+
+FRONTIER: Final = "frontier"
+RESTORING: Final = "frontier.restoring"
+REPLACED: Final = "frontier.replaced"
+DAMAGED: Final = "frontier.damaged"
+SNAPSHOT: Final = "snapshot"
+"""The folder in which a snapshot is made, or to which it is fetched."""
+
+log = logging.getLogger("budgetfrontier.cluster")
+
+
+def state_in(frontier: Path) -> PartitionState | None:
+    """Return the state of the copy of a partition; None if there is no copy. Raises CorruptFrontier."""
+    if not (frontier / "data.mdb").is_file():
+        return None
+    with Reader(frontier) as reader:
+        note = reader.note()
+    if note is None:
+        raise FrontierError(f"{frontier} is a frontier of its own, and no replica of a log: give another folder")
+    return state.decode(note)
+
+
+def clear_up(folder: Path) -> None:
+    """Bring the folder of a partition in order after a kill: the copy is there, and nothing unfinished."""
+    frontier, replaced = folder / FRONTIER, folder / REPLACED
+    if not frontier.exists() and replaced.exists():
+        replaced.rename(frontier)
+    for left in (folder / RESTORING, replaced, folder / SNAPSHOT):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def set_aside(folder: Path, error: CorruptFrontier) -> None:
+    """Rename the damaged copy of a partition, so that it is rebuilt; it is kept for `budgetfrontier repair`."""
+    frontier = folder / FRONTIER
+    aside = next(path for number in count(1) if not (path := folder / f"{DAMAGED}-{number}").exists())
+    frontier.rename(aside)
+    log.error(
+        "%s is damaged, is now %s, and is rebuilt from a snapshot or the log: %s", frontier, aside.name, error,
+        extra={"event": "partition_damaged", "folder": str(aside)},
+    )  # fmt: skip
+
+
+class Restorer:
+    """Brings the newest snapshot to a worker that has no later copy of a partition."""
+
+    def __init__(self, store: Store, crawl: str, partitions: int) -> None:
+        self._store, self._crawl, self._partitions = store, crawl, partitions
+
+    def __repr__(self) -> str:
+        return f"<Restorer of {self._crawl!r} from {self._store!r}>"
+
+    def __call__(self, partition: int, folder: Path) -> None:
+        """Replace the copy in the folder of a partition if there is a later snapshot; a kill leaves one or the other.
+
+        Raises SnapshotError if there is no copy and the store does not answer, CorruptFrontier if the copy is damaged.
+        """
+        clear_up(folder)
+        local = state_in(folder / FRONTIER)
+        position = -1 if local is None else local.position
+        try:
+            self._restore(partition, folder, position)
+        except SnapshotError as e:
+            if local is None:
+                raise
+            log.warning("partition %d goes on from the worker's own copy: %s", partition, e)
+
+    def _restore(self, partition: int, folder: Path, position: int) -> None:
+        names = self._store.names(prefix_of(self._crawl, partition))
+        for snapshot in newest_first(names, self._crawl, partition):
+            if snapshot.position <= position:
+                break
+            if self._fetched(snapshot, folder):
+                self._replace(folder)
+                log.info(
+                    "partition %d was restored from %s", partition, snapshot.name,
+                    extra={"event": "partition_restored", "partition": partition, "position": snapshot.position},
+                )  # fmt: skip
+                break
+
+    def _fetched(self, snapshot: Snapshot, folder: Path) -> bool:
+        """Fetch a snapshot, and unpack it beside the copy; return whether it is whole."""
+        room, restoring = folder / SNAPSHOT, folder / RESTORING
+        shutil.rmtree(restoring, ignore_errors=True)
+        make_folder(room)
+        try:
+            self._store.get(snapshot.name, room / "file")
+            archive.unpack(room / "file", restoring)
+            self._check(restoring, snapshot)
+        except (DamagedSnapshot, CorruptFrontier) as e:
+            shutil.rmtree(restoring, ignore_errors=True)
+            log.error("%s is not used: %s", snapshot.name, e, extra={"event": "snapshot_unusable"})
+            return False
+        finally:
+            shutil.rmtree(room, ignore_errors=True)
+        return True
+
+    def _check(self, frontier: Path, snapshot: Snapshot) -> None:
+        found = state_in(frontier)
+        if found is None or (found.crawl, found.partition, found.partitions, found.position) != (
+            self._crawl,
+            snapshot.partition,
+            self._partitions,
+            snapshot.position,
+        ):
+            raise DamagedSnapshot(f"it is a snapshot of something else: {found!r:.200}")
+
+    def _replace(self, folder: Path) -> None:
+        frontier, replaced = folder / FRONTIER, folder / REPLACED
+        if frontier.exists():
+            frontier.rename(replaced)
+        (folder / RESTORING).rename(frontier)
+        sync_folder(folder)
+        shutil.rmtree(replaced, ignore_errors=True)

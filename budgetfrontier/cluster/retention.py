@@ -1,0 +1,59 @@
+"""The retention of a log: whether its topic keeps entries for as long as snapshots need them. Pure rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from budgetfrontier.settings.schema import ClusterSettings
+from budgetfrontier.units import say_duration
+
+LEAST: Final = 3
+"""Times `snapshot_every` that entries have to be kept, because a snapshot may be late, or fail once."""
+
+
+def settings_of_topic(cluster: ClusterSettings) -> dict[str, str]:
+    """Return the settings with which the topic of the logs is created."""
+    milliseconds = -1 if cluster.retention is None else int(cluster.retention * 1000)
+    return {"cleanup.policy": "delete", "retention.ms": str(milliseconds), "retention.bytes": "-1"}
+
+
+def objection(topic: str, found: Mapping[str, str], cluster: ClusterSettings, *, snapshots: bool) -> str | None:
+    """Return why the topic of the logs, as it is set, would lose entries that are needed; None if it does not."""
+    if "compact" in found.get("cleanup.policy", "delete"):
+        return f"the topic {topic} has cleanup.policy={found['cleanup.policy']}, and a log needs `delete`"
+    kept = _number(found, "retention.ms")
+    needed = LEAST * cluster.snapshot_every
+    if kept is None or not snapshots or kept / 1000 >= needed:
+        return None
+    return (
+        f"the topic {topic} keeps entries for {say_duration(kept / 1000)} (retention.ms={kept}), and with a snapshot "
+        f"every {say_duration(cluster.snapshot_every)} they may be needed for {say_duration(needed)}: set retention.ms "
+        f"to {int(needed * 1000)} or more, or a shorter cluster.snapshot_every"
+    )
+
+
+def doubts(topic: str, found: Mapping[str, str], *, snapshots: bool) -> list[str]:
+    """Return what may go wrong with the topic of the logs as it is set."""
+    doubts = []
+    kept, size = _number(found, "retention.ms"), _number(found, "retention.bytes")
+    if kept is not None and not snapshots:
+        doubts.append(
+            f"the topic {topic} drops entries after {say_duration(kept / 1000)}, and there are no snapshots: a worker "
+            "without an own copy of a partition cannot rebuild it then. Give cluster.snapshots, or set retention.ms=-1"
+        )
+    if size is not None:
+        doubts.append(
+            f"the topic {topic} drops entries beyond {size:,} bytes of a partition (retention.bytes), whether a "
+            "snapshot has them or not: set retention.bytes=-1"
+        )
+    return doubts
+
+
+def _number(found: Mapping[str, str], name: str) -> int | None:
+    """Return a limit, None if there is none."""
+    try:
+        number = int(found.get(name, "-1"))
+    except ValueError:
+        return None
+    return None if number < 0 else number

@@ -1,0 +1,99 @@
+"""Snapshots of a worker's partitions: begun when they are due, each in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from budgetfrontier.cluster.restoring import FRONTIER, SNAPSHOT
+from budgetfrontier.cluster.snapshot_process import Job, Taken
+from budgetfrontier.cluster.snapshot_schedule import Schedule
+from budgetfrontier.settings.schema import ClusterSettings
+from budgetfrontier.units import format_size
+
+LONGEST: Final = 4 * 3600.0
+"""Seconds after which a process that takes a snapshot is ended."""
+
+log = logging.getLogger("budgetfrontier.cluster")
+
+
+class Taker:
+    """Takes the snapshots of a worker's partitions. It is called from the worker's loop, and never waits."""
+
+    def __init__(self, crawl: str, settings: ClusterSettings) -> None:
+        self._crawl, self._settings = crawl, settings
+        self._schedule = Schedule(settings.snapshot_every)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._number = -1
+        self._since = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Taker of {self._crawl!r}: {self._schedule!r}>"
+
+    def step(self, positions: Mapping[int, int], folders: Mapping[int, Path], now: float) -> tuple[int, int] | None:
+        """Begin the snapshot that is due; return the partition and the position of one that was taken meanwhile.
+
+        `positions` are those of the partitions that this worker owns, `folders` their folders.
+        """
+        if self._process is None:
+            if (number := self._schedule.next(positions, now)) is not None:
+                self._begin(number, folders[number], now)
+            return None
+        if self._process.poll() is None:
+            if now > self._since + LONGEST:
+                self._process.kill()
+            return None
+        return self._ended(now)
+
+    def close(self) -> None:
+        """End the process that is taking a snapshot, if there is one; what it leaves is removed later."""
+        if self._process is not None:
+            self._process.kill()
+            _said(self._process)
+            self._process = None
+
+    def _begin(self, number: int, folder: Path, now: float) -> None:
+        job = Job(
+            str(folder / FRONTIER), str(folder / SNAPSHOT), self._crawl, number,
+            self._settings.snapshots_kept, self._settings.snapshots,
+        )  # fmt: skip
+        command = [sys.executable, "-m", "budgetfrontier.cluster.snapshot_process"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._number, self._since = number, now
+        assert self._process.stdin is not None
+        with self._process.stdin as stdin:
+            stdin.write(msgspec.json.encode(job))
+
+    def _ended(self, now: float) -> tuple[int, int] | None:
+        process, self._process = self._process, None
+        assert process is not None
+        try:
+            taken = msgspec.json.decode(_said(process), type=Taken)
+        except msgspec.DecodeError:
+            taken = Taken(error=f"its process has ended with {process.returncode}")
+        if taken.error is not None:
+            self._schedule.failed(self._number, now)
+            self._tell(logging.WARNING, f"no snapshot of partition {self._number}: {taken.error}", "snapshot_failed")
+            return None
+        self._schedule.taken(self._number, taken.position, now)
+        text = f"a snapshot of partition {self._number} at {taken.position} was taken in {taken.seconds:.1f} s"
+        self._tell(logging.INFO, f"{text}: {format_size(taken.size)}", "snapshot_taken", position=taken.position)
+        return self._number, taken.position
+
+    def _tell(self, level: int, text: str, event: str, **fields: Any) -> None:
+        log.log(level, text, extra={"event": event, "partition": self._number, **fields})
+
+
+def _said(process: subprocess.Popen[bytes]) -> bytes:
+    """Return what a process that ends has written."""
+    assert process.stdout is not None
+    with process.stdout as stdout:
+        said = stdout.read()
+    process.wait()
+    return said

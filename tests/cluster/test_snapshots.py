@@ -1,0 +1,202 @@
+"""Snapshots: a partition is rebuilt from one and the rest of its log, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from budgetfrontier.cluster import restoring, snapshot_process
+from budgetfrontier.cluster.continuity import LogGap
+from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.restoring import Restorer, set_aside, state_in
+from budgetfrontier.cluster.snapshot_process import Job, Taken, take
+from budgetfrontier.cluster.snapshots import SnapshotError, Store, name_of, newest_first, store_of
+from budgetfrontier.errors import CorruptFrontier, FrontierError, StorageFull
+from budgetfrontier.settings.schema import SnapshotSettings
+from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
+from tests.cluster.test_partition import random_log
+
+
+@pytest.fixture(params=["folder", "commands"])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> SnapshotSettings:
+    folder = tmp_path / "snapshots"
+    folder.mkdir()
+    if request.param == "folder":
+        return SnapshotSettings(folder=str(folder))
+    place = shlex.quote(str(folder))
+    return SnapshotSettings(
+        put=f"cp {{file}} {place}/{{name}}", get=f"cp {place}/{{name}} {{file}}", list=f"ls {place}",
+        remove=f"rm {place}/{{name}}",
+    )  # fmt: skip
+
+
+def snapshot(owner: Owner, settings: SnapshotSettings, kept: int = 3) -> Taken:
+    folder = owner.partition.folder
+    owner.partition.commit()
+    return take(Job(str(folder / "frontier"), str(folder / "snapshot"), CRAWL, 0, kept, settings))
+
+
+def store(settings: SnapshotSettings) -> Store:
+    found = store_of(settings)
+    assert found is not None
+    return found
+
+
+def names(settings: SnapshotSettings) -> list[int]:
+    return [one.position for one in newest_first(store(settings).names(f"{CRAWL}-0000-"), CRAWL, 0)]
+
+
+def rebuilt(folder: Path, log: Log, first: int = 0) -> dict[str, Any]:
+    """What a worker has that reads what is left of a log."""
+    with closing(Partition(folder, CRAWL, 0, PARTITIONS)) as partition:
+        partition.apply(log.entries[max(first, partition.state.position) :])
+        return contents(partition)
+
+
+def test_a_partition_is_rebuilt_from_a_snapshot_and_the_rest_of_the_log(
+    tmp_path: Path, settings: SnapshotSettings
+) -> None:
+    log = Log()
+    restore = Restorer(store(settings), CRAWL, PARTITIONS)
+    with closing(Owner(tmp_path / "one", log)) as owner:
+        for part in range(4):
+            random_log(owner, Random(part), 10)
+            taken = snapshot(owner, settings, kept=2)
+            assert taken.error is None and taken.size > 0 and taken.position == len(log.entries)
+        assert snapshot(owner, settings, kept=2).size == 0  # there is one of this position
+        assert len(names(settings)) == 2
+        random_log(owner, Random(5), 10)
+        for damage in (False, True):
+            folder = tmp_path / f"other-{damage}"
+            at = names(settings)[damage]
+            restore(0, folder)
+            state = state_in(folder / "frontier")
+            assert state is not None and state.position == at
+            assert os.listdir(folder) == ["frontier"]
+            assert rebuilt(folder, log, first=at) == contents(owner.partition)
+            restore(0, folder)  # which has a later one now
+            state = state_in(folder / "frontier")
+            assert state is not None and state.position == len(log.entries)
+            if not damage:
+                file = tmp_path / "snapshots" / name_of(CRAWL, 0, names(settings)[0])
+                file.write_bytes(file.read_bytes()[:-100])
+        with pytest.raises(LogGap, match=rf"before offset 0, and the first that the log still has is {at}\. "):
+            rebuilt(tmp_path / "without", log, first=at)
+
+
+@pytest.mark.parametrize("settings", ["folder"], indirect=True)
+def test_a_restore_that_is_killed_anywhere_loses_nothing(
+    tmp_path: Path, settings: SnapshotSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    restore = Restorer(store(settings), CRAWL, PARTITIONS)
+    folder = tmp_path / "other"
+    with closing(Owner(tmp_path / "one", log)) as owner:
+        owner.schedule("https://a.test/")
+        snapshot(owner, settings)
+        restore(0, folder)
+        random_log(owner, Random(1), 5)
+        snapshot(owner, settings)
+        expected = contents(owner.partition)
+    before, after = sorted(names(settings))
+
+    class Killed(BaseException):
+        pass
+
+    left = 0
+
+    def step(real: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            return real(*args, **options)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", step(Path.rename))
+        patched.setattr(shutil, "rmtree", step(shutil.rmtree))
+        patched.setattr(os, "fsync", step(os.fsync))
+        for steps in range(100):
+            left = steps
+            try:
+                restore(0, folder)
+                break
+            except Killed:
+                left = 1000
+                restoring.clear_up(folder)
+                state = state_in(folder / "frontier")
+                assert state is not None and state.position in (before, after)
+    assert steps > 5
+    assert rebuilt(folder, log) == expected
+
+
+@pytest.mark.parametrize("settings", ["folder"], indirect=True)
+def test_damaged_and_foreign_copies_are_kept(tmp_path: Path, settings: SnapshotSettings) -> None:
+    restore = Restorer(store(settings), CRAWL, PARTITIONS)
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        owner.schedule("https://a.test/")
+        snapshot(owner, settings)
+    folder = owner.partition.folder
+    (folder / "frontier" / "data.mdb").write_bytes(b"nonsense" * 10_000)
+    with pytest.raises(CorruptFrontier) as damage:
+        restore(0, folder)
+    set_aside(folder, damage.value)
+    restore(0, folder)
+    assert (folder / "frontier.damaged-1" / "data.mdb").read_bytes().startswith(b"nonsense")
+    state = state_in(folder / "frontier")
+    assert state is not None and state.position == 2
+    shutil.copy(tmp_path / "snapshots" / name_of(CRAWL, 0, 2), tmp_path / "snapshots" / name_of(CRAWL, 1, 9))
+    restore(1, tmp_path / "another")  # the name lies: it is not used
+    assert state_in(tmp_path / "another" / "frontier") is None
+
+
+def test_a_store_that_does_not_answer_is_an_error_only_if_it_is_needed(tmp_path: Path) -> None:
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        owner.partition.commit()
+    for settings, error in (
+        (SnapshotSettings(folder=str(tmp_path / "none")), "there is no folder .*none for snapshots: mount it"),
+        (
+            SnapshotSettings(put="x", get="x", list="sh -c 'echo denied >&2; exit 3'"),
+            "list has ended with 3: .*: denied",
+        ),
+        (SnapshotSettings(put="x", get="x", list="/no/such/program"), "/no/such/program cannot be run: No such file"),
+    ):
+        restore = Restorer(store(settings), CRAWL, PARTITIONS)
+        restore(0, tmp_path / "one")
+        with pytest.raises(SnapshotError, match=error):
+            restore(0, tmp_path / "two")
+    empty = SnapshotSettings(put="x", get="x", list="false")  # as `aws s3 ls` ends where there is nothing
+    Restorer(store(empty), CRAWL, PARTITIONS)(0, tmp_path / "two")
+
+
+@pytest.mark.parametrize("settings", ["folder"], indirect=True)
+def test_no_snapshot_is_taken_that_might_fill_the_disk(
+    tmp_path: Path, settings: SnapshotSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        monkeypatch.setattr(snapshot_process, "SPARE", 1 << 60)
+        with pytest.raises(StorageFull, match="a snapshot of .* may need .*, and its disk has"):
+            snapshot(owner, settings)
+    assert names(settings) == []
+    assert not (owner.partition.folder / "snapshot").exists()
+
+
+def test_a_frontier_that_is_no_replica_is_left_alone(tmp_path: Path) -> None:
+    from budgetfrontier import Frontier
+
+    with Frontier.open(tmp_path / "own" / "frontier") as frontier:
+        frontier.schedule("https://a.test/")
+    (tmp_path / "store").mkdir()
+    restore = Restorer(store(SnapshotSettings(folder=str(tmp_path / "store"))), CRAWL, PARTITIONS)
+    with pytest.raises(FrontierError, match="a frontier of its own"):
+        restore(0, tmp_path / "own")
