@@ -334,8 +334,10 @@ def _group(stream: Stream, group: str) -> str:
 
 
 def _error(error: Any) -> BusError:
-    passing = error.args[0].code() in _PASSING | _UNANSWERED
-    return (BusAway if passing else BusError)(f"Kafka: {error.args[0].str()}")
+    text = f"Kafka: {error.args[0].str()}"
+    if error.args[0].code() in _PASSING | _UNANSWERED:
+        return BusAway(f"{text}; look whether it runs")
+    return BusError(text)
 
 
 def _repeated(request: Callable[[], T]) -> T:

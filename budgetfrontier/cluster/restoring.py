@@ -20,8 +20,9 @@ FRONTIER: Final = "frontier"
 RESTORING: Final = "frontier.restoring"
 REPLACED: Final = "frontier.replaced"
 DAMAGED: Final = "frontier.damaged"
+FETCHED: Final = "frontier.fetched"
 SNAPSHOT: Final = "snapshot"
-"""The folder in which a snapshot is made, or to which it is fetched."""
+"""The folder in which a snapshot is made, by a process that may outlive the worker."""
 
 log = logging.getLogger("budgetfrontier.cluster")
 
@@ -42,7 +43,7 @@ def clear_up(folder: Path) -> None:
     frontier, replaced = folder / FRONTIER, folder / REPLACED
     if not frontier.exists() and replaced.exists():
         replaced.rename(frontier)
-    for left in (folder / RESTORING, replaced, folder / SNAPSHOT):
+    for left in (folder / RESTORING, replaced, folder / FETCHED):
         shutil.rmtree(left, ignore_errors=True)
 
 
@@ -96,7 +97,7 @@ class Restorer:
 
     def _fetched(self, snapshot: Snapshot, folder: Path) -> bool:
         """Fetch a snapshot, and unpack it beside the copy; return whether it is whole."""
-        room, restoring = folder / SNAPSHOT, folder / RESTORING
+        room, restoring = folder / FETCHED, folder / RESTORING
         shutil.rmtree(restoring, ignore_errors=True)
         make_folder(room)
         try:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from budgetfrontier.bus.kafka import connect
+from budgetfrontier.cluster import snapshot_taking
 from budgetfrontier.cluster.kafka import KafkaDirectory, Place
 from budgetfrontier.cluster.restoring import Restorer
 from budgetfrontier.cluster.serving import WorkerCrawls
@@ -42,6 +43,7 @@ def work(
     store = _checked_store(settings.crawl, cluster)
     folder.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(folder / LOCK)
+    snapshot_taking.clear_up(folder)
     options = {"linger.ms": "1", "fetch.wait.max.ms": "100", **where.options}
     bus, directory = connect(where.brokers, options), KafkaDirectory(where)
     worker = Worker(

@@ -39,7 +39,7 @@ class Job(msgspec.Struct):
 
 
 class Taken(msgspec.Struct):
-    """A snapshot that was taken, or why it was not; `size` is 0 if the store had one of this position."""
+    """A snapshot that was taken, or why it was not; `size` is 0 if the store had one, or a later one."""
 
     position: int = -1
     size: int = 0
@@ -67,6 +67,8 @@ def take(job: Job) -> Taken:
             name = name_of(job.crawl, job.partition, position)
             store.put(name, making / "file")
             names.insert(0, name)
+        else:
+            position = stored[0].position
         for old in names[job.kept :]:
             store.remove(old)
     finally:

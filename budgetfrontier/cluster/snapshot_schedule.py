@@ -7,7 +7,7 @@ from typing import Final
 
 GOLDEN: Final = 0.6180339887498949
 """Multiples of it, without their whole part, are spread evenly however many there are."""
-RETRY: Final = 0.1
+RETRY: Final = 0.25
 """After this part of the time between two snapshots, one that has failed is tried again."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -21,6 +22,12 @@ LONGEST: Final = 4 * 3600.0
 """Seconds after which a process that takes a snapshot is ended."""
 
 log = logging.getLogger("budgetfrontier.cluster")
+
+
+def clear_up(folder: Path) -> None:
+    """Remove what snapshots that were not finished have left in a worker's folder."""
+    for left in folder.glob(f"partition-*/{SNAPSHOT}"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 class Taker:
@@ -82,8 +89,9 @@ class Taker:
             self._tell(logging.WARNING, f"no snapshot of partition {self._number}: {taken.error}", "snapshot_failed")
             return None
         self._schedule.taken(self._number, taken.position, now)
-        text = f"a snapshot of partition {self._number} at {taken.position} was taken in {taken.seconds:.1f} s"
-        self._tell(logging.INFO, f"{text}: {format_size(taken.size)}", "snapshot_taken", position=taken.position)
+        text = f"a snapshot of partition {self._number} at {taken.position}"
+        how = f"was taken in {taken.seconds:.1f} s: {format_size(taken.size)}" if taken.size else "was there"
+        self._tell(logging.INFO, f"{text} {how}", "snapshot_taken", position=taken.position, bytes=taken.size)
         return self._number, taken.position
 
     def _tell(self, level: int, text: str, event: str, **fields: Any) -> None:

@@ -185,7 +185,7 @@ def test_no_snapshot_is_taken_that_might_fill_the_disk(
 ) -> None:
     with closing(Owner(tmp_path / "one", Log())) as owner:
         monkeypatch.setattr(snapshot_process, "SPARE", 1 << 60)
-        with pytest.raises(StorageFull, match="a snapshot of .* may need .*, and its disk has"):
+        with pytest.raises(StorageFull, match=r"a snapshot of .* may need .*, and its disk has"):
             snapshot(owner, settings)
     assert names(settings) == []
     assert not (owner.partition.folder / "snapshot").exists()

@@ -1,0 +1,164 @@
+"""Workers on a mock broker of Kafka: they share partitions, take over those of others, and refuse what does not fit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from queue import Queue
+from time import monotonic, sleep, time_ns
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Settings, protocol
+from budgetfrontier.bus import kafka
+from budgetfrontier.bus.kafka import KafkaBus
+from budgetfrontier.cluster.continuity import LogGap
+from budgetfrontier.cluster.opening import Opener
+from budgetfrontier.cluster.owners import MemoryDirectory
+from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.restoring import Restorer
+from budgetfrontier.cluster.snapshot_taking import Taker
+from budgetfrontier.cluster.snapshots import FolderStore
+from budgetfrontier.cluster.worker import Worker
+from budgetfrontier.errors import FrontierError, NotOwner, SettingsError
+from budgetfrontier.protocol import Method, Uris, Wanted
+from budgetfrontier.settings.schema import ClusterSettings, SnapshotSettings
+from tests.bus.conformance import PARTITIONS, Transport
+from tests.cluster.log import CRAWL, Log, Owner
+from tests.support import PATIENCE, until
+
+_names = count()
+
+
+@pytest.fixture
+def bus(kafka_transport: Transport) -> KafkaBus:
+    """A bus whose groups are formed within seconds."""
+    host = kafka_transport.bus()
+    assert isinstance(host, KafkaBus)
+    return kafka.connect(host.settings()["bootstrap.servers"], {"create": "no"}, session=6.0)
+
+
+@pytest.fixture
+def crawl() -> str:
+    return f"crawl-{next(_names)}-{time_ns()}"
+
+
+class Running:
+    """A worker in a thread."""
+
+    def __init__(self, bus: KafkaBus, crawl: str, folder: Path, directory: MemoryDirectory, **more: Any) -> None:
+        settings = Settings.from_dict({"crawl": crawl, "frontier": more.pop("frontier", {})})
+        self.worker = Worker(bus, directory, settings, folder, partitions=PARTITIONS, address=folder.name, **more)
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.worker.run()
+        except BaseException as e:
+            self.error = e
+
+    def join(self) -> None:
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+
+    def stop(self) -> None:
+        self.worker.stop()
+        self.join()
+
+    def call(self, partition: int, method: Method, arguments: Any) -> Any:
+        answers = Queue[tuple[Any, BaseException | None]]()
+        self.worker.call(partition, method.name, protocol.encode(arguments), lambda *answer: answers.put(answer))
+        reply, error = answers.get(timeout=PATIENCE)
+        if error is not None:
+            raise error
+        return protocol.decoder(method.reply)(reply)
+
+
+@contextmanager
+def running(bus: KafkaBus, crawl: str, folder: Path, directory: MemoryDirectory, **more: Any) -> Iterator[Running]:
+    one = Running(bus, crawl, folder, directory, **more)
+    try:
+        yield one
+    finally:
+        one.stop()
+
+
+def answer(workers: Sequence[Running], partition: int, method: Method, arguments: Any) -> Any:
+    """The reply of the owner of a partition, whichever worker that is now."""
+    deadline = monotonic() + PATIENCE
+    while True:
+        for one in workers:
+            with suppress(NotOwner):
+                return one.call(partition, method, arguments)
+        assert monotonic() < deadline
+        sleep(0.05)
+
+
+def test_partitions_of_a_worker_that_stops_are_restored_and_go_on(bus: KafkaBus, tmp_path: Path, crawl: str) -> None:
+    directory, store = MemoryDirectory(), tmp_path / "store"
+    store.mkdir()
+    cluster = ClusterSettings(snapshots=SnapshotSettings(folder=str(store)), snapshot_every=0.2)
+
+    def start(name: str) -> AbstractContextManager[Running]:
+        restore = Restorer(FolderStore(store), crawl, PARTITIONS)
+        taker = Taker(crawl, cluster)
+        return running(bus, crawl, tmp_path / name, directory, restore=restore, snapshots=taker)
+
+    with start("one") as one, start("two") as two:
+        until(lambda: one.worker.owned and two.worker.owned and len(one.worker.owned + two.worker.owned) == PARTITIONS)
+        both = (one, two)
+        for number in range(PARTITIONS):
+            answer(both, number, protocol.SCHEDULE_MANY, Uris([f"https://a{number}.test/", f"https://b{number}.test/"]))
+        leases = {number: answer(both, number, protocol.LEASE, Wanted(1, 300.0)) for number in range(PARTITIONS)}
+        until(lambda: len({*map(_partition, store.glob("*.snapshot"))}) == PARTITIONS)
+        one.stop()
+        with pytest.raises(NotOwner, match="is not with the worker at one, or no longer"):
+            one.call(0, protocol.LEASE, Wanted(1, 300.0))
+        for number, [lease] in leases.items():
+            assert answer([two], number, protocol.FINISH_MANY, [lease.id]) == []
+            assert lease.uri.url not in {
+                other.uri.url for other in answer([two], number, protocol.LEASE, Wanted(5, 300.0))
+            }
+        assert {owner.address for owner in directory.read().values()} == {"two"}
+    assert one.error is two.error is None
+
+
+def _partition(snapshot: Path) -> str:
+    return snapshot.name.split("-")[-2]
+
+
+def test_a_log_that_begins_again_is_refused(bus: KafkaBus, tmp_path: Path) -> None:
+    with closing(Owner(tmp_path / "one" / "partition-0000", Log())) as owner:
+        owner.schedule("https://a.test/", "https://b.test/")
+        owner.partition.commit()
+    one = Running(bus, CRAWL, tmp_path / "one", MemoryDirectory())
+    one.join()
+    assert isinstance(one.error, LogGap)
+    assert "the log goes on at 0: the topic" in str(one.error)
+    with closing(Partition(tmp_path / "one" / "partition-0000", CRAWL, 0, PARTITIONS)) as kept:
+        assert kept.frontier.summary().queued == 2
+
+
+def test_a_worker_with_other_fixed_settings_has_no_claim(bus: KafkaBus, tmp_path: Path, crawl: str) -> None:
+    directory = MemoryDirectory()
+    with running(bus, crawl, tmp_path / "one", directory) as one:
+        until(lambda: len(one.worker.owned) == PARTITIONS)
+    other = {"queue_assignment_policy": "registered-domain", "queue_total_budget": 5}
+    two = Running(bus, crawl, tmp_path / "two", directory, frontier=other)
+    two.join()
+    assert isinstance(two.error, SettingsError)
+    assert "fixed: frontier.queue_assignment_policy: hostname -> registered-domain. Start all" in str(two.error)
+
+
+def test_a_log_with_more_partitions_than_the_crawl_is_refused(tmp_path: Path, crawl: str) -> None:
+    opener = Opener(tmp_path, crawl, 2, None, threading.Event())
+    with pytest.raises(
+        FrontierError, match=r"has a partition 2, and cluster\.partitions says 2: .* under another name"
+    ):
+        opener.begin(2)
