@@ -54,6 +54,13 @@ class NotInstalled(Exception):
 @contextmanager
 def running(folder: Path, port: int | None = None) -> Iterator[str]:
     """Run a broker in a folder, and yield its address. Raises NotInstalled."""
+    with started(folder, port) as (address, _):
+        yield address
+
+
+@contextmanager
+def started(folder: Path, port: int | None = None) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Run a broker in a folder, and yield its address and its process. Raises NotInstalled."""
     classpath = f"{jars()}/*"
     folder.mkdir(parents=True, exist_ok=True)
     port, controller = port or _free_port(), _free_port()
@@ -71,7 +78,7 @@ def running(folder: Path, port: int | None = None) -> Iterator[str]:
     try:
         until(lambda: process.poll() is not None or _listens(port))
         assert process.poll() is None, (folder / "broker.log").read_text()[-2000:]
-        yield f"127.0.0.1:{port}"
+        yield f"127.0.0.1:{port}", process
     finally:
         process.kill()
         process.wait()

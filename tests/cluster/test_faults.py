@@ -1,0 +1,197 @@
+"""Faults of workers on a real broker of Kafka: kills, pauses, a full disk, a broker that is away, unfit topics.
+
+All in one test, because the broker takes seconds to start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from budgetfrontier import Reader
+from budgetfrontier.bus import kafka
+from budgetfrontier.cli.exits import DISK_FULL
+from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.kafka import KafkaDirectory, place
+from budgetfrontier.cluster.snapshots import newest_first
+from budgetfrontier.cluster.topics import prepare
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.settings.schema import ClusterSettings
+from tests.bus.kafka_server import NotInstalled, jars, started
+from tests.crash.disks import disk
+from tests.crash.figures import Unavailable
+from tests.support import PATIENCE, until
+
+CRAWL = "faults"
+PARTITIONS = 3
+
+
+class Crawl:
+    """A crawl whose workers are processes."""
+
+    def __init__(self, folder: Path, brokers: str) -> None:
+        self.folder, self.brokers = folder, brokers
+        self.store = folder / "store"
+        self.store.mkdir()
+        self.config = folder / "crawl.yaml"
+        self.config.write_text(f"""\
+crawl: {CRAWL}
+frontier: {{politeness: {{min_delay: 0, max_delay: 0, delay_factor: 0}}}}
+cluster:
+  kafka: "{brokers}?session.timeout.ms=3000&heartbeat.interval.ms=300"
+  partitions: {PARTITIONS}
+  snapshots: {{folder: {self.store}}}
+  snapshot_every: 1s
+  retention: 1h
+""")
+        self.added = 0
+
+    @contextmanager
+    def worker(self, name: str) -> Iterator[subprocess.Popen[bytes]]:
+        command = [
+            sys.executable, "-m", "budgetfrontier", "worker", "--config", str(self.config),
+            "--folder", str(self.folder / name), "--listen", f"unix:{self.folder / name}.sock",
+        ]  # fmt: skip
+        with (self.folder / f"{name}.log").open("ab") as log, subprocess.Popen(command, stderr=log) as process:
+            try:
+                yield process
+            finally:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    def claimed(self, name: str) -> set[int]:
+        """The partitions that a worker has claimed since it began."""
+        return {int(number) for number in re.findall(r"partition (\d+) is claimed", self.log(name))}
+
+    @contextmanager
+    def client(self) -> Iterator[ClusterFrontier]:
+        where = place(f"kafka://{self.brokers}/{CRAWL}")
+        with ClusterFrontier(where.crawl, KafkaDirectory(where), retry_for=PATIENCE) as frontier:
+            yield frontier
+
+    def schedule(self, frontier: ClusterFrontier, count: int = 30) -> None:
+        """Schedule URIs, and see that none is lost, and none counted twice."""
+        frontier.schedule_many([f"https://h{number}.test/" for number in range(self.added, self.added + count)])
+        self.added += count
+        assert frontier.summary().queued == self.added
+
+    def positions(self) -> dict[int, int]:
+        """Those of the newest snapshots."""
+        names = [path.name for path in self.store.glob("*.snapshot")]
+        found = {number: newest_first(names, CRAWL, number) for number in range(PARTITIONS)}
+        return {number: snapshots[0].position for number, snapshots in found.items() if snapshots}
+
+    def has_snapshots(self) -> bool:
+        """Whether each partition has one from now on."""
+        before, enough = self.positions(), len(self.positions()) == PARTITIONS
+        return enough and all(position > 1 for position in before.values())
+
+
+def test_nothing_is_lost_whatever_happens_to_workers_and_broker(tmp_path: Path) -> None:
+    try:
+        jars()
+    except NotInstalled as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"faults of workers on a real Kafka broker were NOT tested: {error}")
+    with started(tmp_path / "kafka") as (brokers, broker):
+        crawl = Crawl(tmp_path, brokers)
+        with crawl.worker("one") as one, crawl.client() as frontier:
+            crawl.schedule(frontier)
+            with crawl.worker("two"):
+                a_worker_is_paused(crawl, frontier, one)
+                a_broker_is_away(crawl, frontier, broker)
+                until(crawl.has_snapshots)
+            one.kill()
+        partitions_are_rebuilt_from_snapshots(crawl)
+        topics_do_not_fit(crawl)
+
+
+def a_worker_is_paused(crawl: Crawl, frontier: ClusterFrontier, one: subprocess.Popen[bytes]) -> None:
+    one.send_signal(signal.SIGSTOP)
+    until(lambda: crawl.claimed("two") == set(range(PARTITIONS)))
+    crawl.schedule(frontier)
+    one.send_signal(signal.SIGCONT)
+    until(lambda: "partition 0 went to another worker" in crawl.log("one"))
+    crawl.schedule(frontier)
+
+
+def a_broker_is_away(crawl: Crawl, frontier: ClusterFrontier, broker: subprocess.Popen[bytes]) -> None:
+    broker.send_signal(signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            call = thread.submit(crawl.schedule, frontier)
+            until(lambda: "nothing is lost, and all calls wait" in crawl.log("one") + crawl.log("two"))
+            assert not call.done()
+            broker.send_signal(signal.SIGCONT)
+            call.result()
+    finally:
+        broker.send_signal(signal.SIGCONT)
+    assert "Kafka answers again after" in crawl.log("one") + crawl.log("two")
+
+
+def partitions_are_rebuilt_from_snapshots(crawl: Crawl) -> None:
+    """The folders of all workers are lost, and the log before the snapshots; then a disk is full."""
+    shutil.rmtree(crawl.folder / "one")
+    shutil.rmtree(crawl.folder / "two")
+    before = {TopicPartition(f"{CRAWL}-log", number, position) for number, position in crawl.positions().items()}
+    admin = AdminClient({"bootstrap.servers": crawl.brokers})
+    for gone in admin.delete_records([*before]).values():
+        gone.result()
+    with crawl.worker("three"), crawl.client() as frontier:
+        crawl.schedule(frontier)
+        assert crawl.log("three").count("was restored from") == PARTITIONS
+        a_disk_is_full(crawl, frontier)
+    crawl.store.rename(crawl.folder / "elsewhere")
+    crawl.store.mkdir()
+    with crawl.worker("four") as four:
+        assert four.wait(PATIENCE) == 1
+    assert "the first that the log still has is" in crawl.log("four")
+
+
+def a_disk_is_full(crawl: Crawl, frontier: ClusterFrontier) -> None:
+    """The worker gives its partitions up; its copies can be used."""
+    try:
+        with disk(crawl.folder, "tmpfs", size=16 << 20) as small, crawl.worker("tmpfs") as full:
+            until(lambda: crawl.claimed("tmpfs"))
+            small.fill(0)
+            crawl.schedule(frontier, 5000)
+            assert full.wait(PATIENCE) == DISK_FULL
+            assert "is full; free some space" in crawl.log("tmpfs")
+            small.clear()
+            for copy in small.folder.glob("partition-*/frontier"):
+                with Reader(copy) as reader:
+                    reader.check()
+            crawl.schedule(frontier)
+    except Unavailable as reason:
+        print(f"a full disk was NOT tested: {reason}")
+
+
+def topics_do_not_fit(crawl: Crawl) -> None:
+    where = place(f"kafka://{crawl.brokers}/{CRAWL}")
+    bus, directory = kafka.connect(crawl.brokers), KafkaDirectory(where)
+
+    def start(**cluster: Any) -> None:
+        prepare(bus, directory, CRAWL, ClusterSettings(**cluster), snapshots=True, stopping=lambda: False)
+
+    start(partitions=PARTITIONS)
+    with pytest.raises(FrontierError, match=r"has 3 partitions, and cluster\.partitions says 8: .* to 3, or begin"):
+        start(partitions=8)
+    with pytest.raises(FrontierError, match=r"keeps entries for 1h .*: set retention\.ms to 10800000 or more"):
+        start(partitions=PARTITIONS, snapshot_every=3600.0)
