@@ -220,6 +220,33 @@ def test_calls_that_are_refused_change_nothing(owner: Owner) -> None:
     assert len(owner.lease()) == 1
 
 
+def test_claims_with_other_fixed_settings_have_no_effect(owner: Owner, tmp_path: Path) -> None:
+    owner.schedule(f"https://{OWN[0]}/")
+    fixed: tuple[dict[str, Any], ...] = (
+        {"queue_assignment_policy": "registered-domain"},
+        {"canonicalization": {"strip_www": False}},
+        {"keep_urls": True},
+    )
+    settings = owner.log.settings
+    for number, frontier in enumerate(fixed):
+        owner.log.settings = Settings.from_dict({"crawl": CRAWL, "frontier": frontier | {"queue_total_budget": 0}})
+        owner.log.claim(f"other {number}")
+        owner.apply()
+        reason = owner.partition.refused[f"other {number}".encode()]
+        assert "was begun with other settings, which are fixed: frontier." in reason
+    owner.log.settings = settings
+    assert len(owner.lease()) == 1  # it is the owner still
+    assert contents(replica(tmp_path / "other", owner.log)) == contents(owner.partition)
+
+
+def test_what_a_kill_leaves_of_a_partition_that_was_being_created_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "one" / "frontier.new").mkdir(parents=True)
+    (tmp_path / "one" / "frontier.new" / "data.mdb").write_bytes(b"half")
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        assert owner.schedule(f"https://{OWN[0]}/").added == 1
+    assert not (tmp_path / "one" / "frontier.new").exists()
+
+
 def test_a_replica_is_no_frontier_of_its_own_and_a_frontier_no_replica(owner: Owner, tmp_path: Path) -> None:
     owner.partition.commit()
     owner.partition.close()

@@ -17,6 +17,7 @@ from budgetfrontier import Settings, protocol
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.cluster.continuity import LogGap
+from budgetfrontier.cluster.entries import Claimed
 from budgetfrontier.cluster.opening import Opener
 from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.partition import Partition
@@ -154,6 +155,17 @@ def test_a_worker_with_other_fixed_settings_has_no_claim(bus: KafkaBus, tmp_path
     two.join()
     assert isinstance(two.error, SettingsError)
     assert "fixed: frontier.queue_assignment_policy: hostname -> registered-domain. Start all" in str(two.error)
+
+
+def test_the_late_claim_of_a_worker_that_was_paused_is_overruled(bus: KafkaBus, tmp_path: Path, crawl: str) -> None:
+    """It had written its claim, lost the partition, and sent the claim when it went on."""
+    with running(bus, crawl, tmp_path / "one", MemoryDirectory(), session=0.1) as one:
+        until(lambda: len(one.worker.owned) == PARTITIONS)
+        one.call(2, protocol.SCHEDULE_MANY, Uris(["https://a.test/"]))
+        one.worker.append(2, Claimed("ghost", b"ghost", one.worker.settings.to_dict()))
+        until(lambda: 2 not in one.worker.owned)
+        until(lambda: 2 in one.worker.owned)
+        assert len(one.call(2, protocol.LEASE, Wanted(1, 300.0))) == 1
 
 
 def test_a_log_with_more_partitions_than_the_crawl_is_refused(tmp_path: Path, crawl: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.schema import SnapshotSettings
 from tests.settings.files import Files, problems
 
 
@@ -38,3 +39,22 @@ def test_a_missing_file_is_a_problem_of_its_own(files: Files, tmp_path: Path) ->
         f'2:12: seeds[0].file: there is no file "{missing}"',
         f'4:16: frontier.suffix_list: there is no file "{missing}"',
     ]
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "problem"),
+    [
+        ({"folder": "x", "get": "y {file} {name}"}, "give either a folder or commands, not folder and get"),
+        ({"put": "cp {file} x/{name}"}, "give put, get and list together; missing: get, list"),
+        ({"put": "cp {file} x", "get": "cp {name} {file}", "list": "ls"}, "put needs {name} among the arguments"),
+        ({"put": "cp 'x", "get": "cp {name} {file}", "list": "ls"}, "put cannot be split into words: No closing"),
+    ],
+)
+def test_snapshots_need_a_folder_or_whole_commands(snapshots: dict[str, str], problem: str) -> None:
+    [found] = problems({"cluster": {"snapshots": snapshots}})
+    assert found.startswith(f"cluster.snapshots: {problem}")
+
+
+def test_snapshots_in_a_folder_or_behind_commands_are_taken() -> None:
+    for snapshots in ({"folder": "x"}, {"put": "a {file} {name}", "get": "b {name} {file}", "list": "c {prefix}"}):
+        assert Settings.from_dict({"cluster": {"snapshots": snapshots}}).cluster.snapshots != SnapshotSettings()
