@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
+from budgetfrontier.settings.checks import RETENTION
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.units import say_duration
-
-LEAST: Final = 3
-"""Times `snapshot_every` that entries have to be kept, because a snapshot may be late, or fail once."""
 
 
 def settings_of_topic(cluster: ClusterSettings) -> dict[str, str]:
@@ -23,7 +20,7 @@ def objection(topic: str, found: Mapping[str, str], cluster: ClusterSettings, *,
     if "compact" in found.get("cleanup.policy", "delete"):
         return f"the topic {topic} has cleanup.policy={found['cleanup.policy']}, and a log needs `delete`"
     kept = _number(found, "retention.ms")
-    needed = LEAST * cluster.snapshot_every
+    needed = RETENTION * cluster.snapshot_every
     if kept is None or not snapshots or kept / 1000 >= needed:
         return None
     return (

@@ -8,8 +8,9 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from budgetfrontier import units
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.values import brief, show
 
@@ -20,6 +21,20 @@ NEEDS_URLS = (
 
 SNAPSHOT_COMMANDS = {"put": ("{file}", "{name}"), "get": ("{file}", "{name}"), "list": (), "remove": ("{name}",)}
 """The commands of a place of snapshots, with what each needs to have in it."""
+RETENTION: Final = 3
+"""Times `snapshot_every` that entries of a log have to be kept, because a snapshot may be late, or fail once."""
+
+
+def retention_objection(retention: float | None, every: float, *, snapshots: bool) -> str | None:
+    """Return why a log must not be kept for so long only; None if it may."""
+    if retention is None:
+        return None
+    if not snapshots:
+        return "retention without snapshots: partitions could not be rebuilt; give snapshots, too, or no retention"
+    if retention < RETENTION * every:
+        least = units.write_duration(RETENTION * every)
+        return f"retention is too short for snapshot_every: snapshots may need entries for {least}"
+    return None
 
 
 def snapshots_objection(folder: str | None, **commands: str | None) -> str | None:

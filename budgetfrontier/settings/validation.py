@@ -19,6 +19,7 @@ from budgetfrontier.settings.checks import (
     is_address,
     is_file,
     policy_name,
+    retention_objection,
     seed_objection,
     snapshots_objection,
 )
@@ -362,6 +363,9 @@ def _conflict(section: msgspec.Struct) -> str | None:
             return NEEDS_URLS
         case schema.SnapshotSettings():
             return snapshots_objection(section.folder, **{name: getattr(section, name) for name in SNAPSHOT_COMMANDS})
+        case schema.ClusterSettings():
+            snapshots = section.snapshots != schema.SnapshotSettings()
+            return retention_objection(section.retention, section.snapshot_every, snapshots=snapshots)
         case Seed() if (section.url is None) == (section.file is None):
             return "a seed has either a url or a file"
         case _:

@@ -55,6 +55,22 @@ def test_snapshots_need_a_folder_or_whole_commands(snapshots: dict[str, str], pr
     assert found.startswith(f"cluster.snapshots: {problem}")
 
 
+@pytest.mark.parametrize(
+    ("cluster", "problem"),
+    [
+        ({"retention": "1h"}, "retention without snapshots: partitions could not be rebuilt"),
+        (
+            {"retention": "29m", "snapshots": {"folder": "x"}},
+            "retention is too short for snapshot_every: snapshots may need entries for 30m",
+        ),
+    ],
+)
+def test_a_log_is_kept_for_as_long_as_snapshots_need_it(cluster: dict[str, Any], problem: str) -> None:
+    [found] = problems({"cluster": cluster})
+    assert found.startswith(f"cluster: {problem}")
+    assert Settings.from_dict({"cluster": {"retention": "30m", "snapshots": {"folder": "x"}}})
+
+
 def test_snapshots_in_a_folder_or_behind_commands_are_taken() -> None:
     for snapshots in ({"folder": "x"}, {"put": "a {file} {name}", "get": "b {name} {file}", "list": "c {prefix}"}):
         assert Settings.from_dict({"cluster": {"snapshots": snapshots}}).cluster.snapshots != SnapshotSettings()
