@@ -44,7 +44,7 @@ def work(
     folder.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(folder / LOCK)
     snapshot_taking.clear_up(folder)
-    options = {"linger.ms": "1", "fetch.wait.max.ms": "100", **where.options}
+    options = {"linger.ms": "1", "fetch.wait.max.ms": "100", "compression.type": "lz4", **where.options}
     bus, directory = connect(where.brokers, options), KafkaDirectory(where)
     worker = Worker(
         bus, directory, settings, folder, partitions=cluster.partitions, address=advertise or listen,
