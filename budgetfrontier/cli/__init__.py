@@ -13,11 +13,12 @@ import io
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 
 from budgetfrontier import __version__
+from budgetfrontier.cli.common import ClusterJob
 from budgetfrontier.cli.exits import DISK_FULL, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, USAGE, exit_code
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cli.parser import Parser
@@ -52,6 +53,7 @@ GROUPS = {
     "console": ("console",),
     "serve": ("serve",),
     "worker": ("worker",),
+    "partitions": ("partitions",),
     "bus": ("bus-broker",),
     "top": ("top",),
     "completion": ("completion",),
@@ -77,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not isinstance(args, int):
             line = without_password(shlex.join(("budgetfrontier", *argv)))[:_LONGEST_LINE]
             args.line = line.encode("utf-8", "backslashreplace").decode()  # names of files need not be text
-        code = args if isinstance(args, int) else args.run(args)
+        code = args if isinstance(args, int) else _run_of(args)(args)
         sys.stdout.flush()
         return int(code or 0)
     except SystemExit as stop:  # a command has reported arguments that exclude each other
@@ -114,6 +116,16 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace | int:
     with naming_file("standard output"):
         sys.stdout.write(printed.getvalue())
     return code
+
+
+def _run_of(args: argparse.Namespace) -> Callable[[argparse.Namespace], int | None]:
+    """Return the function that runs a command, another one for a crawl in partitions."""
+    if isinstance(getattr(args, "job", None), ClusterJob):
+        from budgetfrontier.cli import clusters
+
+        return clusters.run
+    run: Callable[[argparse.Namespace], int | None] = args.run
+    return run
 
 
 def _complete() -> None:

@@ -19,6 +19,7 @@ from budgetfrontier.store.reader import Reader
 if TYPE_CHECKING:
     from budgetfrontier.engine.commands.preview import Change
     from budgetfrontier.settings.overrides import Override
+    from budgetfrontier.store.records import AuditEntry
     from budgetfrontier.store.view import View
 
 _MOST_GROUPS = 10  # that are printed as text
@@ -34,17 +35,24 @@ def list_all(args: argparse.Namespace) -> None:
     """List the adjustments in force, in the order in which they apply."""
     with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
         found = [(override, view.audit_entry(override.id)) for override in view.adjustments()]
+    write_list(args, [(override.id or None, override.match, override.set, entry) for override, entry in found])
+
+
+def write_list(
+    args: argparse.Namespace, found: Sequence[tuple[int | str | None, str, dict[str, Any], AuditEntry | None]]
+) -> None:
+    """Print adjustments: the id of each, what it matches and sets, and its audit entry."""
     when = _minute if args.format == "text" else float
     rows = (
         (
-            override.id or None,
-            override.match,
-            override.set,
+            number,
+            match,
+            set_,
             entry and entry.who,
             entry and when(entry.when),
             entry and entry.reason,
         )
-        for override, entry in found
+        for number, match, set_, entry in found
     )
     common.write_rows(args, rows, COLUMNS, drop=("reason", "when", "who"))
 
@@ -64,7 +72,7 @@ def remove(args: argparse.Namespace) -> None:
     details: dict[str, Any] = {"id": args.remove}
     if not args.dry_run:
         effect = common.steer(args, "withdraw", details | {"survey": effect}).effect
-    _print(args, override.match, details, effect)
+    print_effect(args, override.match, details, effect)
 
 
 def append(args: argparse.Namespace, override: Override) -> None:
@@ -84,7 +92,7 @@ def append(args: argparse.Namespace, override: Override) -> None:
             note(f"{clean(override.match)} {_no_match(override.match)}; check its spelling")
         entry = common.steer(args, "adjust", details | {"survey": effect})
         effect = {"id": entry.id, **entry.effect}
-    _print(args, override.match, details, effect)
+    print_effect(args, override.match, details, effect)
 
 
 def _announce(view: View, change: Change) -> None:
@@ -94,7 +102,7 @@ def _announce(view: View, change: Change) -> None:
         note(f"comparing {counted(queues, 'queue')} with {clean(change.match.text)} ...")
 
 
-def _print(args: argparse.Namespace, match: str, details: dict[str, Any], effect: dict[str, Any]) -> None:
+def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], effect: dict[str, Any]) -> None:
     """Print what a change of the adjustments has done, or would do."""
     if args.format == "json":
         json.dump(details | {"dry_run": args.dry_run} | effect, sys.stdout, indent=1)

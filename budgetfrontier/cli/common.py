@@ -62,9 +62,39 @@ def add_command(
     return parser
 
 
-def add_job(parser: argparse.ArgumentParser) -> None:
-    """Add the argument JOB."""
-    parser.add_argument("job", metavar="JOB", type=Path, help="the job's folder (its frontier is in JOB/frontier)")
+class ClusterJob(str):
+    """A crawl in partitions in the place of a JOB: its URL, kafka://HOST:PORT/CRAWL."""
+
+    __slots__ = ()
+
+
+def add_job(parser: argparse.ArgumentParser, *, cluster: bool = False) -> None:
+    """Add the argument JOB, and with `cluster` the options for a crawl in partitions, which may stand for it."""
+    parser.add_argument("job", metavar="JOB", type=job, help="the job's folder (its frontier is in JOB/frontier)")
+    if cluster:
+        add_cluster(parser)
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the options for a crawl in partitions. The parser takes the value of --cluster for JOB."""
+    group = parser.add_argument_group("for a crawl in partitions, instead of JOB")
+    group.add_argument(
+        "--cluster", metavar="URL", help="kafka://HOST:PORT,.../CRAWL: the brokers, and the name of the crawl"
+    )
+    group.add_argument(
+        "--token-file", type=Path, default=None, metavar="FILE",
+        help="a file with the token of the workers (default: the environment variable BUDGETFRONTIER_TOKEN)",
+    )  # fmt: skip
+    group.add_argument(
+        "--tls-ca", default=None, metavar="FILE",
+        help="the workers have TLS, and this file the certificates that sign theirs; `system`: those that the system "
+        "trusts",
+    )  # fmt: skip
+
+
+def job(text: str) -> Path | ClusterJob:
+    """Parse the argument JOB: a folder, or the URL of a crawl in partitions."""
+    return ClusterJob(text) if text.startswith("kafka://") else Path(text)
 
 
 def add_who(parser: argparse.ArgumentParser) -> None:
@@ -246,14 +276,9 @@ def refuse_if_terminated(args: argparse.Namespace) -> None:
 
 def matcher(pattern: str | None) -> Callable[[str, str], bool]:
     """Return the test of (URL, queue key) for --match; a pattern without a kind is a glob on the queue key."""
-    from budgetfrontier.settings.matching import KINDS, parse_match
+    from budgetfrontier.settings.matching import queue_test
 
-    if pattern is None or pattern == "*":
-        return lambda url, queue: True
-    match = parse_match(pattern if pattern.partition(":")[0] in KINDS else f"queue:{pattern}")
-    if match.by_key:
-        return lambda url, queue: match.matches("", queue)
-    return lambda url, queue: bool(url) and match.matches(url, queue)
+    return queue_test(pattern)
 
 
 def no_match(args: argparse.Namespace) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cli import common, named
 from budgetfrontier.cli.common import Commands, add_command, add_job
 from budgetfrontier.vocabulary import LEASE_FIELDS
+
+if TYPE_CHECKING:
+    from budgetfrontier.model import StoredLease
 
 
 def register(commands: Commands) -> None:
@@ -24,7 +27,7 @@ def register(commands: Commands) -> None:
         more="As of the last commit: what was leased and finished since is not listed. `deliveries` counts how often "
         "the URI was handed out, `deadline` is when it is handed out again, `landed` tells that its download is over.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
     parser.add_argument(
         "--older-than", type=common.duration, default=None, metavar="AGE", help="only leases of this age (10m, 1h30m)"
     )
@@ -34,13 +37,19 @@ def register(commands: Commands) -> None:
 
 def leases(args: argparse.Namespace) -> None:
     """List leases, the oldest first."""
-    from budgetfrontier.reports import lease_rows
     from budgetfrontier.store.reader import Reader
 
-    now = time.time()
     with Reader(common.frontier_path(args.job)) as reader:
         key = None if args.queue is None else named.queue_to_show(reader, args.job, args.queue).queue
         found = [lease for lease in reader.leases() if key in (None, lease.queue)]
+    write_leases(args, found)
+
+
+def write_leases(args: argparse.Namespace, found: Sequence[StoredLease]) -> None:
+    """Print leases."""
+    from budgetfrontier.reports import lease_rows
+
+    now = time.time()
     rows: Iterable[dict[str, Any]] = lease_rows.lease_rows(found, now)
     if args.older_than is not None:
         rows = (row for row in rows if row["age"] is not None and row["age"] >= args.older_than)

@@ -15,6 +15,12 @@ from budgetfrontier.cli.messages import note
 class Parser(argparse.ArgumentParser):
     """A parser whose errors say what was probably meant."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]
+        """Parse arguments; the value of --cluster stands for JOB, the first one."""
+        if "--cluster" in self._option_string_actions:
+            args = _cluster_first(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
@@ -43,6 +49,18 @@ class Parser(argparse.ArgumentParser):
         options = (text.partition("=")[0] for text in unknown if text.startswith("--"))
         meant = "".join(did_you_mean(option, known) for option in options)
         self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+
+
+def _cluster_first(args: Sequence[str]) -> list[str]:
+    """Return arguments with the value of --cluster as the first, without the option."""
+    for place, text in enumerate(args):
+        if text == "--":
+            break
+        if text == "--cluster" and place + 1 < len(args):
+            return [args[place + 1], *args[:place], *args[place + 2 :]]
+        if text.startswith("--cluster="):
+            return [text.partition("=")[2], *args[:place], *args[place + 1 :]]
+    return list(args)
 
 
 def _narrowed(text: str) -> str:

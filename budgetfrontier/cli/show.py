@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -23,8 +23,10 @@ from budgetfrontier.vocabulary import AUDITED, ROW_FIELDS, CrawlState, QueueStat
 
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord
+    from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.records import AuditEntry
+    from budgetfrontier.store.view import PendingUri
 
 PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "deliveries", "leased", "url")
 PATTERN_COLUMNS = ("uris", "share", "pattern", "example")
@@ -55,7 +57,7 @@ def _register_report(commands: Commands) -> None:
         more="Text has Heritrix's sections, and when it is piped or --wide its legend, which scripts parse; csv has "
         "one row per queue. The crawl may be running.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
     add_format(parser, "html")
     parser.add_argument(
         "--limit", type=common.count, default=None, metavar="N",
@@ -76,7 +78,7 @@ def _register_report(commands: Commands) -> None:
 
 def _register_queues(commands: Commands) -> None:
     parser = add_command(commands, "queues", queues, "list the queues")
-    add_job(parser)
+    add_job(parser, cluster=True)
     common.add_queue_filter(parser)
     parser.add_argument(
         "--over-budget", action="store_true",
@@ -89,7 +91,7 @@ def _register_queues(commands: Commands) -> None:
 
 def _register_queue(commands: Commands) -> None:
     parser = add_command(commands, "queue", queue, "show one queue and its next URIs")
-    add_job(parser)
+    add_job(parser, cluster=True)
     parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
     add_format(parser)
     parser.add_argument(
@@ -113,7 +115,7 @@ def _register_explain(commands: Commands) -> None:
         "explain why a URL or a queue is not being crawled, and when it would be",
         more="If something has to be done first, the command for it is printed.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
     parser.add_argument("target", metavar="URL_OR_KEY", help="a URL, or the key of a queue")
     parser.add_argument(
         "--log", metavar="FILE", type=Path, default=None,
@@ -131,7 +133,7 @@ def _register_audit(commands: Commands) -> None:
         more="The newest entry comes last. The column `inverse` has the command that takes an entry back, if there is "
         "one, and `error` why a command was refused.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
     parser.add_argument(
         "--queue", metavar="KEY", help="only commands that concern this queue; column `covers` tells how"
     )
@@ -238,12 +240,8 @@ def queues(args: argparse.Namespace) -> None:
 
 def queue(args: argparse.Namespace) -> None:
     """Print one queue and its next URIs, or ones spread over it, or the patterns of their paths."""
-    from budgetfrontier.reports import tables
-    from budgetfrontier.reports.format import clean
-    from budgetfrontier.reports.layout import layout_for, shortened
     from budgetfrontier.reports.queue_sample import spread
     from budgetfrontier.store.reader import Reader
-    from budgetfrontier.store.report import row as report_row
 
     with Reader(common.frontier_path(args.job)) as reader:
         record = named.queue_to_show(reader, args.job, args.key)
@@ -254,19 +252,29 @@ def queue(args: argparse.Namespace) -> None:
                 items = [(item.place + 1, item) for item in spread(view, record, args.limit or record.queued)]
         else:
             items = list(enumerate(reader.pending(record.queue, args.limit), 1))
-        pending = [
-            {
-                "place": place,
-                "cost": item.cost,
-                "priority": item.uri.priority,
-                "directive": item.uri.directive.name,
-                "attempts": item.attempts,
-                "deliveries": item.deliveries,
-                "leased": item.leased,
-                "url": item.uri.url,
-            }
-            for place, item in items
-        ]
+    write_queue(args, record, items)
+
+
+def write_queue(args: argparse.Namespace, record: QueueRecord, items: Iterable[tuple[int, PendingUri]]) -> None:
+    """Print a queue, and some of its URIs with their places."""
+    from budgetfrontier.reports import tables
+    from budgetfrontier.reports.format import clean
+    from budgetfrontier.reports.layout import layout_for, shortened
+    from budgetfrontier.store.report import row as report_row
+
+    pending = [
+        {
+            "place": place,
+            "cost": item.cost,
+            "priority": item.uri.priority,
+            "directive": item.uri.directive.name,
+            "attempts": item.attempts,
+            "deliveries": item.deliveries,
+            "leased": item.leased,
+            "url": item.uri.url,
+        }
+        for place, item in items
+    ]
     row = report_row(record)
     more = {"future": record.future, "out": record.out, "penalties": record.penalties, "by_name": record.by_name}
     if args.format == "json":
@@ -290,13 +298,18 @@ def queue(args: argparse.Namespace) -> None:
 
 
 def _patterns(args: argparse.Namespace, reader: Reader, record: QueueRecord) -> None:
-    """Print the patterns of the paths of a queue, the most frequent first."""
-    from budgetfrontier.reports.format import percent
-    from budgetfrontier.reports.path_patterns import path_patterns
     from budgetfrontier.reports.queue_sample import FOR_PATTERNS, spread
 
     with reader.view() as view:
         sample = spread(view, record, FOR_PATTERNS)
+    write_patterns(args, record, sample)
+
+
+def write_patterns(args: argparse.Namespace, record: QueueRecord, sample: Sequence[PendingUri]) -> None:
+    """Print the patterns of the paths of a queue, of a sample of its URIs, the most frequent first."""
+    from budgetfrontier.reports.format import percent
+    from budgetfrontier.reports.path_patterns import path_patterns
+
     found = path_patterns((item.uri.url for item in sample), args.limit)
     rows = ((one.urls, percent(one.urls / len(sample)), one.pattern, one.example) for one in found)
     common.write_rows(args, rows, PATTERN_COLUMNS)
@@ -309,7 +322,6 @@ def explain(args: argparse.Namespace) -> None:
     from budgetfrontier.crawl.scope_check import scope_verdict
     from budgetfrontier.formats.log_search import past_of
     from budgetfrontier.reports.explain import explain as explained
-    from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.store.reader import Reader
 
     log = args.log or report_kinds.log_path(args)
@@ -323,6 +335,13 @@ def explain(args: argparse.Namespace) -> None:
             scope=partial(scope_verdict, reader.settings),
             past=partial(past_of, log=log, progress=_indexing),
         )
+    write_explanation(args, answer)
+
+
+def write_explanation(args: argparse.Namespace, answer: Explanation) -> None:
+    """Print an explanation."""
+    from budgetfrontier.reports.layout import layout_for
+
     if args.format == "json":
         json.dump(answer.to_dict(), sys.stdout, indent=1)
         sys.stdout.write("\n")
@@ -344,7 +363,6 @@ def audit(args: argparse.Namespace) -> None:
     """List the commands that were applied; --limit and --offset count from the newest."""
     from budgetfrontier.reports.audit_filter import coverage
     from budgetfrontier.reports.audit_inverses import inverses
-    from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.store.reader import Reader
 
     people: set[str] = set()
@@ -352,7 +370,7 @@ def audit(args: argparse.Namespace) -> None:
         key = None if args.queue is None else named.queue_to_show(reader, args.job, args.queue).queue
         with reader.view() as view:
             covers = None if key is None else coverage(view, key)
-            chosen = (pair for pair in inverses(view.newest_commands()) if _is_chosen(pair[0], args, people))
+            chosen = (pair for pair in inverses(view.newest_commands()) if is_chosen(pair[0], args, people))
             found = ((entry, inverse, covers and covers(entry)) for entry, inverse in chosen)
             found = (row for row in found if covers is None or row[2])
             end = None if args.limit is None else args.limit + args.offset
@@ -360,13 +378,29 @@ def audit(args: argparse.Namespace) -> None:
         if not entries and args.who is not None and args.who not in people:
             raise named.nobody(args.who, people)
         in_progress = reader.in_progress()
+    write_audit(args, [(entry.id, entry, inverse, covered) for entry, inverse, covered in entries])
+    if in_progress:
+        from budgetfrontier.engine.remote import describe_progress
+
+        note(describe_progress(*in_progress))
+
+
+def write_audit(
+    args: argparse.Namespace,
+    entries: Sequence[tuple[int | str, AuditEntry, str, str | None]],
+    *,
+    last: str = AUDIT_COLUMNS[-1],
+) -> None:
+    """Print entries of the audit with their ids, what the column `last` says of each, and how it covers a queue."""
+    from budgetfrontier.reports.layout import layout_for
+
     when = _when if args.format == "text" else float
     on_terminal = args.format == "text" and layout_for(sys.stdout, wide=args.wide).width is not None
     if not entries:
         note("no entry matches")
     rows = (
         (
-            entry.id,
+            number,
             when(entry.when),
             f"{entry.command} (refused)" if on_terminal and entry.error else entry.command,
             entry.who,
@@ -375,20 +409,16 @@ def audit(args: argparse.Namespace) -> None:
             entry.effect,
             entry.error,
             entry.line,
-            inverse,
+            told,
         )
         + (() if args.queue is None else (covered,))
-        for entry, inverse, covered in entries
+        for number, entry, told, covered in entries
     )
-    columns = AUDIT_COLUMNS if args.queue is None else (*AUDIT_COLUMNS, "covers")
-    common.write_rows(args, rows, columns, drop=AUDIT_DROP)
-    if in_progress:
-        from budgetfrontier.engine.remote import describe_progress
-
-        note(describe_progress(*in_progress))
+    columns = (*AUDIT_COLUMNS[:-1], last, *(() if args.queue is None else ("covers",)))
+    common.write_rows(args, rows, columns, drop=(*AUDIT_DROP[:-1], last))
 
 
-def _is_chosen(entry: AuditEntry, args: argparse.Namespace, people: set[str]) -> bool:
+def is_chosen(entry: AuditEntry, args: argparse.Namespace, people: set[str]) -> bool:
     """Tell whether an audit entry passes the filters by who, time and operation; add who it is by to `people`."""
     people.add(entry.who)
     return (

@@ -16,6 +16,7 @@ from budgetfrontier.cli.messages import note, say
 from budgetfrontier.vocabulary import CrawlState
 
 if TYPE_CHECKING:
+    from budgetfrontier.settings.overrides import Override
     from budgetfrontier.store.view import View
 
 QUEUE_COMMANDS = {
@@ -45,7 +46,7 @@ def register(commands: Commands) -> None:
     _register_adjust(commands)
     for name, (summary, more) in QUEUE_COMMANDS.items():
         parser = add_command(commands, name, partial(_steer_queue, name), summary, more=more)
-        add_job(parser)
+        add_job(parser, cluster=True)
         parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
         if name == "snooze":
             when = parser.add_mutually_exclusive_group(required=True)
@@ -82,7 +83,7 @@ def register(commands: Commands) -> None:
     add_who(parser)
     for name, (summary, more) in CRAWL_COMMANDS.items():
         parser = add_command(commands, name, partial(_steer_crawl, name), summary, more=more)
-        add_job(parser)
+        add_job(parser, cluster=True)
         add_who(parser)
 
 
@@ -95,7 +96,7 @@ def _register_set_queue(commands: Commands) -> None:
         more="For frontiers that keep their URLs (`frontier.keep_urls`), as those of `serve` do. `adjust` sets "
         "budgets, and other settings of queues that match.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
     parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
     parser.add_argument(
         "--interval", type=common.duration, default=None, metavar="DURATION",
@@ -118,7 +119,7 @@ def _register_adjust(commands: Commands) -> None:
         more="The change is appended to the overrides. Every retired queue is reconsidered, except those retired by "
         "name. Each adjustment has an id, that of its audit entry.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
         "--match", default="*", metavar="PATTERN",
@@ -134,8 +135,9 @@ def _register_adjust(commands: Commands) -> None:
     other = parser.add_mutually_exclusive_group()
     other.add_argument("--list", action="store_true", help="list the adjustments in force, the first to apply first")
     other.add_argument(
-        "--remove", type=int, metavar="ID", help="withdraw this adjustment; what it had replaced does not come back"
-    )
+        "--remove", type=_adjustment, metavar="ID",
+        help="withdraw this adjustment; what it had replaced does not come back",
+    )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="only print what would change, for which queues")
     common.add_format(parser)
     add_who(parser)
@@ -238,6 +240,15 @@ def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
 def adjust(args: argparse.Namespace) -> None:
     """Apply an adjustment; with --dry-run, print what it would do."""
     from budgetfrontier.cli import adjustments
+
+    override = read_adjustment(args)
+    if args.list:
+        return adjustments.list_all(args)
+    return adjustments.remove(args) if override is None else adjustments.append(args, override)
+
+
+def read_adjustment(args: argparse.Namespace) -> Override | None:
+    """Return the override that the arguments of `adjust` ask for; None with --list and --remove."""
     from budgetfrontier.settings.overrides import validate_override
 
     settings: dict[str, Any] = dict(args.settings)
@@ -248,7 +259,7 @@ def adjust(args: argparse.Namespace) -> None:
     if args.list or args.remove is not None:
         if settings:
             args.usage("--list and --remove change no setting: give them alone")
-        return adjustments.list_all(args) if args.list else adjustments.remove(args)
+        return None
     if not settings:
         args.usage("nothing to change: give --set NAME=VALUE, --total-budget N or --replenish N")
     if args.format == "csv":
@@ -257,7 +268,7 @@ def adjust(args: argparse.Namespace) -> None:
     warnings: list[str] = []  # validate here, so that errors do not have to come back from a running engine
     override = validate_override(match, settings, folder=Path(), warnings=warnings)
     common.warn(warnings)
-    adjustments.append(args, override)
+    return override
 
 
 def undo(args: argparse.Namespace) -> None:
@@ -336,12 +347,33 @@ def _told(name: str, value: Any) -> str:
 def _steer_queue(op: str, args: argparse.Namespace) -> None:
     from budgetfrontier.store.reader import Reader
 
+    details = details_of_queue(op, args)
     with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
         named.check_queue(view, args.job, args.key)
+    tell_queue(op, args, details, common.steer(args, op, details).effect)
+
+
+def details_of_queue(op: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of a command to a queue as the engine takes them."""
     details: dict[str, Any] = {"queue": args.key}
     if op == "snooze":
         details["until"] = args.until
-    effect = common.steer(args, op, details).effect
+    if op == "set_queue":
+        chosen = {"interval": args.interval, "max_completed": args.limit}
+        details |= {name: value for name, value in chosen.items() if value is not None}
+        if len(details) == 1:
+            args.usage("give --interval, --limit, or both")
+    return details
+
+
+def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
+    """Print what a command to a queue has changed."""
+    if op == "set_queue":
+        before, after = effect["before"], effect["after"]
+        words = {"interval": "interval", "max_completed": "limit of completed URLs"}
+        told = (f"{words[name]} {_own(before[name])} -> {_own(after[name])}" for name in details if name in words)
+        say(f"{args.key}: {'; '.join(told)}")
+        return
     until = effect["after"]["wake_time"]
     wakes = f", until {datetime.fromtimestamp(until, UTC):%Y-%m-%dT%H:%M:%SZ}" if op == "snooze" else ""
     say(f"{args.key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
@@ -349,19 +381,7 @@ def _steer_queue(op: str, args: argparse.Namespace) -> None:
 
 def set_queue(args: argparse.Namespace) -> None:
     """Set the interval and the limit of a queue."""
-    from budgetfrontier.store.reader import Reader
-
-    chosen = {"interval": args.interval, "max_completed": args.limit}
-    given = {name: value for name, value in chosen.items() if value is not None}
-    if not given:
-        args.usage("give --interval, --limit, or both")
-    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-        named.check_queue(view, args.job, args.key)
-    effect = common.steer(args, "set_queue", {"queue": args.key, **given}).effect
-    before, after = effect["before"], effect["after"]
-    words = {"interval": "interval", "max_completed": "limit of completed URLs"}
-    told = (f"{words[name]} {_own(before[name])} -> {_own(after[name])}" for name in given)
-    say(f"{args.key}: {'; '.join(told)}")
+    _steer_queue("set_queue", args)
 
 
 def _own(value: float | None) -> str:
@@ -378,6 +398,14 @@ def _steer_crawl(op: str, args: argparse.Namespace) -> int:
     if op == "resume":
         common.note_if_stopped(args)
     return OK
+
+
+def _adjustment(text: str) -> int | str:
+    """Parse the id of an adjustment: a number, or 16 hexadecimal digits of a crawl in partitions."""
+    return text if len(text) == 2 * 8 else int(text)
+
+
+_adjustment.__name__ = "id"  # argparse names the type when a value is wrong
 
 
 def _assignment(text: str) -> tuple[str, Any]:

@@ -120,7 +120,7 @@ def _register_dead_letters(commands: Commands) -> None:
         "list the dead letters, the URIs that have failed for good; replay or drop them",
         more="Replaying puts them back into their queues, with no attempts counted. Dropping is taken back by `undo`.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
     parser.set_defaults(usage=parser.error)
     action = parser.add_mutually_exclusive_group()
     action.add_argument(
@@ -243,7 +243,6 @@ def _output_file(name: str, *, replace: bool) -> Iterator[TextIO]:
 
 def dead_letters(args: argparse.Namespace) -> None:
     """List, replay or drop dead letters."""
-    from budgetfrontier.reports.format import clean
     from budgetfrontier.store.reader import Reader
 
     if args.replay or args.drop:
@@ -261,9 +260,16 @@ def dead_letters(args: argparse.Namespace) -> None:
         say(f"{done} {entry.effect[done]:,}")
         kept.note_kept(args, entry)
         return
-    test = common.matcher(args.match)
     with Reader(common.frontier_path(args.job)) as reader:
         letters = reader.dead_letters()
+    write_dead_letters(args, letters)
+
+
+def write_dead_letters(args: argparse.Namespace, letters: Iterable[DeadLetter]) -> None:
+    """Print dead letters, or their reasons."""
+    from budgetfrontier.reports.format import clean
+
+    test = common.matcher(args.match)
     chosen: Iterator[DeadLetter] = (letter for letter in letters if test(letter.uri.url, letter.queue))
     if args.match is not None:
         chosen = named.noting_none(chosen, f"no dead letter matches {clean(args.match)}")

@@ -212,6 +212,10 @@ class RemoteFrontier:
         """Return the standings of the partitions that a worker has, as plain data."""
         return self._run(calls.plain("standings"))
 
+    def plain(self, name: str, *positional: Any, **named: Any) -> Any:
+        """Call one of `protocol.PLAIN` by its name; return plain data."""
+        return self._run(calls.plain(name, *positional, **named))
+
     def queue(self, key: str) -> QueueRecord | None:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there."""
         return self._run(calls.plain("queue", key))

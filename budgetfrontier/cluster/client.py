@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
 from budgetfrontier.client import RemoteFrontier, calls
-from budgetfrontier.cluster.owners import Directory
+from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition import partition_of_lease
 from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.cluster.standing import Standing, crawl_state
@@ -111,9 +111,9 @@ class ClusterFrontier:
             for place in range(len(addresses)):
                 address = addresses[(self._turn + place) % len(addresses)]
                 try:
-                    leases += self._remote(address).lease(count - len(leases), ttl=ttl)
+                    leases += self.remote(address).lease(count - len(leases), ttl=ttl)
                 except (NotOwner, ConnectionLost, FrontierClosed):
-                    self._forget(address)
+                    self.forget(address)
                 if len(leases) >= count:
                     break
             left = deadline - time.monotonic()
@@ -160,9 +160,9 @@ class ClusterFrontier:
         found: dict[int, Standing] = {}
         for address in self._addresses():
             try:
-                answer = self._remote(address).standings()
+                answer = self.remote(address).standings()
             except (NotOwner, ConnectionLost, FrontierClosed):
-                self._forget(address)
+                self.forget(address)
             else:
                 for one in msgspec.convert(answer, list[Standing]):
                     if one.partition not in found or one.epoch > found[one.partition].epoch:
@@ -177,6 +177,20 @@ class ClusterFrontier:
     def state(self) -> CrawlState:
         """The state of the crawl: FINISHED once all partitions are, and nothing is under way between them."""
         return crawl_state(self._all_standings())
+
+    def owners(self) -> Mapping[int, Owner]:
+        """Return the owners of the partitions as the directory has them now."""
+        return self._refresh()
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions. Raises ConnectionLost if none has had an owner for long."""
+        return self._count()
+
+    @property
+    def router(self) -> Router:
+        """The partitions of URLs, by the settings of the crawl."""
+        return self._routes()
 
     def queue(self, key: str) -> QueueRecord | None:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there."""
@@ -245,10 +259,10 @@ class ClusterFrontier:
                     by_address.setdefault(address, []).append(place)
             for address, places in by_address.items():
                 try:
-                    results.append((places, call(self._remote(address), [items[place] for place in places])))
+                    results.append((places, call(self.remote(address), [items[place] for place in places])))
                 except (NotOwner, ConnectionLost, FrontierClosed) as e:
                     lost = e
-                    self._forget(address)
+                    self.forget(address)
                     waiting += places
             left = waiting
             if left:
@@ -299,9 +313,9 @@ class ClusterFrontier:
         while True:
             for address in self._addresses():
                 try:
-                    return self._remote(address)
+                    return self.remote(address)
                 except (NotOwner, ConnectionLost, FrontierClosed):
-                    self._forget(address)
+                    self.forget(address)
             if time.monotonic() > deadline:
                 raise ConnectionLost(f"no worker of {self._crawl!r} answers; look whether one runs")
             time.sleep(PAUSE)
@@ -312,13 +326,15 @@ class ClusterFrontier:
             self._refresh()
         return sorted(set(self._owners.values()))
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> Mapping[int, Owner]:
         found = self._directory.read()
         self._read_at = time.monotonic()
         self._owners = {number: owner.address for number, owner in found.items() if owner.address}
         self._partitions = max((owner.partitions for owner in found.values()), default=0)
+        return found
 
-    def _remote(self, address: str) -> RemoteFrontier:
+    def remote(self, address: str) -> RemoteFrontier:
+        """Return the connection to a worker, made if need be. Raises ConnectionLost."""
         remote = self._remotes.get(address)
         if remote is None:
             remote = self._remotes[address] = RemoteFrontier(
@@ -326,7 +342,7 @@ class ClusterFrontier:
             )
         return remote
 
-    def _forget(self, address: str) -> None:
+    def forget(self, address: str) -> None:
         """Look up the owners anew of the partitions that were at an address."""
         self._owners = {number: each for number, each in self._owners.items() if each != address}
         self._refresh()

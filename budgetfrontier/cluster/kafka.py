@@ -41,13 +41,31 @@ def place(url: str) -> Place:
     return Place(parts.netloc, crawl, dict(parse_qsl(parts.query)))
 
 
+def log_ends(where: Place, partitions: int) -> dict[int, int]:
+    """Return the offset that comes next in the log of each partition. Raises BusError."""
+    client = confluent_kafka.Consumer({**_properties(where), "group.id": f"{where.crawl}-readers"})
+    try:
+        return {
+            number: client.get_watermark_offsets(TopicPartition(f"{where.crawl}-log", number), timeout=TIMEOUT)[1]
+            for number in range(partitions)
+        }
+    except confluent_kafka.KafkaException as e:
+        raise BusError(f"Kafka: {e.args[0].str()}") from e
+    finally:
+        client.close()
+
+
+def _properties(where: Place) -> dict[str, Any]:
+    options = {name: value for name, value in where.options.items() if name not in ("replication", "create")}
+    return {"bootstrap.servers": where.brokers, "log_level": 2, **options}
+
+
 class KafkaDirectory:
     """The owners of a crawl's partitions, in a compacted topic with one record for each partition."""
 
     def __init__(self, where: Place) -> None:
-        options = {name: value for name, value in where.options.items() if name not in ("replication", "create")}
         self._topic = f"{where.crawl}-owners"
-        self._settings: dict[str, Any] = {"bootstrap.servers": where.brokers, "log_level": 2, **options}
+        self._settings = _properties(where)
         self._creates = where.options.get("create") != "no"
         self._bus = kafka.connect(where.brokers, where.options)
         self._producer: Any = None
@@ -74,6 +92,8 @@ class KafkaDirectory:
         try:
             _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=TIMEOUT)
         except confluent_kafka.KafkaException as e:
+            if e.args[0].code() in (_CODES._UNKNOWN_PARTITION, _CODES.UNKNOWN_TOPIC_OR_PART):
+                raise BusError(f"there is no topic {self._topic} at the broker: no worker has begun this crawl") from e
             raise BusError(f"Kafka: {e.args[0].str()}") from e
         while self._position() < end:
             message = self._consumer.poll(_STEP)

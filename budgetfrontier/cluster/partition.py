@@ -33,6 +33,7 @@ from budgetfrontier.rules.run_history import WORKER
 from budgetfrontier.service import frontier_calls
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.uri_values import link_hops
 
 LEASES_OF_AN_ENTRY: Final = 1 << 12
@@ -298,12 +299,21 @@ class Partition:
         self.state.commands[steered.command] = None
         if len(self.state.commands) > COMMANDS:
             del self.state.commands[next(iter(self.state.commands))]
-        request = protocol.Request(steered.name, steered.positional, steered.named)
         try:
-            frontier_calls.plain(self.frontier, request, protocol.STEER)
+            request = protocol.Request(steered.name, self._ordered(steered), steered.named)
+            entry = frontier_calls.plain(self.frontier, request, protocol.STEER)
+            if isinstance(entry, AuditEntry):
+                self.state.commands[steered.command] = entry.id
         except Exception:  # a command that is refused changes nothing, in any replica
             if is_closed(self.frontier):
                 raise
+
+    def _ordered(self, steered: Steered) -> list[Any]:
+        """Return the arguments of a command; an adjustment that is withdrawn has another id in each partition."""
+        if steered.name != "apply" or steered.positional[0] != "withdraw":
+            return steered.positional
+        op, args, *by = steered.positional
+        return [op, args | {"id": self.state.commands.get(args["id"]) or 0}, *by]
 
     # -- the frontier
 

@@ -16,10 +16,13 @@ from msgspec.structs import replace
 
 from budgetfrontier import protocol
 from budgetfrontier.cluster import totals
+from budgetfrontier.cluster.entries import Steered
+from budgetfrontier.cluster.inspector import Inspector
 from budgetfrontier.cluster.partition import partition_of_lease
 from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.cluster.standing import Standing, standing_of
 from budgetfrontier.cluster.worker import Worker
+from budgetfrontier.engine.commands import operations
 from budgetfrontier.errors import FrontierError, NotOwner
 from budgetfrontier.model import Admission, CrawlUri, RunEnd, Tally
 from budgetfrontier.service import frontier_calls, tasks
@@ -70,6 +73,7 @@ class WorkerCrawl:
         self.folder: Path = worker.folder
         self._worker = worker
         self._router = Router(worker.settings, worker.partitions)
+        self.inspector = Inspector()
         self._turn = count()
         self._methods: dict[str, Callable[[Work], Coroutine[Any, Any, Any]]] = {
             protocol.CONNECT.name: self._connect,
@@ -192,6 +196,8 @@ class WorkerCrawl:
 
     async def _look(self, work: Work) -> bytes:
         request: protocol.Request = work.arguments
+        if request.name == "inspect":
+            return await self._inspected(*request.positional)
         if request.name == "standings":
             return protocol.encode(await together([self._standing(number) for number in self._worker.owned]))
         numbers = [self._partition_of(request)] if request.name in _OF_ONE_QUEUE else self._worker.owned
@@ -202,11 +208,34 @@ class WorkerCrawl:
 
     async def _steer(self, work: Work) -> bytes:
         request: protocol.Request = work.arguments
-        if request.name not in _STEERS_ONE_QUEUE:
-            raise FrontierError(f"{request.name} concerns all partitions: give it with --cluster")
+        if request.name == "apply_everywhere":
+            return await self._applied_everywhere(*request.positional)
+        op = request.positional[0] if request.name == "apply" else request.name
+        if op not in _STEERS_ONE_QUEUE:
+            raise FrontierError(f"{op} concerns all partitions: give it with --cluster")
         number = self._partition_of(request)
         reply: bytes = await self._call(number, work.method, protocol.encode(request))
         return reply
+
+    async def _inspected(self, number: int, what: str, named: dict[str, Any]) -> bytes:
+        """Let a process of its own look at the last commit of a partition."""
+        path = self._worker.partition(number).folder / "frontier"
+        answer: bytes = await Step(lambda done: self.inspector.ask(path, what, named, done))
+        return answer
+
+    async def _applied_everywhere(self, command: bytes, order: Sequence[Any], more: dict[int, dict[str, Any]]) -> bytes:
+        """Append a command to the logs of all partitions; each applies it once, by its id."""
+        op, args, *by = order
+        if op not in _STEERS_CRAWL:
+            raise FrontierError(f"{op} is no command to all partitions: {', '.join(sorted(_STEERS_CRAWL))} are")
+        operations.check_command(op, args | {"id": 0} if op == "withdraw" else args)
+
+        def append(number: int) -> Step[Any]:
+            body = Steered(command, "apply", [op, args | more.get(number, {}), *by], {})
+            return Step(lambda done: self._worker.append(number, body, done))
+
+        await together([append(number) for number in range(self._worker.partitions)])
+        return protocol.encode(None)
 
     # -- their parts
 
@@ -253,6 +282,8 @@ class WorkerCrawl:
             if queue is None:
                 return self._router.partition(request.positional[0])
             return partition_of_queue(queue, self._worker.partitions)
+        if request.name == "apply":
+            return partition_of_queue(str(request.positional[1].get("queue")), self._worker.partitions)
         place = 1 if request.name == "rest" else 0
         key = request.positional[place] if len(request.positional) > place else request.named.get("key", "")
         return partition_of_queue(str(key), self._worker.partitions)
@@ -279,6 +310,7 @@ class WorkerCrawls:
 
     def close(self, *, end: RunEnd = RunEnd.EXIT, reason: str = "") -> None:
         """End the worker."""
+        self._crawl.inspector.close()
         self._worker.stop()
 
 
@@ -323,4 +355,5 @@ _LOOKS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     "dead_letters": lambda found: [letter for letters in found for letter in letters],
 }
 _STEERS_ONE_QUEUE: Final = {"retire", "unretire", "snooze", "wake", "set_queue", "regulate"}
+_STEERS_CRAWL: Final = {"adjust", "withdraw", "pause", "resume", "terminate"}
 _OF_ONE_QUEUE: Final = {"queue", "queue_key", "rest", *_STEERS_ONE_QUEUE}

@@ -32,8 +32,8 @@ class PartitionState(msgspec.Struct):
     """By partition: the origin of the last URIs that have come from there."""
     told: dict[int, tuple[int, int]] = {}
     """By partition: the origin of the last URIs that were sent there."""
-    commands: dict[bytes, None] = {}
-    """The latest commands of operators, oldest first."""
+    commands: dict[bytes, int | None] = {}
+    """The latest commands of operators, oldest first, with the ids of their audit entries, if they have some."""
     early: list[bytes] = []
     """Entries that came before the first claim, whose settings they need."""
     rejected: int = 0

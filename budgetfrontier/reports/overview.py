@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Self
 
+import msgspec
+
 from budgetfrontier.model import QueueRecord, QueueState
 
 ORDER: dict[QueueState, Callable[[QueueRecord], Any]] = {
@@ -90,6 +92,22 @@ class Spend:
     stranding_count: int
 
 
+class Gathered(msgspec.Struct):
+    """The aggregates of a part of a crawl, as plain data that is added to those of other parts."""
+
+    longest: list[QueueRecord]
+    top: list[QueueRecord]
+    stranding: list[QueueRecord]
+    listed: dict[QueueState, list[QueueRecord]]
+    precedences: dict[int, int]
+    amounts: dict[int, int]
+    """How many queues have spent each amount."""
+    penalties: int
+    stranded: int
+    stranding_count: int
+    next_wake: float | None
+
+
 class Overview:
     """The aggregates of a report, gathered in one pass over the queues, with at most `limit` queues in each section.
 
@@ -139,6 +157,36 @@ class Overview:
         """Gather all queues."""
         deque(self.through(queues), maxlen=0)
         return self
+
+    def gathered(self) -> Gathered:
+        """Return what was gathered."""
+        return Gathered(
+            self._longest.best(),
+            self._top.best(),
+            self._stranding.best(),
+            {state: best.best() for state, best in self._states.items()},
+            dict(self._precedences),
+            dict(self._amounts),
+            self._penalties,
+            self._stranded,
+            self._stranding_count,
+            self.next_wake,
+        )
+
+    def add(self, part: Gathered) -> None:
+        """Add what was gathered from another part of the crawl, with at least the same limit."""
+        lists = [(self._longest, part.longest), (self._top, part.top), (self._stranding, part.stranding)]
+        lists += [(self._states[state], queues) for state, queues in part.listed.items()]
+        for best, queues in lists:
+            for queue in queues:
+                best.add(queue)
+        self._precedences.update(part.precedences)
+        self._amounts.update(part.amounts)
+        self._penalties += part.penalties
+        self._stranded += part.stranded
+        self._stranding_count += part.stranding_count
+        if part.next_wake is not None and (self.next_wake is None or part.next_wake < self.next_wake):
+            self.next_wake = part.next_wake
 
     def longest(self, count: int) -> list[QueueRecord]:
         """Return the `count` queues with the most URIs, without empty ones; at most `limit`, or ten if that is less."""

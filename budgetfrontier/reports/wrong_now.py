@@ -14,8 +14,11 @@ _LITTLE = 1 << 30  # bytes of free disk
 _RETIRED, _PENALTIES, _ONE_QUEUE = 0.2, 0.25, 0.5  # shares worth a line
 
 
-def wrong_now(path: Path, totals: Summary, spend: Spend | None) -> list[str]:
-    """Return what an operator should know, a sentence each; `spend` is None as long as it is not known."""
+def wrong_now(path: Path | None, totals: Summary, spend: Spend | None) -> list[str]:
+    """Return what an operator should know, a sentence each; `spend` is None as long as it is not known.
+
+    `path` is the folder whose disk is looked at, None for a crawl that has no one folder.
+    """
     counts = totals.queues
     found: list[str] = []
     queues = sum(counts.values()) or 1
@@ -23,7 +26,7 @@ def wrong_now(path: Path, totals: Summary, spend: Spend | None) -> list[str]:
         found.append(f"{percent(share)} of the queues are RETIRED.")
     if totals.dead:
         found.append(f"{counted(totals.dead, 'dead letter')}: URIs that have failed for good.")
-    if (free := shutil.disk_usage(path).free) < _LITTLE:
+    if path is not None and (free := shutil.disk_usage(path).free) < _LITTLE:
         found.append(f"Only {format_size(free)} of the disk are free.")
     if spend is not None and spend.total:
         if (share := spend.penalties / spend.total) > _PENALTIES:

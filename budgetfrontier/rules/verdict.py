@@ -125,7 +125,9 @@ def process_line(standing: Standing) -> str:
 
 
 def who(process: Process | Run) -> str:
-    """Return the name of a process for a sentence: its program and its pid."""
+    """Return the name of a process for a sentence: its program and its pid; of one without a pid its program."""
+    if process.pid is None and process.program:
+        return process.program
     number = f"process {process.pid}" if process.pid else "a process elsewhere"
     return f"{process.program} ({number})" if process.program else number
 

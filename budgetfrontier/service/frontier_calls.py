@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from budgetfrontier import protocol, room
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Tally
@@ -227,6 +228,8 @@ def plain(frontier: Frontier, request: protocol.Request, method: protocol.Method
     if request.name == "rest":
         url, *others = request.positional
         return found(CrawlUri(url), *others, **request.named)
+    if request.name == "apply":  # takes a command
+        return found(Command(*request.positional))
     return found if offered.is_property else found(*request.positional, **request.named)
 
 

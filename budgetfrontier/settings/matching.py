@@ -197,3 +197,13 @@ def _host_name(text: str, name: str) -> str:
     if re.search(r"[/?#@\\]", name) or (":" in name and not name.startswith("[")):
         raise SettingsError(f'"{brief(text)}": write the host alone, without scheme, port or path')
     return host
+
+
+def queue_test(pattern: str | None) -> Callable[[str, str], bool]:
+    """Return the test of (URL, queue key) for a pattern of a command; one without a kind is a glob on the queue key."""
+    if pattern is None or pattern == "*":
+        return lambda url, queue: True
+    match = parse_match(pattern if pattern.partition(":")[0] in KINDS else f"queue:{pattern}")
+    if match.by_key:
+        return lambda url, queue: match.matches("", queue)
+    return lambda url, queue: bool(url) and match.matches(url, queue)

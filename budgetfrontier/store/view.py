@@ -182,6 +182,12 @@ class View:
         cursor = self.txn.cursor(self.db[keys.QUEUES])
         return map(whole_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
 
+    def queues_after(self, queue_id: int) -> Iterator[QueueRecord]:
+        """Yield the queues as stored that were created after one, in order of creation."""
+        cursor = self.txn.cursor(self.db[keys.QUEUES])
+        found = cursor.set_range(keys.u32.pack(queue_id + 1))
+        return map(whole_queue, cursor.iternext(keys=False)) if found else iter(())
+
     def pending(self, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()) -> Iterator[PendingUri]:
         """Yield the URIs of a queue in the order in which they would be leased; `out` has the keys of leased ones."""
         for place, (key, value) in enumerate(islice(self.pending_items(keys.u32.pack(queue.id)), limit or None)):

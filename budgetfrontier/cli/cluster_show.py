@@ -1,0 +1,217 @@
+"""Commands that look at a crawl in partitions: the listings and reports of a job, of what the owners tell."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable
+from itertools import islice
+from operator import attrgetter
+
+from budgetfrontier.cli import common, named, show, transfer
+from budgetfrontier.cli import leases as leases_
+from budgetfrontier.cli.messages import note
+from budgetfrontier.cluster import merging
+from budgetfrontier.cluster.inspection import MOST_ROWS, Audited, Found, Selection
+from budgetfrontier.cluster.operation import Operator, PartitionRow
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import DeadLetter, QueueRecord, QueueState, StoredLease
+from budgetfrontier.reports.explanation import Explanation
+from budgetfrontier.reports.queue_sample import FOR_PATTERNS
+from budgetfrontier.reports.work_list import Raised
+from budgetfrontier.vocabulary import ROW_FIELDS
+
+
+def partitions(args: argparse.Namespace, operator: Operator) -> None:
+    """List the partitions."""
+    common.write_rows(args, operator.list_partitions(), PartitionRow._fields, drop=("address", "failed", "in_process"))
+
+
+def report(args: argparse.Namespace, operator: Operator) -> None:
+    """Print the report of the whole crawl."""
+    from budgetfrontier.reports import html, text
+    from budgetfrontier.reports.layout import layout_for
+    from budgetfrontier.reports.overview import Overview
+    from budgetfrontier.reports.wrong_now import wrong_now
+
+    if args.kind != "frontier" or args.since is not None:
+        raise FrontierError(
+            "--kind and --since are for a job's folder: of a crawl in partitions there is the frontier report"
+        )
+    if args.limit == 0:
+        args.limit, args.all = None, True
+    if args.format in ("json", "csv"):
+        return _report_rows(args, operator)
+    most = (100 if args.format == "html" else 20) if args.limit is None else args.limit
+    if args.all:
+        head = operator.head()
+        overview = Overview(most, all_states=True).gather(queue for queue, _ in operator.each_queue(Selection()))
+    else:
+        head, overview = operator.report(most)
+    if args.format == "html":
+        wrong = wrong_now(None, head.totals, overview.spend())
+        wrong += [operator.without_owner(operator.missing)] if operator.missing else []
+        sys.stdout.write(html.render(head, overview=overview, wrong=wrong))
+    else:
+        sys.stdout.write(text.render(head, overview=overview, layout=layout_for(sys.stdout, wide=args.wide)))
+
+
+def _report_rows(args: argparse.Namespace, operator: Operator) -> None:
+    from budgetfrontier.reports import tables
+
+    head = operator.head()
+    rows = (queue for queue, _ in islice(operator.each_queue(Selection()), args.limit))
+    with tables.spooled(sys.stdout) as out:
+        if args.format == "csv":
+            tables.write_csv(map(tables.queue_row, rows), ROW_FIELDS, out)
+            return
+        plain = json.dumps({**head.to_dict(), "queues": []}, indent=1)
+        out.write(plain.removesuffix("[]\n}"))
+        for part in tables.json_array(map(tables.queue_row, rows), ROW_FIELDS):
+            out.write(part)
+        out.write(f',\n "missing_partitions": {json.dumps(sorted(operator.missing))}\n}}\n')
+
+
+def queues(args: argparse.Namespace, operator: Operator) -> None:
+    """List queues; with --limit, each owner sends only so many."""
+    from budgetfrontier.reports import queue_rows, tables
+    from budgetfrontier.reports.layout import layout_for
+
+    states = [QueueState(state) for state in args.state] if args.state else None
+    raised = args.over_budget or states == [QueueState.RETIRED]
+    selection = Selection(states, args.match, args.over_budget, raised)
+    piped = layout_for(sys.stdout, wide=False).width is None
+    columns = queue_rows.WIDE if args.wide else queue_rows.PIPED if piped else queue_rows.TERMINAL
+    columns, drop = queue_rows.sorted_by(columns, args.sort)
+    row = queue_rows.row_of(columns, time.time()) if args.format == "text" else tables.queue_row
+    fields: tuple[str, ...] = ROW_FIELDS
+    found = _sorted(args, operator, selection)
+    if not found and (args.match or args.state):
+        note(common.no_match(args))
+    rows: Iterable[tuple[object, ...]] = (
+        (*row(queue), *more) if raised and more is not None else row(queue) for queue, more in found
+    )
+    if raised:
+        columns, fields, drop = columns + Raised._fields, fields + Raised._fields, (*drop, "wake_in", "raise_to")
+    if args.format == "text":
+        common.write_rows(args, rows, columns, drop=drop)
+    else:
+        tables.write(rows, fields, sys.stdout, format=args.format)
+
+
+def _sorted(
+    args: argparse.Namespace, operator: Operator, selection: Selection
+) -> list[tuple[QueueRecord, Raised | None]]:
+    """Return the queues that are to be listed. Memory: those listed and skipped, all without --limit."""
+    reverse = common.is_descending(args)
+    if args.limit is not None:
+        count = args.offset + args.limit
+        return operator.best_queues(selection, sort=args.sort, reverse=reverse, count=count)[args.offset :]
+    key = attrgetter(args.sort)
+    found = sorted(operator.each_queue(selection), key=lambda row: key(row[0]), reverse=reverse)
+    return found[args.offset :]
+
+
+def queue(args: argparse.Namespace, operator: Operator) -> None:
+    """Print one queue and its next URIs."""
+    if args.patterns:
+        limit, spread = FOR_PATTERNS, True
+    else:
+        limit, spread = args.limit, args.spread
+    found = _queue(operator, args.key, limit=limit, spread=spread)
+    assert found.queue is not None
+    if args.patterns:
+        return show.write_patterns(args, found.queue, found.pending)
+    items = [(item.place + 1 if spread else place, item) for place, item in enumerate(found.pending, 1)]
+    show.write_queue(args, found.queue, items)
+
+
+def _queue(operator: Operator, key: str, *, limit: int | None = 1, spread: bool = False) -> Found:
+    """Return a queue from its owner: that of its key, or of what a URL or a host written differently means."""
+    found: Found = operator.ask_one(operator.partition_of(key), "queue", Found, key=key, limit=limit, spread=spread)
+    if found.queue is None:
+        others = operator.ask("queue", Found, key=key, limit=1, spread=False)
+        meant = next((one.meant for one in others.values() if one.is_sure), None)
+        if meant is not None:
+            from budgetfrontier.reports.format import clean
+
+            note(f"{clean(key)} is in queue {clean(meant)}")
+            number = operator.partition_of(meant)
+            found = operator.ask_one(number, "queue", Found, key=meant, limit=limit, spread=spread)
+        if found.queue is None:
+            raise _no_queue(operator, key, others)
+    return found
+
+
+def check_queue(operator: Operator, key: str) -> None:
+    """Raise FrontierError if no queue has this very key: what changes a queue guesses none."""
+    found: Found = operator.ask_one(operator.partition_of(key), "queue", Found, key=key, limit=1, spread=False)
+    if found.queue is None:
+        raise _no_queue(operator, key, operator.ask("queue", Found, key=key, limit=1, spread=False))
+
+
+def _no_queue(operator: Operator, key: str, others: dict[int, Found]) -> FrontierError:
+    near = next((f"; did you mean {one.meant}?" for one in others.values() if one.meant), ";")
+    return FrontierError(f"there is no queue {key!a}{near} `budgetfrontier queues {operator.job}` lists them")
+
+
+def explain(args: argparse.Namespace, operator: Operator) -> None:
+    """Print why a URL or a queue is not being crawled, as the owner of its partition explains it."""
+    if args.log:
+        raise FrontierError("--log is for a job's folder: a crawl in partitions has the logs of its crawlers, if any")
+    number = operator.partition_of(args.target)
+    answer: Explanation = operator.ask_one(number, "explain", Explanation, target=args.target, job=operator.job)
+    if answer.verdict == "never" and "://" not in args.target and answer.kind == "url":
+        others = operator.ask("explain", Explanation, target=args.target, job=operator.job)
+        answer = next((one for one in others.values() if one.kind == "queue"), answer)
+    show.write_explanation(args, answer)
+
+
+def audit(args: argparse.Namespace, operator: Operator) -> None:
+    """List the commands that were applied; one to all partitions is one row."""
+    wanted = MOST_ROWS if args.limit is None or _filters(args) else min(args.limit + args.offset, MOST_ROWS)
+    if args.queue is None:
+        found = operator.ask("audit", list[Audited], count=wanted)
+    else:
+        key = _queue(operator, args.queue).queue
+        assert key is not None
+        number = operator.partition_of(key.queue)
+        found = {number: operator.ask_one(number, "audit", list[Audited], count=wanted, key=key.queue)}
+    people: set[str] = set()
+    rows = [row for row in merging.merged_audit(found) if show.is_chosen(row.entry.entry, args, people)]
+    if not rows and args.who is not None and args.who not in people:
+        raise named.nobody(args.who, people)
+    end = len(rows) - args.offset
+    rows = rows[max(0, end - (args.limit or end)) : max(0, end)]
+    shown = [(row.id, row.entry.entry, merging.numbers_as_text(row.partitions), row.entry.covers) for row in rows]
+    show.write_audit(args, shown, last="partitions")
+
+
+def _filters(args: argparse.Namespace) -> bool:
+    return any((args.who, args.operation, args.since, args.until))
+
+
+def leases(args: argparse.Namespace, operator: Operator) -> None:
+    """List the leases of all partitions, or of one queue."""
+    if args.queue is None:
+        found = operator.ask("leases", list[StoredLease])
+    else:
+        key = _queue(operator, args.queue).queue
+        assert key is not None
+        number = operator.partition_of(key.queue)
+        found = {number: operator.ask_one(number, "leases", list[StoredLease])}
+        found = {number: [lease for lease in found[number] if lease.queue == key.queue]}
+    leases_.write_leases(args, [lease for number in sorted(found) for lease in found[number]])
+
+
+def dead_letters(args: argparse.Namespace, operator: Operator) -> None:
+    """List the dead letters of all partitions; each has the id that it has in its own."""
+    if args.replay or args.drop:
+        raise FrontierError(
+            "dead letters of a crawl in partitions are listed only: schedule their URLs again, with `force`, by "
+            "`ClusterFrontier.schedule_many`"
+        )
+    found = operator.ask("dead_letters", list[DeadLetter])
+    transfer.write_dead_letters(args, [letter for number in sorted(found) for letter in found[number]])

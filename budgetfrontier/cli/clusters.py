@@ -1,0 +1,92 @@
+"""Commands on a crawl in partitions: which there are, the connection to it, and partitions that do not answer."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+from budgetfrontier.cli import cluster_show, cluster_steer
+from budgetfrontier.cli.common import ClusterJob
+from budgetfrontier.cli.exits import ERROR
+from budgetfrontier.cli.messages import note
+from budgetfrontier.cluster.operation import Operator
+from budgetfrontier.errors import FrontierError, MissingExtra
+
+RETRY_FOR = 5.0
+"""Seconds for which a command looks for the owner of any partition."""
+
+_QUEUE_COMMANDS = ("retire", "unretire", "snooze", "wake", "set-queue")
+_CRAWL_COMMANDS = ("pause", "resume", "terminate")
+
+COMMANDS: dict[str, Callable[[argparse.Namespace, Operator], int | None]] = {
+    "partitions": cluster_show.partitions,
+    "report": cluster_show.report,
+    "queues": cluster_show.queues,
+    "queue": cluster_show.queue,
+    "explain": cluster_show.explain,
+    "audit": cluster_show.audit,
+    "leases": cluster_show.leases,
+    "dead-letters": cluster_show.dead_letters,
+    "adjust": cluster_steer.adjust,
+    **{name: partial(cluster_steer.steer_queue, name.replace("-", "_")) for name in _QUEUE_COMMANDS},
+    **{name: partial(cluster_steer.steer_crawl, name) for name in _CRAWL_COMMANDS},
+}
+"""The commands that work on a crawl in partitions."""
+
+_INSTEAD = {
+    "crawl": "start `budgetfrontier worker` with `cluster.kafka` in the settings, and crawlers that use it",
+    "backup": "its logs on Kafka are what is to be kept: back those up with Kafka's own tools",
+    "compact": "stop a worker and delete the folder of a partition there: it is rebuilt from its log",
+    "verify": "stop the worker, and give JOB as the folder of a partition there, FOLDER/partition-NNNN",
+    "import": "schedule the URIs with a program: `ClusterFrontier.schedule_many` sends each to its partition",
+    "export": "give JOB as the folder of a partition on a worker, FOLDER/partition-NNNN, for each of them",
+    "delete": "retire the queue, or give it a total budget that keeps its URIs from being handed out",
+    "undo": "give the opposite command; `adjust` replaces the adjustments before it",
+    "runs": "`partitions` lists who has each partition now",
+    "top": "`report` and `partitions` tell the same, once",
+}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run a command on the crawl in partitions that `args.job` names; 1 if an owner has not answered."""
+    command = COMMANDS.get(args.command)
+    if command is None:
+        known = ", ".join(sorted(COMMANDS))
+        instead = _INSTEAD.get(args.command, f"the commands for one are {known}")
+        raise FrontierError(f"{args.command} does not work on a crawl in partitions: {instead}")
+    with connected(args) as operator:
+        code = command(args, operator) or 0
+        if operator.missing:
+            note(operator.without_owner(operator.missing))
+            return ERROR
+    return code
+
+
+@contextmanager
+def connected(args: argparse.Namespace) -> Iterator[Operator]:
+    """Connect to the crawl in partitions that `args.job` names. Raises FrontierError, ConnectionLost and BusError."""
+    try:
+        from budgetfrontier.cli.serve import token_in
+        from budgetfrontier.cluster import kafka
+        from budgetfrontier.cluster.client import ClusterFrontier
+    except ModuleNotFoundError as error:
+        raise MissingExtra("grpc") from error
+    where = kafka.place(str(args.job))
+    where = where._replace(options={**where.options, "create": "no"})  # a misspelt name must not create topics
+    token = token_in(args.token_file) or os.environ.get("BUDGETFRONTIER_TOKEN") or None
+    tls: bool | str = False if args.tls_ca is None else args.tls_ca == "system" or args.tls_ca
+    directory = kafka.KafkaDirectory(where)
+
+    def ends(partitions: int) -> Mapping[int, int]:
+        return kafka.log_ends(where, partitions)
+
+    with ClusterFrontier(where.crawl, directory, token=token, tls=tls, retry_for=RETRY_FOR) as frontier:
+        yield Operator(frontier, job=shown(args.job), ends=ends)
+
+
+def shown(job: ClusterJob) -> str:
+    """Return the URL of a crawl as it stands in suggested commands: without properties, which may be secret."""
+    return str(job).partition("?")[0]

@@ -1,0 +1,27 @@
+"""The command `partitions`: where the partitions of a crawl are, and how far they are."""
+
+from __future__ import annotations
+
+import argparse
+
+from budgetfrontier.cli.common import Commands, add_command, add_format, add_job
+from budgetfrontier.errors import FrontierError
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        "partitions",
+        partitions,
+        "list the partitions of a crawl: who has them, and how far they are",
+        more="Give --cluster. `lag` is the number of entries of its log that the owner has not applied yet. Exits with "
+        "1 if the owner of a partition does not answer.",
+    )
+    add_job(parser, cluster=True)
+    add_format(parser)
+
+
+def partitions(args: argparse.Namespace) -> None:
+    """Refuse a job's folder, which has no partitions."""
+    raise FrontierError(f"{args.job} is no crawl in partitions: give --cluster kafka://HOST:PORT/CRAWL")

@@ -1,0 +1,287 @@
+"""The looks of operators at a partition, as of its last commit: what its owner tells of it, bounded in size.
+
+Pure functions of a `Reader` and of plain arguments. They run in a process of their own, see `inspector`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import nlargest, nsmallest
+from itertools import islice
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+
+from budgetfrontier import protocol
+from budgetfrontier.cluster import state
+from budgetfrontier.engine.commands import preview as previews
+from budgetfrontier.engine.commands.adjustment import not_in_force
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import DeadLetter, QueueRecord, QueueState, StoredLease
+from budgetfrontier.reports import audit_filter, near_queues
+from budgetfrontier.reports.explain import explain as explain_
+from budgetfrontier.reports.explanation import Explanation
+from budgetfrontier.reports.overview import Gathered, Overview
+from budgetfrontier.reports.queue_sample import spread as spread_
+from budgetfrontier.reports.work_list import Raised, WorkList
+from budgetfrontier.settings.matching import queue_test
+from budgetfrontier.settings.overrides import validate_override
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
+from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.report import Report
+from budgetfrontier.store.view import PendingUri, View
+
+MOST_ROWS: Final = protocol.MOST_ITEMS
+"""Rows of one answer."""
+MOST_BYTES: Final = protocol.MOST_BYTES
+"""Bytes of the rows of one answer, after which the rest is to be asked for."""
+MOST_LISTED: Final = 1000
+"""Queues in each list of a report's aggregates."""
+MOST_PASSED: Final = 200_000
+"""Queues that are looked at for one page: less than a second."""
+
+
+class Reported(msgspec.Struct):
+    """The report of a partition, without its queues, and their aggregates."""
+
+    report: Report
+    gathered: Gathered
+
+
+class Page(msgspec.Struct):
+    """Queues of a partition, each with what `WorkList` says if that was asked for; `rest` is where to go on."""
+
+    queues: list[QueueRecord]
+    raised: list[Raised]
+    rest: int | None
+
+
+class Selection(msgspec.Struct):
+    """The queues that are asked for: those in some states, that match a pattern, that are over budget."""
+
+    states: list[QueueState] | None = None
+    match: str | None = None
+    over_budget: bool = False
+    raised: bool = False
+    """Whether `Page.raised` is wanted."""
+
+
+class Found(msgspec.Struct):
+    """A queue with some of its URIs, or the key that was probably meant."""
+
+    queue: QueueRecord | None
+    pending: list[PendingUri] = []
+    meant: str = ""
+    """The key that was probably meant, if there is no queue."""
+    is_sure: bool = False
+    """Whether that is sure: another way to write it."""
+
+
+class Audited(msgspec.Struct):
+    """An entry of the audit, and the command of an operator to all partitions that it is of, if it is one of those."""
+
+    entry: AuditEntry
+    command: bytes | None = None
+    covers: str | None = None
+
+
+class InForce(msgspec.Struct):
+    """An adjustment in force with its audit entry, and the command to all partitions that it is of."""
+
+    match: str
+    set: dict[str, Any]
+    entry: AuditEntry | None
+    command: bytes | None
+
+
+class Order(msgspec.Struct):
+    """An adjustment that is looked at before it is given."""
+
+    match: str
+    set: dict[str, Any]
+    withdraw: bytes | None = None
+    """The command that has made the adjustment, if it is to be withdrawn instead."""
+
+
+def report(reader: Reader, *, limit: int) -> Reported:
+    """Return the report with aggregates of at most `limit` queues in each list. O(queues)."""
+    overview = Overview(min(limit, MOST_LISTED))
+    with reader.scan() as (head, rows):
+        overview.gather(rows)
+    return Reported(head, overview.gathered())
+
+
+def head(reader: Reader) -> Report:
+    """Return the report without its queues. O(1)."""
+    with reader.scan() as (found, _):
+        return found
+
+
+def queues(reader: Reader, selection: Selection, *, after: int = -1) -> Page:
+    """Return selected queues in order of creation, after the one with an id; to be called again with `rest`."""
+    test, passed, last = _test(selection), 0, after
+    chosen: list[QueueRecord] = []
+    with reader.view() as view:
+        budgets, size = BudgetsInForce(view), 0
+        for queue in map(budgets.show, view.queues_after(after)):
+            passed, last = passed + 1, queue.id
+            if test(queue) and (not selection.over_budget or _over_budget(budgets, queue)):
+                chosen.append(queue)
+                size += _size(queue)
+            if len(chosen) >= MOST_ROWS or size >= MOST_BYTES or passed >= MOST_PASSED:
+                return Page(chosen, _raised(view, selection, chosen), last)
+        return Page(chosen, _raised(view, selection, chosen), None)
+
+
+def best(reader: Reader, selection: Selection, *, sort: str, reverse: bool, offset: int, count: int) -> Page:
+    """Return `count` selected queues from the `offset`-th on, sorted by a column. O(queues)."""
+    end, key = offset + min(count, MOST_ROWS), attrgetter(sort)
+    states = None if selection.states is None else frozenset(selection.states)
+    with reader.view() as view:
+        found = filter(_test(selection), reader.queues(states, over_budget=selection.over_budget))
+        sorted_ = (nlargest if reverse else nsmallest)(end, found, key=key)[offset:]
+        chosen = list(_up_to(sorted_, _size))
+        rest = offset + len(chosen) if len(chosen) < len(sorted_) or count > MOST_ROWS else None
+        return Page(chosen, _raised(view, selection, chosen), rest)
+
+
+def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> Found:
+    """Return a queue with its first URIs, or with such that are spread over it."""
+    record = reader.queue(key)
+    with reader.view() as view:
+        if record is None:
+            sure = near_queues.meant(view, key)
+            return Found(None, meant=sure or next(iter(near_queues.nearest(view, key, most=1)), ""), is_sure=bool(sure))
+        if spread:
+            uris = spread_(view, record, min(limit or record.queued, MOST_ROWS))
+        else:
+            uris = reader.pending(record.queue, min(limit or MOST_ROWS, MOST_ROWS))
+    return Found(record, list(_up_to(uris, lambda each: len(each.uri.url) + 200)))
+
+
+def explain(reader: Reader, *, target: str, job: str) -> Explanation:
+    """Explain why a URL or a queue is not being crawled; `job` stands for the crawl in commands."""
+    return explain_(reader, target, job=job)
+
+
+def audit(reader: Reader, *, count: int, key: str | None = None) -> list[Audited]:
+    """Return the newest entries of the audit, newest first; only those that concern a queue if it is named."""
+    commands = _commands(reader)
+    with reader.view() as view:
+        covers = None if key is None else audit_filter.coverage(view, key)
+        found = (
+            Audited(entry, commands.get(entry.id), None if covers is None else covers(entry))
+            for entry in view.newest_commands()
+        )
+        chosen = (one for one in found if covers is None or one.covers)
+        return list(_up_to(islice(chosen, min(count, MOST_ROWS)), lambda one: len(protocol.encode(one))))
+
+
+def adjustments(reader: Reader) -> list[InForce]:
+    """Return the adjustments in force, in the order in which they apply."""
+    commands = _commands(reader)
+    with reader.view() as view:
+        found = [(one, view.audit_entry(one.id)) for one in view.adjustments()]
+    return [InForce(one.match, one.set, entry, commands.get(one.id)) for one, entry in found]
+
+
+def applied(reader: Reader, *, command: bytes) -> AuditEntry | None:
+    """Return the audit entry of a command to all partitions; None until it was applied, and committed."""
+    number = _state(reader).commands.get(command)
+    return None if number is None else reader.audit_entry(number)
+
+
+def survey(reader: Reader, order: Order) -> dict[str, Any]:
+    """Return which queues an adjustment would match. O(queues)."""
+    with reader.view() as view:
+        return msgspec.structs.asdict(previews.survey(view, _change(reader, view, order)))
+
+
+def preview(reader: Reader, order: Order) -> dict[str, Any]:
+    """Return what an adjustment would do. O(queues)."""
+    with reader.view() as view:
+        return previews.preview(view, _change(reader, view, order))
+
+
+def leases(reader: Reader) -> list[StoredLease]:
+    """Return the leases that are out, the first of those that are very many."""
+    return list(_up_to(reader.leases(), lambda lease: len(lease.uri.url) + len(lease.uri.via or "") + 200))
+
+
+def dead_letters(reader: Reader) -> list[DeadLetter]:
+    """Return the dead letters, oldest first, the first of those that are very many."""
+    return list(_up_to(reader.dead_letters(10 * MOST_ROWS), lambda letter: len(letter.uri.url) + 300))
+
+
+LOOKS: Final[dict[str, Callable[..., Any]]] = {
+    each.__name__: each
+    for each in (
+        report, head, queues, best, queue, explain, audit, adjustments, applied, survey, preview, leases, dead_letters,
+    )
+}  # fmt: skip
+"""What may be asked for, by name."""
+_ARGUMENTS: Final = {"selection": Selection, "order": Order}
+
+
+def look(reader: Reader, name: str, named: dict[str, Any]) -> Any:
+    """Return the answer to a look by its name. Raises FrontierError, and ValueError for arguments of other types."""
+    found = LOOKS.get(name)
+    if found is None:
+        raise FrontierError(f"this worker has no look {name[:50]!r}; it may be older than its client")
+    return found(reader, **{n: msgspec.convert(v, _ARGUMENTS[n]) if n in _ARGUMENTS else v for n, v in named.items()})
+
+
+# -- their parts
+
+
+def _test(selection: Selection) -> Callable[[QueueRecord], bool]:
+    matches = queue_test(selection.match)
+    states = frozenset(QueueState if selection.states is None else selection.states)
+    return lambda queue: queue.state in states and matches(queue.last_enqueued, queue.queue)
+
+
+def _over_budget(budgets: BudgetsInForce, queue: QueueRecord) -> bool:
+    return queue.state is not QueueState.EXHAUSTED and budgets.over_budget(queue)
+
+
+def _raised(view: View, selection: Selection, chosen: Iterable[QueueRecord]) -> list[Raised]:
+    return list(map(WorkList(view).raised, chosen)) if selection.raised else []
+
+
+def _size(queue: QueueRecord) -> int:
+    """Return about how many bytes a queue has when it is encoded."""
+    return 200 + len(queue.queue) + len(queue.last_leased or "") + len(queue.last_enqueued or "")
+
+
+def _up_to(rows: Iterable[Any], size: Callable[[Any], int]) -> Iterator[Any]:
+    """Yield rows until they have MOST_BYTES, but at least one."""
+    total = 0
+    for row in rows:
+        total += size(row)
+        if total > MOST_BYTES and total > size(row):
+            return
+        yield row
+
+
+def _state(reader: Reader) -> state.PartitionState:
+    note = reader.note()
+    if note is None:
+        raise FrontierError(f"{reader.path} is no partition of a crawl")
+    return state.decode(note)
+
+
+def _commands(reader: Reader) -> dict[int, bytes]:
+    """Return the commands to all partitions by the ids of their audit entries."""
+    return {number: command for command, number in _state(reader).commands.items() if number is not None}
+
+
+def _change(reader: Reader, view: View, order: Order) -> previews.Change:
+    if order.withdraw is None:
+        return previews.appended(view, validate_override(order.match, order.set))
+    number = _state(reader).commands.get(order.withdraw) or 0
+    override = next((one for one in view.adjustments() if one.id == number), None)
+    if override is None:
+        raise not_in_force(number)
+    return previews.withdrawn(view, override)

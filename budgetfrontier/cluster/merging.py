@@ -1,0 +1,224 @@
+"""What the owners of partitions tell of them, merged to what is told of one crawl: pure rules."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from budgetfrontier.cluster.inspection import Audited, InForce
+from budgetfrontier.cluster.totals import merged_summary
+from budgetfrontier.model import CrawlState, Process, Summary
+from budgetfrontier.rules.verdict import Standing
+from budgetfrontier.store.report import Report
+from budgetfrontier.units import counted
+
+_NAMED: Final = 1000
+"""Queues whose keys an effect names."""
+_GROUPS: Final = 100
+_SUMS: Final = ("revived_count", "retired_count", "still_over", "by_name", "uris", "spend")
+
+
+def merged_report(reports: Sequence[Report], *, job: str, workers: int, state: CrawlState | None = None) -> Report:
+    """Return the reports of partitions, without their queues, as that of one crawl.
+
+    `job` stands for it in commands; `state` is its state if that is known better than from the totals.
+    """
+    totals = merged_summary([one.totals for one in reports])
+    if state is not None:
+        totals.state = state
+    return Report(
+        crawl=reports[0].crawl,
+        generated=max(one.generated for one in reports),
+        state=totals.state,
+        pause_reason=totals.pause_reason,
+        totals=totals,
+        queues=[],
+        standing=merged_standing([one.standing for one in reports], totals, job=job, workers=workers),
+        removed=sum(one.removed for one in reports),
+    )
+
+
+def merged_standing(standings: Sequence[Standing], totals: Summary, *, job: str, workers: int) -> Standing:
+    """Return the standing of a crawl, of which its verdict is made, from those of partitions."""
+    steered = max(standings, key=lambda one: one.steered_at or 0.0)
+    oldest = min(standings, key=lambda one: _or_inf(one.first_lease))
+    inactive = [one for one in standings if one.totals.queues.get("INACTIVE", 0)]
+    rates = [one.rate for one in standings if one.rate is not None]
+    return Standing(
+        now=max(one.now for one in standings),
+        totals=totals,
+        process=_process([one.process for one in standings], workers),
+        job=job,
+        commit_interval=max(one.commit_interval for one in standings),
+        max_queued=sum(one.max_queued for one in standings),
+        steered_by=steered.steered_by,
+        steered_at=steered.steered_at,
+        first_lease=oldest.first_lease,
+        first_url=oldest.first_url,
+        next_wake=_earliest(one.next_wake for one in standings),
+        for_robots=sum(one.for_robots for one in standings),
+        next_due=_earliest(one.next_due for one in standings),
+        over_budget=bool(inactive) and all(one.over_budget for one in inactive),
+        held=sum(one.held for one in standings),
+        rate=sum(rates) if rates else None,
+    )
+
+
+def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the effect of an adjustment on a crawl, or that it would have, from those on its partitions.
+
+    `replaced` is that of the first: an adjustment replaces the same ones in all.
+    """
+    found = _merged_survey(effects)
+    if any("by_next_uri" in one for one in effects):
+        found["by_next_uri"] = any(one.get("by_next_uri") for one in effects)
+    for name in ("retired", "revived"):
+        if any(name in one for one in effects):
+            found[name] = [key for one in effects for key in one.get(name, ())][:_NAMED]
+    for name in _SUMS:
+        if any(name in one for one in effects):
+            found[name] = sum(one.get(name) or 0 for one in effects)
+    if any("ceiling" in one for one in effects):
+        found["ceiling"] = _ceiling(one.get("ceiling", 0) for one in effects)
+    others = [one["others"] for one in effects if one.get("others")]
+    if others:
+        found["others"] = {"queues": sum(one["queues"] for one in others)} | {
+            when: {
+                "uris": sum(one[when]["uris"] for one in others),
+                "spend": sum(one[when]["spend"] for one in others),
+                "ceiling": _ceiling(one[when]["ceiling"] for one in others),
+            }
+            for when in ("before", "after")
+        }
+    for name in ("replaced", "withdrawn"):
+        if replaced := next((one[name] for one in effects if one.get(name)), None):
+            found[name] = replaced
+    return found
+
+
+def _merged_survey(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Merge which queues were matched: partitions without such ones have no say in what is the same for all."""
+    matched = [one.get("matched") for one in effects]
+    telling = [one for one in effects if one.get("matched")] or list(effects)
+    groups: Counter[str] = Counter()
+    for one in effects:
+        for group in one.get("groups", ()):
+            groups[json.dumps([group["before"], group["after"]])] += group["queues"]
+    listed = groups.most_common(_GROUPS)
+    unknown = [set(one.get("unknown", ())) for one in effects]
+    return {
+        "matched": None if None in matched else sum(count or 0 for count in matched),
+        "groups": [
+            dict(zip(("before", "after"), json.loads(values), strict=True)) | {"queues": count}
+            for values, count in listed
+        ],
+        "ungrouped": sum(one.get("ungrouped", 0) for one in effects)
+        + groups.total() - sum(count for _, count in listed),
+        **{when: _same([one.get(when, {}) for one in telling]) for when in ("before", "after")},
+        "as_of": min((one.get("as_of", 0.0) for one in effects), default=0.0),
+        "unknown": sorted(set.intersection(*unknown)) if unknown else [],
+    }  # fmt: skip
+
+
+class AuditRow(msgspec.Struct):
+    """A command in the audit of a crawl: the entry of one partition, and the partitions in which it is."""
+
+    id: str
+    """The command to all partitions, or `PARTITION/ID` of one that was given to a queue."""
+    entry: Audited
+    partitions: list[int]
+
+
+def command_id(command: bytes) -> str:
+    """Return the id of a command to all partitions as it is shown."""
+    return command.hex()
+
+
+def merged_audit(entries: Mapping[int, Iterable[Audited]]) -> list[AuditRow]:
+    """Return the commands in the audits of partitions, newest last; one to all partitions is one row.
+
+    Its effect is that on the first partition; a refusal by any is told.
+    """
+    rows: dict[str, AuditRow] = {}
+    for partition, one in ((number, one) for number in sorted(entries) for one in entries[number]):
+        name = command_id(one.command) if one.command else f"{partition}/{one.entry.id}"
+        row = rows.setdefault(name, AuditRow(name, one, []))
+        row.partitions.append(partition)
+        if one.entry.error and not row.entry.entry.error:
+            row.entry = one
+    return sorted(rows.values(), key=lambda row: row.entry.entry.when)
+
+
+def merged_adjustments(found: Mapping[int, Iterable[InForce]]) -> list[tuple[str, InForce]]:
+    """Return the adjustments in force in any partition, with their ids, in the order of the first that has each."""
+    merged: dict[str, InForce] = {}
+    for number in sorted(found):
+        for one in found[number]:
+            name = command_id(one.command) if one.command else f"{number}/{one.entry.id if one.entry else 0}"
+            merged.setdefault(name, one)
+    return sorted(merged.items(), key=lambda pair: pair[1].entry.when if pair[1].entry else 0.0)
+
+
+def named_partitions(numbers: Collection[int]) -> str:
+    """Return numbers of partitions for a sentence, runs of them as one.
+
+    >>> named_partitions([3]), named_partitions([7, 0, 1, 2])
+    ('partition 3', 'partitions 0-2, 7')
+    """
+    return f"partition{'s' * (len(numbers) > 1)} {numbers_as_text(numbers)}"
+
+
+def numbers_as_text(numbers: Iterable[int]) -> str:
+    """Return numbers as text, runs of them as one.
+
+    >>> numbers_as_text([0, 1, 2, 7])
+    '0-2, 7'
+    """
+    return ", ".join(_runs(sorted(numbers)))
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[str]:
+    first = 0
+    for place, number in enumerate(numbers):
+        if place + 1 == len(numbers) or numbers[place + 1] != number + 1:
+            yield f"{number}" if first == place else f"{numbers[first]}-{number}"
+            first = place + 1
+
+
+def _process(processes: Sequence[Process], workers: int) -> Process:
+    """Return what stands for the process of the crawl: its workers."""
+    return Process(
+        alive=any(one.alive for one in processes),
+        pid=None,
+        program=counted(workers, "worker"),
+        began=_earliest(one.began for one in processes),
+        last_call=max((one.last_call for one in processes if one.last_call is not None), default=None),
+        last_commit=max((one.last_commit for one in processes if one.last_commit is not None), default=None),
+    )
+
+
+def _same(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the values that are the same in all; None where they differ."""
+    first, *others = found or [{}]
+    return {name: value if all(one.get(name) == value for one in others) else None for name, value in first.items()}
+
+
+def _ceiling(ceilings: Iterable[int | None]) -> int | None:
+    total = 0
+    for one in ceilings:
+        if one is None:
+            return None
+        total += one
+    return total
+
+
+def _earliest(times: Iterable[float | None]) -> float | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def _or_inf(time: float | None) -> float:
+    return float("inf") if time is None else time
