@@ -180,12 +180,12 @@ def audit(args: argparse.Namespace, operator: Operator) -> None:
         number = operator.partition_of(key.queue)
         found = {number: operator.ask_one(number, "audit", list[Audited], count=wanted, key=key.queue)}
     people: set[str] = set()
-    rows = [row for row in merging.merged_audit(found) if show.is_chosen(row.entry.entry, args, people)]
+    rows = [row for row in merging.merged_audit(found) if show.is_chosen(row.entry, args, people)]
     if not rows and args.who is not None and args.who not in people:
         raise named.nobody(args.who, people)
     end = len(rows) - args.offset
     rows = rows[max(0, end - (args.limit or end)) : max(0, end)]
-    shown = [(row.id, row.entry.entry, merging.numbers_as_text(row.partitions), row.entry.covers) for row in rows]
+    shown = [(row.id, row.entry, merging.numbers_as_text(row.partitions), row.covers) for row in rows]
     show.write_audit(args, shown, last="partitions")
 
 

@@ -6,6 +6,7 @@ Pure functions of a `Reader` and of plain arguments. They run in a process of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from heapq import nlargest, nsmallest
 from itertools import islice
 from operator import attrgetter
@@ -163,7 +164,12 @@ def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> Found
 
 def explain(reader: Reader, *, target: str, job: str) -> Explanation:
     """Explain why a URL or a queue is not being crawled; `job` stands for the crawl in commands."""
-    return explain_(reader, target, job=job)
+    found = explain_(reader, target, job=job)
+    found.reasons = [
+        replace(one, text=one.text.replace("The crawl is", "Its partition is", 1)) if one.code == "finished" else one
+        for one in found.reasons
+    ]
+    return found
 
 
 def audit(reader: Reader, *, count: int, key: str | None = None) -> list[Audited]:

@@ -13,6 +13,7 @@ from budgetfrontier.cluster.inspection import Audited, InForce
 from budgetfrontier.cluster.totals import merged_summary
 from budgetfrontier.model import CrawlState, Process, Summary
 from budgetfrontier.rules.verdict import Standing
+from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.report import Report
 from budgetfrontier.units import counted
 
@@ -125,12 +126,13 @@ def _merged_survey(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 class AuditRow(msgspec.Struct):
-    """A command in the audit of a crawl: the entry of one partition, and the partitions in which it is."""
+    """A command in the audit of a crawl: its entry, and the partitions in which it is."""
 
     id: str
     """The command to all partitions, or `PARTITION/ID` of one that was given to a queue."""
-    entry: Audited
+    entry: AuditEntry
     partitions: list[int]
+    covers: str | None = None
 
 
 def command_id(command: bytes) -> str:
@@ -139,18 +141,27 @@ def command_id(command: bytes) -> str:
 
 
 def merged_audit(entries: Mapping[int, Iterable[Audited]]) -> list[AuditRow]:
-    """Return the commands in the audits of partitions, newest last; one to all partitions is one row.
+    """Return the commands in the audits of partitions, oldest first; one to all partitions is one row."""
+    found: dict[str, dict[int, Audited]] = {}
+    for partition in sorted(entries):
+        for one in entries[partition]:
+            name = command_id(one.command) if one.command else f"{partition}/{one.entry.id}"
+            found.setdefault(name, {})[partition] = one
+    rows = [
+        AuditRow(
+            name, _merged_entry([one.entry for one in parts.values()]), [*parts], next(iter(parts.values())).covers
+        )
+        for name, parts in found.items()
+    ]
+    return sorted(rows, key=lambda row: row.entry.when)
 
-    Its effect is that on the first partition; a refusal by any is told.
-    """
-    rows: dict[str, AuditRow] = {}
-    for partition, one in ((number, one) for number in sorted(entries) for one in entries[number]):
-        name = command_id(one.command) if one.command else f"{partition}/{one.entry.id}"
-        row = rows.setdefault(name, AuditRow(name, one, []))
-        row.partitions.append(partition)
-        if one.entry.error and not row.entry.entry.error:
-            row.entry = one
-    return sorted(rows.values(), key=lambda row: row.entry.entry.when)
+
+def _merged_entry(entries: Sequence[AuditEntry]) -> AuditEntry:
+    """Return the entries of one command as one. If a partition has refused it, that is told."""
+    entry = next((one for one in entries if one.error), entries[0])
+    if entry.command in ("adjust", "withdraw") and len(entries) > 1 and not entry.error:
+        return msgspec.structs.replace(entry, effect=merged_effect([one.effect for one in entries]))
+    return entry
 
 
 def merged_adjustments(found: Mapping[int, Iterable[InForce]]) -> list[tuple[str, InForce]]:

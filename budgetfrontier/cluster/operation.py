@@ -70,13 +70,13 @@ class Operator:
     """
 
     def __init__(
-        self, frontier: ClusterFrontier, *, job: str, ends: Ends | None = None, patience: float = PATIENCE
+        self, frontier: ClusterFrontier, *, job: str, ends: Ends | None = None, patience: float | None = None
     ) -> None:
         self.job = job
         self.missing: set[int] = set()
         self._frontier = frontier
         self._ends = ends
-        self._patience = patience
+        self._patience = PATIENCE if patience is None else patience
 
     def __repr__(self) -> str:
         return f"<Operator of {self._frontier!r}>"
@@ -218,9 +218,9 @@ class Operator:
                 raise ConnectionLost(f"no worker of {self.job} answers; look whether one runs")
             time.sleep(PAUSE)
 
-    def applied(self, name: bytes, *, wait: float = WAIT) -> dict[int, AuditEntry]:
+    def applied(self, name: bytes) -> dict[int, AuditEntry]:
         """Wait until the owners of all partitions have applied a command; return its audit entries, by partition."""
-        deadline = time.monotonic() + wait
+        deadline = time.monotonic() + WAIT
         found: dict[int, AuditEntry] = {}
         left = set(range(self.partitions))
         while left:

@@ -223,7 +223,9 @@ class WorkerCrawl:
         answer: bytes = await Step(lambda done: self.inspector.ask(path, what, named, done))
         return answer
 
-    async def _applied_everywhere(self, command: bytes, order: Sequence[Any], more: dict[int, dict[str, Any]]) -> bytes:
+    async def _applied_everywhere(
+        self, command: bytes, order: Sequence[Any], more: dict[int, dict[str, Any]] | None = None
+    ) -> bytes:
         """Append a command to the logs of all partitions; each applies it once, by its id."""
         op, args, *by = order
         if op not in _STEERS_CRAWL:
@@ -231,7 +233,7 @@ class WorkerCrawl:
         operations.check_command(op, args | {"id": 0} if op == "withdraw" else args)
 
         def append(number: int) -> Step[Any]:
-            body = Steered(command, "apply", [op, args | more.get(number, {}), *by], {})
+            body = Steered(command, "apply", [op, args | (more or {}).get(number, {}), *by], {})
             return Step(lambda done: self._worker.append(number, body, done))
 
         await together([append(number) for number in range(self._worker.partitions)])

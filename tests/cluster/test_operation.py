@@ -1,0 +1,238 @@
+"""Commands on a crawl in partitions: what its owners tell is told of one crawl, and a command counts once in each."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Outcome, Settings
+from budgetfrontier.cli import clusters, main
+from budgetfrontier.cluster import operation, worker
+from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.inspection import Audited
+from budgetfrontier.cluster.operation import Command, Operator
+from budgetfrontier.cluster.owners import MemoryDirectory, Owner
+from tests.cluster.workers import Cluster, running
+from tests.support import PATIENCE, until
+
+PARTITIONS = 4
+URL = "kafka://nowhere/test"
+HOSTS = [f"h{number}.test" for number in range(12)]
+SETTINGS = {
+    "crawl": "test",
+    "frontier": {
+        "queue_total_budget": 1,
+        "balance_replenish_amount": 9,
+        "politeness": {"min_delay": 0.0, "delay_factor": 0.0},
+    },
+}
+Answer = tuple[int, str, str]
+Cli = Callable[..., Answer]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Twelve hosts, each of which has spent its total budget of 1, and has as many URIs left as its number says."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker, "COMMIT_EVERY", 0.02)
+        folder = tmp_path_factory.mktemp("cluster")
+        with running(folder, Settings.from_dict(SETTINGS), [(0, 1, 2), (3,)], PARTITIONS) as cluster:
+            with ClusterFrontier("test", cluster.directory) as frontier:
+                until(lambda: len(cluster.directory.read()) == PARTITIONS)
+                for number, host in enumerate(HOSTS):
+                    frontier.schedule_many(f"https://{host}/{page}" for page in range(number + 2))
+                while leases := frontier.lease(100, wait=0.2):
+                    for lease in leases:
+                        frontier.finish(lease, Outcome.SUCCESS)
+            yield cluster
+
+
+@pytest.fixture
+def directory(cluster: Cluster) -> MemoryDirectory:
+    """The owners, of which a test may change what it sees of them."""
+    seen = MemoryDirectory()
+    seen.publish(*cluster.directory.read().values())
+    return seen
+
+
+@pytest.fixture
+def cli(
+    directory: MemoryDirectory, cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Cli:
+    """Run a command on the crawl."""
+
+    @contextmanager
+    def connected(args: Any) -> Iterator[Operator]:
+        with ClusterFrontier("test", directory) as frontier:
+            yield Operator(
+                frontier,
+                job=URL,
+                ends=lambda count: {number: len(cluster.logs.entries[number]) for number in range(count)},
+            )
+
+    monkeypatch.setattr(clusters, "connected", connected)
+    monkeypatch.setattr(operation, "WAIT", PATIENCE)
+
+    def run(command: str, *arguments: str) -> Answer:
+        capsys.readouterr()
+        code = main([command, *arguments, "--cluster", URL])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def operator(directory: MemoryDirectory) -> Iterator[Operator]:
+    with ClusterFrontier("test", directory) as frontier:
+        yield Operator(frontier, job=URL, patience=PATIENCE)
+
+
+@pytest.fixture
+def at_rest(cluster: Cluster) -> Iterator[None]:
+    """Leave the crawl as it was: what is over budget retires on its turn."""
+    yield
+    with ClusterFrontier("test", cluster.directory) as frontier:
+
+        def is_over() -> bool:
+            assert frontier.lease(1) == []
+            return frontier.state == "FINISHED"
+
+        until(is_over)
+
+
+def lose(directory: MemoryDirectory, number: int) -> None:
+    """Let the owner of a partition be one that does not answer."""
+    directory.publish(Owner(number, 1 << 40, "lost#1", "unix:/nowhere", 0.0, PARTITIONS))
+
+
+def test_the_report_is_that_of_one_crawl(cli: Cli) -> None:
+    code, text, err = cli("report", "--limit", "3")
+    assert (code, err) == (0, "")
+    assert " Successfully: 24\n" in text
+    assert "            Retired queues: 12\n" in text
+    assert " Stranded: 66 URIs in 11 retired queues\n  11 h11.test\n  10 h10.test\n" in text
+    assert "only retired queues are left (12, with 66 URIs)" in text
+    assert text.count("Process: 2 workers") == 1
+    _, whole, _ = cli("report", "--all")
+    assert whole.count("totalSpend/totalBudget share") == 1
+    assert sum(line.startswith("h7.test ") for line in whole.splitlines()) == 2  # among the longest, and the RETIRED
+    code, found, _ = cli("report", "--format", "json")
+    report = json.loads(found)
+    assert (report["totals"]["succeeded"], report["missing_partitions"]) == (24, [])
+    assert sorted(row["queue"] for row in report["queues"]) == sorted(HOSTS)
+    assert cli("report", "--format", "html")[1].count("<h1>") == 1
+    assert len(list(csv.reader(io.StringIO(cli("report", "--format", "csv")[1])))) == 13
+
+
+def test_queues_are_sorted_and_chosen_over_all_partitions(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = json.loads(cli("queues", "--format", "json")[1])
+    assert [row["queued"] for row in whole] == [*range(11, -1, -1)]
+    assert json.loads(cli("queues", "--format", "json", "--limit", "4", "--offset", "2")[1]) == whole[2:6]
+    monkeypatch.setattr(operation, "MOST_ROWS", 2)  # so that owners are asked for more than one page
+    assert json.loads(cli("queues", "--format", "json", "--limit", "9")[1]) == whole[:9]
+    (row,) = json.loads(cli("queues", "--match", "h9*", "--over-budget", "--format", "json")[1])
+    assert (row["queue"], row["raise_to"], row["floor"]) == ("h9.test", 11, 9)
+    assert cli("queues", "--state", "READY")[2] == "no queue matches the state READY\n"
+
+
+def test_one_queue_and_one_url_are_told_by_their_owner(cli: Cli) -> None:
+    assert "https://h5.test/2" in cli("queue", "h5.test")[1]
+    code, out, err = cli("queue", "H5.test.", "--format", "json")
+    assert (json.loads(out)["queue"], err) == ("h5.test", "H5.test. is in queue h5.test\n")
+    assert "did you mean h5.test?" in cli("queue", "h5tst")[2]
+    for target in ("h5.test", "H5.TEST", "https://h5.test/4"):
+        code, out, _ = cli("explain", target)
+        assert code == 0
+        assert f"$ budgetfrontier adjust {URL} --match queue:h5.test --total-budget 11" in out
+    assert "Its partition is FINISHED" in out
+
+
+def test_partitions_without_an_answer_are_named(cli: Cli, directory: MemoryDirectory, monkeypatch: Any) -> None:
+    rows = json.loads(cli("partitions", "--format", "json")[1])
+    assert [(row["partition"], row["lag"], row["state"]) for row in rows] == [
+        (number, 0, "FINISHED") for number in range(PARTITIONS)
+    ]
+    assert sum(row["succeeded"] for row in rows) == 24
+    monkeypatch.setattr(operation, "PATIENCE", 0.0)
+    lose(directory, 3)
+    told = "partition 3 of 4 does not answer (last with lost#1); look whether enough workers run\n"
+    code, out, err = cli("report", "--format", "json")
+    assert (code, err, json.loads(out)["missing_partitions"]) == (1, told, [3])
+    code, out, err = cli("partitions", "--format", "json")
+    assert (code, err, [row["state"] is None for row in json.loads(out)]) == (1, told, [False] * 3 + [True])
+    code, _, err = cli("queue", next(row for row in HOSTS if operation.partition_of_queue(row, PARTITIONS) == 3))
+    assert (code, err) == (1, f"budgetfrontier: {told}")
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: Cli, operator: Operator) -> None:
+    asked = ("adjust", "--total-budget", "6", "--reason", "worth it")
+    _, out, err = cli(*asked, "--dry-run")
+    assert "matches 12 queues\nwould revive 11 queues: " in out
+    assert err == "dry run: nothing was changed\n"
+    code, out, err = cli(*asked)
+    assert (code, err) == (0, "")
+    assert out == "*: queue_total_budget 1 -> 6\nmatches 12 queues\n12 retired queues are reconsidered\n"
+    name = operator.apply_everywhere(Command("adjust", {"match": "*", "set": {"queue_total_budget": 7}}, "me"))
+    order = ["adjust", {"match": "*", "set": {"queue_total_budget": 7}}, "me", "", ""]
+    operator._frontier.remote(operator._frontier.owners()[3].address).plain("apply_everywhere", name, order)
+    assert len(operator.applied(name)) == PARTITIONS
+    marker = operator.apply_everywhere(Command("pause", {}, "me"))
+    assert len(operator.applied(marker)) == PARTITIONS
+    operator.applied(operator.apply_everywhere(Command("resume", {}, "me")))
+    for entries in operator.ask("audit", list[Audited], count=99).values():
+        assert [one.entry.args["set"] for one in entries if one.command == name] == [{"queue_total_budget": 7}]
+    (row,) = json.loads(cli("audit", "--who", "me", "--operation", "adjust", "--format", "json")[1])
+    assert (row["id"], row["partitions"], row["effect"]["matched"]) == (name.hex(), "0-3", 12)
+    (row,) = json.loads(cli("adjust", "--list", "--format", "json")[1])
+    assert (row["id"], row["set"]) == (name.hex(), {"queue_total_budget": 7})
+    code, out, _ = cli("adjust", "--remove", name.hex())
+    assert (code, out.splitlines()[0]) == (0, "*: queue_total_budget 7 -> 1")
+    assert json.loads(cli("adjust", "--list", "--format", "json")[1]) == []
+    assert "is not in force" in cli("adjust", "--remove", name.hex())[2]
+    assert json.loads(cli("queues", "--format", "json", "--limit", "1")[1])[0]["total_budget"] == 1
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_the_crawl_and_its_queues_are_steered(cli: Cli) -> None:
+    assert cli("retire", "h5.test", "--reason", "a trap") == (0, "h5.test: RETIRED -> RETIRED\n", "")
+    audit = ("audit", "--queue", "h5.test", "--operation", "retire", "--format", "json")
+    until(lambda: cli(*audit)[1] != "[]\n")  # owners tell what they have committed
+    (row,) = json.loads(cli(*audit)[1])
+    assert (row["reason"], row["line"]) == (
+        "a trap",
+        f"budgetfrontier retire h5.test --reason 'a trap' --cluster {URL}",
+    )
+    assert cli("unretire", "h5.test")[0] == 0
+    assert "there is no queue 'h5.tst'; did you mean h5.test?" in cli("retire", "h5.tst")[2]
+    assert cli("set-queue", "h5.test", "--limit", "3")[0] == 1
+    code, out, _ = cli("pause", "--reason", "maintenance")
+    assert (code, "RUNNING -> PAUSED" in out) == (0, True)
+    assert "paused by " in cli("report")[1]
+    assert cli("resume")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["compact", "verify", "undo", "delete"])
+def test_what_cannot_be_done_says_what_to_do(cli: Cli, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    more = {"undo": ["3"], "delete": ["--queue", "h5.test"]}.get(command, [])
+    assert main([command, URL, *more]) == 1
+    assert f"{command} does not work on a crawl in partitions: " in capsys.readouterr().err
+
+
+def test_leases_and_dead_letters_are_listed(cli: Cli) -> None:
+    assert cli("leases")[2] == "no URI is leased\n"
+    assert cli("dead-letters", "--format", "json") == (0, "[]\n", "")
+    assert "are listed only" in cli("dead-letters", "--drop", "all")[2]
+
+
+def test_a_folder_has_no_partitions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["partitions", str(tmp_path)]) == 1
+    assert "give --cluster kafka://" in capsys.readouterr().err

@@ -1,0 +1,155 @@
+"""Workers in threads of this process, on logs in memory, served over Unix sockets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from budgetfrontier import Settings
+from budgetfrontier.bus.interface import Received, Start
+from budgetfrontier.bus.streams import Stream
+from budgetfrontier.cluster.owners import MemoryDirectory
+from budgetfrontier.cluster.serving import WorkerCrawls
+from budgetfrontier.cluster.worker import Worker
+from budgetfrontier.service import frontier_service, server
+from budgetfrontier.service.server import Offered
+from budgetfrontier.service.stopping import Stop
+
+
+class Logs:
+    """The logs of all partitions, each a list: an entry's offset is its place."""
+
+    def __init__(self, partitions: int) -> None:
+        self.entries: list[list[bytes]] = [[] for _ in range(partitions)]
+        self.changed = threading.Condition()
+
+
+class LogBus:
+    """A bus on such logs, each of whose consumers is given the same partitions."""
+
+    def __init__(self, logs: Logs, mine: Iterable[int]) -> None:
+        self._logs, self._mine = logs, tuple(mine)
+
+    def producer(self, stream: Stream) -> LogProducer:
+        """Return a producer."""
+        return LogProducer(self._logs)
+
+    def consumer(
+        self, stream: Stream, group: str, *, partitions: tuple[int, ...] = (), start: Start | None = None
+    ) -> LogConsumer:
+        """Return a consumer."""
+        return LogConsumer(self._logs, self._mine, start)
+
+    def lag(self, stream: Stream, group: str) -> list[int]:
+        """Return nothing: no offsets are committed here."""
+        return []
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class LogProducer:
+    """Appends to the logs."""
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs = logs
+
+    def send(self, *messages: bytes, partition: int = 0) -> None:
+        """Append messages."""
+        with self._logs.changed:
+            self._logs.entries[partition] += messages
+            self._logs.changed.notify_all()
+
+    def flush(self, timeout: float = 0.0) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class LogConsumer:
+    """Reads some logs."""
+
+    def __init__(self, logs: Logs, mine: tuple[int, ...], start: Start | None) -> None:
+        self._logs, self._start = logs, start
+        self.partitions = frozenset(mine)
+        self._next: dict[int, int] = {}
+
+    def poll(self, count: int = 512, timeout: float = 0.1) -> list[Received]:
+        """Return what is new."""
+        if not self._next:
+            assert self._start is not None
+            self._next = {number: self._start(number) or 0 for number in self.partitions}
+        with self._logs.changed:
+            self._logs.changed.wait_for(lambda: any(map(self._has_more, self._next)), timeout)
+            found: list[Received] = []
+            for number, offset in self._next.items():
+                new = self._logs.entries[number][offset : offset + count]
+                found += (Received(number, offset + place, data) for place, data in enumerate(new))
+                self._next[number] = offset + len(new)
+        return found
+
+    def _has_more(self, number: int) -> bool:
+        return len(self._logs.entries[number]) > self._next[number]
+
+    def commit(self, offsets: Mapping[int, int] | None = None) -> None:
+        """Do nothing."""
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Go on with an offset."""
+        self._next[partition] = offset
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Cluster:
+    """A crawl in partitions, all of which have owners."""
+
+    def __init__(self, crawl: str, logs: Logs, directory: MemoryDirectory) -> None:
+        self.crawl, self.logs, self.directory = crawl, logs, directory
+
+
+@contextmanager
+def running(folder: Path, settings: Settings, owned: Iterable[Iterable[int]], partitions: int) -> Iterator[Cluster]:
+    """Run a worker for each of the sets of partitions."""
+    logs, directory = Logs(partitions), MemoryDirectory()
+    stops: list[Stop] = []
+    threads: list[threading.Thread] = []
+    try:
+        for place, mine in enumerate(owned):
+            stops.append(Stop())
+            address = f"unix:{folder}/{place}"
+            worker = Worker(
+                LogBus(logs, mine), directory, settings, folder / f"worker-{place}", partitions=partitions,
+                address=address,
+            )  # fmt: skip
+            listening = threading.Event()
+            work = (_serve, worker, address, stops[-1], listening)
+            threads += [threading.Thread(target=worker.run), threading.Thread(target=work[0], args=work[1:])]
+            for thread in threads[-2:]:
+                thread.start()
+            listening.wait()
+        yield Cluster(settings.crawl, logs, directory)
+    finally:
+        for stop in stops:
+            stop.ask()
+        for thread in threads:
+            thread.join()
+
+
+def _serve(worker: Worker, address: str, stop: Stop, listening: threading.Event) -> None:
+    def hand_over(crawls: Any, _: str) -> Any:
+        service = frontier_service.Service(crawls)
+        worker.on_applied = partial(service.changed, worker.crawl)
+        return service.hand_over
+
+    offered = Offered(frontier_service.FRONTIER.name, frontier_service.FRONTIER.methods, hand_over)
+    server.serve_crawls(
+        WorkerCrawls(worker), what="a test", listen=address, services=[offered], stop=stop,
+        started=lambda _: listening.set(),
+    )  # fmt: skip
