@@ -1,0 +1,137 @@
+"""The rules by which what partitions tell is merged."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.cluster.inspection import Audited, InForce
+from budgetfrontier.cluster.merging import merged_adjustments, merged_audit, merged_effect, merged_report
+from budgetfrontier.model import CrawlState, Process, QueueRecord, QueueState, Summary
+from budgetfrontier.reports.overview import Gathered, Overview
+from budgetfrontier.rules.verdict import Standing
+from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.report import Report
+
+NOW = 1_700_000_000.0
+
+
+def part(state: CrawlState = CrawlState.RUNNING, *, counters: dict[str, int] | None = None, **told: Any) -> Report:
+    """The report of a partition: some of its counters, and of its standing."""
+    numbers = {name: 0 for name, kind in Summary.__annotations__.items() if kind == "int"} | (counters or {})
+    queues = {each.value: 0 for each in QueueState} | told.pop("queues", {})
+    named = {"state": state, "pause_reason": told.pop("pause_reason", None), "queues": queues}
+    totals = msgspec.convert(numbers | named | {"full_reasons": {}, "invalid_reasons": {}}, Summary)
+    process = Process(alive=True, pid=7, program="budgetfrontier worker", last_commit=NOW)
+    standing = Standing(now=NOW, totals=totals, process=process, job="/a/folder", **told)
+    return Report(
+        crawl="test", generated=NOW, state=state, pause_reason=None, totals=totals, queues=[], standing=standing
+    )
+
+
+def verdict(*parts: Report, state: CrawlState | None = None) -> str:
+    return merged_report(parts, job="kafka://b/test", workers=2, state=state).verdict.text
+
+
+def test_reports_are_added() -> None:
+    merged = merged_report(
+        [part(counters={"queued": 3, "succeeded": 1}), part(CrawlState.FINISHED, counters={"succeeded": 5})],
+        job="kafka://b/test", workers=2,
+    )  # fmt: skip
+    assert (merged.totals.queued, merged.totals.succeeded, merged.state) == (3, 6, CrawlState.RUNNING)
+    assert merged.standing.process.program == "2 workers"
+    assert merged.standing.job == "kafka://b/test"
+
+
+def test_the_verdict_is_on_the_whole_crawl() -> None:
+    out = {"counters": {"in_process": 2}, "queues": {"IN_PROCESS": 2}}
+    assert verdict(part(rate=2.0, **out), part(rate=1.5, **out)) == "The crawl is running, 3.5 URIs/s, 4 URIs leased."
+    over = part(counters={"queued": 4}, queues={"INACTIVE": 2}, over_budget=True)
+    assert verdict(over, part(CrawlState.FINISHED)).startswith("All queues left are over their budget or limit")
+    inactive = part(counters={"queued": 4}, queues={"INACTIVE": 2})
+    assert verdict(over, inactive) == "The crawl is running."
+    snoozed = [part(counters={"queued": 1}, queues={"SNOOZED": 1}, next_wake=NOW + wait) for wait in (30.0, 5.0)]
+    assert verdict(*snoozed) == "All active queues are snoozed (2): the next one wakes in 5s."
+    paused = [
+        part(CrawlState.PAUSED, pause_reason="why", steered_by=who, steered_at=when)
+        for who, when in (("", None), ("me", NOW - 9))
+    ]
+    assert verdict(*paused) == "The crawl is paused by me 9s ago (why)."
+    done = part(CrawlState.FINISHED, counters={"succeeded": 2})
+    assert verdict(done, done).startswith("The crawl is finished: everything is crawled (4 succeeded")
+    assert verdict(done, done, state=CrawlState.RUNNING).startswith("Nothing is queued")  # URIs are on their way
+
+
+def test_effects_are_added() -> None:
+    def effect(matched: int, before: int | None, revived: list[str], ceiling: int | None, unknown: list[str]) -> Any:
+        values = {"before": {"queue_total_budget": before}, "after": {"queue_total_budget": 9}}
+        spend = {"uris": 1, "spend": 2, "ceiling": ceiling}
+        return {
+            "matched": matched, "groups": [values | {"queues": matched}] if matched else [], "ungrouped": 0, **values,
+            "as_of": NOW + matched, "unknown": unknown, "by_next_uri": False, "retired": [], "revived": revived,
+            "retired_count": 0, "revived_count": len(revived), "still_over": 1, "by_name": 0, "uris": 3, "spend": 4,
+            "ceiling": ceiling, "others": {"queues": 1, "before": spend, "after": spend},
+        }  # fmt: skip
+
+    merged = merged_effect(
+        [effect(2, 5, ["a"], 7, ["x", "y"]), effect(0, None, [], 1, ["x"]), effect(3, 5, ["b"], 2, ["x"])]
+    )
+    assert (merged["matched"], merged["before"]["queue_total_budget"]) == (5, 5)
+    assert merged["groups"] == [{"before": {"queue_total_budget": 5}, "after": {"queue_total_budget": 9}, "queues": 5}]
+    assert (merged["revived"], merged["revived_count"], merged["ceiling"], merged["unknown"]) == (
+        ["a", "b"],
+        2,
+        10,
+        ["x"],
+    )
+    assert merged["others"]["after"] == {"uris": 3, "spend": 6, "ceiling": 10}
+    mixed = merged_effect([effect(2, 5, [], 7, []), effect(3, 6, [], None, [])])
+    assert (mixed["before"], len(mixed["groups"]), mixed["ceiling"]) == ({"queue_total_budget": None}, 2, None)
+    assert merged_effect([{"matched": None, "revived_count": 2}, {"matched": 3, "revived_count": 1}])["matched"] is None
+
+
+def test_a_command_to_all_partitions_is_one_row_of_the_audit() -> None:
+    def entry(number: int, when: float, command: str = "pause", error: str | None = None) -> AuditEntry:
+        return AuditEntry(number, command, {}, "me", when, "", {}, error=error)
+
+    rows = merged_audit(
+        {
+            0: [Audited(entry(2, 5.0), b"\1"), Audited(entry(1, 1.0, "retire"))],
+            3: [Audited(entry(1, 4.0, error="no"), b"\1")],
+            1: [Audited(entry(1, 6.0), b"\1")],
+        }
+    )
+    assert [(row.id, row.partitions, row.entry.error) for row in rows] == [("0/1", [0], None), ("01", [0, 1, 3], "no")]
+    adjustments = {
+        0: [InForce("*", {"a": 1}, entry(2, 5.0), b"\2"), InForce("*", {"a": 2}, entry(3, 7.0), b"\1")],
+        1: [InForce("*", {"a": 1}, entry(4, 5.1), b"\2")],
+    }
+    assert [name for name, _ in merged_adjustments(adjustments)] == ["02", "01"]
+
+
+def test_aggregates_of_parts_are_those_of_the_whole() -> None:
+    chance = random.Random(7)
+    queues = [
+        QueueRecord(
+            f"q{number}", number, chance.choice(list(QueueState)), precedence=chance.randrange(3), position=number,
+            queued=chance.randrange(50), expenditure=chance.randrange(40), penalties=chance.randrange(3),
+            wake_time=NOW + chance.randrange(99),
+        )
+        for number in range(1, 400)
+    ]  # fmt: skip
+    whole, merged = Overview(7).gather(queues), Overview(7)
+    for start in range(3):
+        gathered = msgspec.msgpack.encode(Overview(7).gather(queues[start::3]).gathered())
+        merged.add(msgspec.msgpack.decode(gathered, type=Gathered))
+    for one in (whole, merged):
+        assert one.next_wake == min(queue.wake_time for queue in queues if queue.state is QueueState.SNOOZED)
+    assert merged.inactive_by_precedence() == whole.inactive_by_precedence()
+    assert [queue.queued for queue in merged.longest(7)] == [queue.queued for queue in whole.longest(7)]
+    assert merged.listed(QueueState.READY) == whole.listed(QueueState.READY)
+    found, expected = merged.spend(), whole.spend()
+    assert (found.total, found.gini, found.top10_share, found.spenders, found.stranded, found.stranding_count) == (
+        expected.total, expected.gini, expected.top10_share, expected.spenders, expected.stranded,
+        expected.stranding_count,
+    )  # fmt: skip
