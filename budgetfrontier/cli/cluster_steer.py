@@ -68,6 +68,13 @@ def adjust(args: argparse.Namespace, operator: Operator) -> int:
     return code
 
 
+def import_(args: argparse.Namespace, operator: Operator) -> int:
+    """Import URIs, each into its partition."""
+    from budgetfrontier.cli import importing
+
+    return importing.run(args, operator.frontier)
+
+
 def _list(args: argparse.Namespace, operator: Operator) -> None:
     found = merging.merged_adjustments(operator.ask("adjustments", list[InForce]))
     adjustments.write_list(args, [(name, one.match, one.set, one.entry) for name, one in found])

@@ -77,9 +77,11 @@ def add_job(parser: argparse.ArgumentParser, *, cluster: bool = False) -> None:
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Add the options for a crawl in partitions. The parser takes the value of --cluster for JOB."""
-    group = parser.add_argument_group("for a crawl in partitions, instead of JOB")
+    group = parser.add_argument_group("for a crawl in partitions")
     group.add_argument(
-        "--cluster", metavar="URL", help="kafka://HOST:PORT,.../CRAWL: the brokers, and the name of the crawl"
+        "--cluster",
+        metavar="URL",
+        help="instead of JOB: kafka://HOST:PORT,.../CRAWL, the brokers and the name of the crawl",
     )
     group.add_argument(
         "--token-file", type=Path, default=None, metavar="FILE",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -33,6 +33,9 @@ from budgetfrontier.model import CrawlUri, Directive, Tally
 from budgetfrontier.reports.format import clean, without_password
 from budgetfrontier.reports.totals import refused_in
 from budgetfrontier.store.records import AuditEntry
+
+if TYPE_CHECKING:
+    from budgetfrontier.cluster.client import ClusterFrontier
 
 CHUNK = 1000
 """URIs in one command to the frontier."""
@@ -119,21 +122,22 @@ class Totals:
         say(", ".join([*told, f"dead letters {self.dead:,}"] if self.dead else told))
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, cluster: ClusterFrontier | None = None) -> int:
     """Import all sources and print the counts. A bad record stops nothing: it is counted and reported.
 
+    `cluster` is the crawl in partitions into which they are imported, if it is one.
     Return ERROR if a file or folder could not be read to its end or has no URI, or if there was no URI at all. When an
     error is raised, the counts so far are printed first.
     """
     if args.key is not None and not all(map(formats.is_redis, args.sources)):
         raise FrontierError("--key is the name of a queue in Redis; give redis://HOST as the source")
-    if not args.dry_run:
+    if not args.dry_run and cluster is None:
         common.refuse_if_terminated(args)
     totals = Totals()
     for number, source in enumerate(args.sources):
         result = SourceResult(without_password(source), Tally())
         try:
-            _import_source(args, source, result)
+            _import_source(args, source, result, cluster)
         except Exception:
             if number or result.usable:
                 _add(totals, result)
@@ -143,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
     totals.show(args.format, dry_run=args.dry_run)
     if args.seeds and totals.total.duplicate and not args.force:
         note("duplicates were seen before and do not become seeds; --force schedules them again, as seeds")
-    if totals.total.added:
+    if totals.total.added and cluster is None:
         common.note_if_stopped(args)
     return exits.OK if totals.complete and totals.usable else exits.ERROR
 
@@ -167,16 +171,22 @@ def _is_url(source: str) -> bool:
     return False
 
 
-def _import_source(args: argparse.Namespace, source: str, result: SourceResult) -> None:
+def _import_source(
+    args: argparse.Namespace, source: str, result: SourceResult, cluster: ClusterFrontier | None
+) -> None:
     """Schedule the URIs of one source, or mark them as seen, and report the results."""
-    path, is_url = common.frontier_path(args.job), _is_url(source)
+    path, is_url = common.frontier_path(args.job) if cluster is None else None, _is_url(source)
     items = iter([_url(source)]) if is_url else formats.read(source, args.kind, key=args.key)
     if args.dry_run:
         result.seen = sum(record.seen for record in _records(items, result, args))
         result.end(dry_run=True)
         return
     for (op, charged), records in groupby(_records(items, result, args), lambda r: (_operation(r), r.charged)):
-        new = _submit(args, path, op, records, result, charge=charged)
+        if path is not None:
+            new = _submit(args, path, op, records, result, charge=charged)
+        else:
+            assert cluster is not None
+            new = _submit_to_cluster(cluster, op, records, result, charge=charged)
         if op == "mark_seen":
             result.seen += new
         elif op == "bury":
@@ -271,6 +281,24 @@ def _submit(
             _count(tally, frontier.apply(Command(op, details, who, args.reason)))
     for details in commands:
         _count(tally, common.steer(args, op, details, patiently=True))
+    return _new_in(tally, op, result)
+
+
+def _submit_to_cluster(
+    cluster: ClusterFrontier, op: str, records: Iterator[Record], result: SourceResult, *, charge: bool
+) -> int:
+    """Send URIs to the partitions of a crawl, in chunks; return how many were new. The audit has nothing of it."""
+    if op == "bury":
+        raise FrontierError(f"{result.name} has dead letters, which cannot be imported into a crawl in partitions")
+    tally = Tally()
+    for chunk in _chunks(records):
+        given = [record.uri for record in chunk]
+        tally.add(cluster.schedule_many(given) if op == "schedule" else cluster.mark_seen(given, charge=charge))
+    return _new_in(tally, op, result)
+
+
+def _new_in(tally: Tally, op: str, result: SourceResult) -> int:
+    """Add the counts of a source; return how many URIs were new."""
     new = tally.added
     if op != "schedule":
         tally.added = tally.duplicate = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from budgetfrontier.cli.common import Commands, add_command, add_format, add_job
+from budgetfrontier.cli.common import Commands, add_cluster, add_command, add_format, job
 from budgetfrontier.errors import FrontierError
 
 
@@ -18,7 +18,8 @@ def register(commands: Commands) -> None:
         more="Give --cluster. `lag` is the number of entries of its log that the owner has not applied yet. Exits with "
         "1 if the owner of a partition does not answer.",
     )
-    add_job(parser, cluster=True)
+    parser.add_argument("job", metavar="URL", type=job, help="the crawl, as with --cluster")
+    add_cluster(parser)
     add_format(parser)
 
 

@@ -56,7 +56,7 @@ def _register_import(commands: Commands) -> None:
         "import continues after a bad record. Exits with 1 if a source has no URI, or could not be read to its end: "
         "then the part that could be read was imported.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
     parser.add_argument(
         "sources", metavar="SOURCE", nargs="+",
         help="files, folders, - for stdin (a list), redis:// or rediss://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], or "

@@ -227,7 +227,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
         report, head, queues, best, queue, explain, audit, adjustments, applied, survey, preview, leases, dead_letters,
     )
 }  # fmt: skip
-"""What may be asked for, by name."""
+"""The looks by name."""
 _ARGUMENTS: Final = {"selection": Selection, "order": Order}
 
 

@@ -1,4 +1,4 @@
-"""What the owners of partitions tell of them, merged to what is told of one crawl: pure rules."""
+"""The reports, effects and audits of partitions, merged to those of one crawl: pure rules."""
 
 from __future__ import annotations
 

@@ -84,6 +84,11 @@ class Operator:
     # -- looks
 
     @property
+    def frontier(self) -> ClusterFrontier:
+        """The client of the crawl."""
+        return self._frontier
+
+    @property
     def partitions(self) -> int:
         """The number of partitions. Raises ConnectionLost if none has an owner."""
         return self._frontier.partitions

@@ -101,7 +101,7 @@ class Gathered(msgspec.Struct):
     listed: dict[QueueState, list[QueueRecord]]
     precedences: dict[int, int]
     amounts: dict[int, int]
-    """How many queues have spent each amount."""
+    """The number of queues that have spent each amount."""
     penalties: int
     stranded: int
     stranding_count: int

@@ -46,7 +46,7 @@ def test_reports_are_added() -> None:
 
 
 def test_the_verdict_is_on_the_whole_crawl() -> None:
-    out = {"counters": {"in_process": 2}, "queues": {"IN_PROCESS": 2}}
+    out: dict[str, Any] = {"counters": {"in_process": 2}, "queues": {"IN_PROCESS": 2}}
     assert verdict(part(rate=2.0, **out), part(rate=1.5, **out)) == "The crawl is running, 3.5 URIs/s, 4 URIs leased."
     over = part(counters={"queued": 4}, queues={"INACTIVE": 2}, over_budget=True)
     assert verdict(over, part(CrawlState.FINISHED)).startswith("All queues left are over their budget or limit")

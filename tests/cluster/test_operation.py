@@ -19,6 +19,7 @@ from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import Audited
 from budgetfrontier.cluster.operation import Command, Operator
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
+from budgetfrontier.cluster.routing import partition_of_queue
 from tests.cluster.workers import Cluster, running
 from tests.support import PATIENCE, until
 
@@ -168,7 +169,7 @@ def test_partitions_without_an_answer_are_named(cli: Cli, directory: MemoryDirec
     assert (code, err, json.loads(out)["missing_partitions"]) == (1, told, [3])
     code, out, err = cli("partitions", "--format", "json")
     assert (code, err, [row["state"] is None for row in json.loads(out)]) == (1, told, [False] * 3 + [True])
-    code, _, err = cli("queue", next(row for row in HOSTS if operation.partition_of_queue(row, PARTITIONS) == 3))
+    code, _, err = cli("queue", next(row for row in HOSTS if partition_of_queue(row, PARTITIONS) == 3))
     assert (code, err) == (1, f"budgetfrontier: {told}")
 
 
@@ -183,7 +184,7 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     assert out == "*: queue_total_budget 1 -> 6\nmatches 12 queues\n12 retired queues are reconsidered\n"
     name = operator.apply_everywhere(Command("adjust", {"match": "*", "set": {"queue_total_budget": 7}}, "me"))
     order = ["adjust", {"match": "*", "set": {"queue_total_budget": 7}}, "me", "", ""]
-    operator._frontier.remote(operator._frontier.owners()[3].address).plain("apply_everywhere", name, order)
+    operator.frontier.remote(operator.frontier.owners()[3].address).plain("apply_everywhere", name, order)
     assert len(operator.applied(name)) == PARTITIONS
     marker = operator.apply_everywhere(Command("pause", {}, "me"))
     assert len(operator.applied(marker)) == PARTITIONS
@@ -225,6 +226,14 @@ def test_what_cannot_be_done_says_what_to_do(cli: Cli, command: str, capsys: pyt
     more = {"undo": ["3"], "delete": ["--queue", "h5.test"]}.get(command, [])
     assert main([command, URL, *more]) == 1
     assert f"{command} does not work on a crawl in partitions: " in capsys.readouterr().err
+
+
+def test_uris_are_imported(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "seen.txt").write_text("https://h3.test/seen\nhttps://h4.test/seen\nnonsense\n")
+    code, out, _ = cli("import", str(tmp_path / "seen.txt"), "--seen")
+    assert (code, out) == (0, "added 0, duplicate 0, full 0, invalid 1 (scheme 1), marked as seen 2\n")
+    code, out, err = cli("import", "https://h3.test/seen")
+    assert (code, out[:20], err) == (0, "added 0, duplicate 1", "https://h3.test/seen: duplicate\n")
 
 
 def test_leases_and_dead_letters_are_listed(cli: Cli) -> None:
