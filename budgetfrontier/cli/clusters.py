@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from budgetfrontier.cli import cluster_show, cluster_steer
 from budgetfrontier.cli.common import ClusterJob
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         known = ", ".join(sorted(COMMANDS))
         instead = _INSTEAD.get(args.command, f"the commands for one are {known}")
         raise FrontierError(f"{args.command} does not work on a crawl in partitions: {instead}")
-    with connected(args) as operator:
+    with connected(args.job, token_file=args.token_file, tls_ca=args.tls_ca) as operator:
         code = command(args, operator) or 0
         if operator.missing:
             note(operator.without_owner(operator.missing))
@@ -66,25 +67,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def connected(args: argparse.Namespace) -> Iterator[Operator]:
-    """Connect to the crawl in partitions that `args.job` names. Raises FrontierError, ConnectionLost and BusError."""
+def connected(job: ClusterJob, *, token_file: Path | None = None, tls_ca: str | None = None) -> Iterator[Operator]:
+    """Connect to a crawl in partitions. Raises FrontierError, ConnectionLost and BusError."""
     try:
         from budgetfrontier.cli.serve import token_in
         from budgetfrontier.cluster import kafka
         from budgetfrontier.cluster.client import ClusterFrontier
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
-    where = kafka.place(str(args.job))
+    where = kafka.place(str(job))
     where = where._replace(options={**where.options, "create": "no"})  # a misspelt name must not create topics
-    token = token_in(args.token_file) or os.environ.get("BUDGETFRONTIER_TOKEN") or None
-    tls: bool | str = False if args.tls_ca is None else args.tls_ca == "system" or args.tls_ca
+    token = token_in(token_file) or os.environ.get("BUDGETFRONTIER_TOKEN") or None
+    tls: bool | str = False if tls_ca is None else tls_ca == "system" or tls_ca
     directory = kafka.KafkaDirectory(where)
 
     def ends(partitions: int) -> Mapping[int, int]:
         return kafka.log_ends(where, partitions)
 
     with ClusterFrontier(where.crawl, directory, token=token, tls=tls, retry_for=RETRY_FOR) as frontier:
-        yield Operator(frontier, job=shown(args.job), ends=ends)
+        yield Operator(frontier, job=shown(job), ends=ends)
 
 
 def shown(job: ClusterJob) -> str:

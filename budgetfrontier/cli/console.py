@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.messages import note
+from budgetfrontier.errors import FrontierError
 
 
 def register(commands: Commands) -> None:
@@ -19,7 +21,19 @@ def register(commands: Commands) -> None:
         "show jobs in a browser, and steer them",
         more="Read-only unless --token-file is given. Needs the extra 'console'.",
     )
-    parser.add_argument("jobs", metavar="JOB", type=Path, nargs="+", help="a job's folder; the jobs may be running")
+    parser.add_argument(
+        "jobs", metavar="JOB", type=common.job, nargs="+", help="a job's folder; the jobs may be running"
+    )
+    parser.add_argument(
+        "--cluster", metavar="URL",
+        help="instead of JOB, a crawl in partitions: kafka://HOST:PORT,.../CRAWL; the token of its workers is in the "
+        "environment variable BUDGETFRONTIER_TOKEN",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tls-ca", default=None, metavar="FILE",
+        help="with --cluster: the workers have TLS, and this file the certificates that sign theirs; `system`: those "
+        "that the system trusts",
+    )  # fmt: skip
     parser.add_argument(
         "--listen", default="127.0.0.1:8089", metavar="WHERE",
         help="ADDRESS:PORT, or unix:PATH for a socket of its owner (default: 127.0.0.1:8089); other machines are "
@@ -45,11 +59,31 @@ def console(args: argparse.Namespace) -> None:
         from budgetfrontier.console.serving import serve
     except ModuleNotFoundError as error:
         raise MissingExtra("console") from error
-    jobs = named([(job, common.frontier_path(job)) for job in args.jobs])
-    serve(
-        jobs,
-        listen=args.listen,
-        token_file=args.token_file,
-        hosts=args.allow_host,
-        started=lambda where: note(f"the console listens on {where}; Ctrl-C ends it"),
-    )
+    options: dict[str, Any] = {
+        "listen": args.listen,
+        "token_file": args.token_file,
+        "hosts": args.allow_host,
+        "started": lambda where: note(f"the console listens on {where}; Ctrl-C ends it"),
+    }
+    if any(isinstance(job, common.ClusterJob) for job in args.jobs):
+        _serve_cluster(args, options)
+    else:
+        serve(named([(job, common.frontier_path(job)) for job in args.jobs]), **options)
+
+
+def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
+    from budgetfrontier.cli import clusters
+    from budgetfrontier.cluster.operation import Operator
+    from budgetfrontier.console.cluster_job import ClusterJob
+    from budgetfrontier.console.pages.cluster import PAGES
+    from budgetfrontier.console.serving import serve
+
+    if len(args.jobs) > 1:
+        raise FrontierError("a console shows one crawl in partitions, and nothing else: start one for each")
+    (url,) = args.jobs
+    with clusters.connected(url, tls_ca=args.tls_ca) as first:
+
+        def operator() -> Operator:
+            return Operator(first.frontier, job=first.job, ends=first.ends)
+
+        serve([ClusterJob(first.job, operator)], pages=PAGES, **options)

@@ -75,7 +75,7 @@ class Operator:
         self.job = job
         self.missing: set[int] = set()
         self._frontier = frontier
-        self._ends = ends
+        self.ends = ends
         self._patience = PATIENCE if patience is None else patience
 
     def __repr__(self) -> str:
@@ -174,7 +174,7 @@ class Operator:
         """Return a row for each partition, whether its owner answers or not."""
         owners, count = self._frontier.owners(), self.partitions
         standings = self._standings()
-        ends = {} if self._ends is None else self._ends(count)
+        ends = {} if self.ends is None else self.ends(count)
         rows = []
         for number in range(count):
             owner, found = owners.get(number), standings.get(number)

@@ -52,8 +52,9 @@ _log = logging.getLogger(__name__)
 class Console:
     """The console of some jobs. `application` returns it as an aiohttp application."""
 
-    def __init__(self, jobs: Sequence[Job], access: Access) -> None:
+    def __init__(self, jobs: Sequence[Job], access: Access, *, pages: Sequence[Page] = PAGES) -> None:
         self.jobs = jobs
+        self.pages = pages
         self.access = access
         self.templates = rendering.environment()
         for name in self.templates.list_templates():
@@ -61,7 +62,7 @@ class Console:
         self.tasks = Tasks()
         self.downloads = Downloads()
         self._exposition = metrics.Exposition(
-            metrics.of_readers({job.name or job.title: job.open_reader for job in jobs})
+            metrics.of_readers({job.name or job.title: job.open_reader for job in jobs if job.is_folder})
         )
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")
         self._places = asyncio.Semaphore(THREADS)
@@ -85,13 +86,18 @@ class Console:
             app.router.add_get("/", self._index)
             app.router.add_get("/{job}/", self._of_job(_moved))
         base = "/{job}" if several else ""  # no name: aiohttp would compare it quoted with the path that is not
+        for page in self.pages:
+            app.router.add_get(f"{base}{page.path}" or "/", self._of_job(partial(self._page, page)))
+        if all(job.is_folder for job in self.jobs):
+            self._add_forms(app, base)
+        return app
+
+    def _add_forms(self, app: web.Application, base: str) -> None:
+        """Add what reads and changes the files of jobs."""
         app.router.add_post(f"{base}/steer", self._of_job(self._steer))
         app.router.add_get(f"{base}/steer/{{task}}", self._of_job(self._task))
-        for page in PAGES:
-            app.router.add_get(f"{base}{page.path}" or "/", self._of_job(partial(self._page, page)))
         app.router.add_get(f"{base}/reports/file", self._of_job(self.downloads.file))
         app.router.add_get(f"{base}/reports/{{kind}}.{{ending}}", self._of_job(self.downloads.report))
-        return app
 
     def _of_job(self, handler: Callable[[Job, web.Request], Awaitable[web.StreamResponse]]) -> Handler:
         """Return a handler that finds the job in the path."""
@@ -221,9 +227,9 @@ class Console:
             "title": page.title if page else "",
             "crawl": job.crawl if job else "",
             "job_name": job.name or job.title if job else "",
-            "job_folder": str(job.folder.resolve()) if job else "",
+            "job_folder": job.place if job else "",
             "base": job.base if job else "",
-            "pages": [one for one in PAGES if one.listed and (session or not one.steers)] if job else [],
+            "pages": [one for one in self.pages if one.listed and (session or not one.steers)] if job else [],
             "here": page.path if page else None,
             "several": any(one.name for one in self.jobs),
             "session": session if session and session.csrf else None,

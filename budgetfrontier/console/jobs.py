@@ -28,6 +28,9 @@ class Gone(FrontierError):
 class Job:
     """A job and its frontier, opened read-only. `name` is its part of the path, "" if it is the only one."""
 
+    is_folder = True
+    """Whether its files are on this machine, so that all pages are there."""
+
     def __init__(self, name: str, folder: Path, frontier: Path) -> None:
         self.name = name
         self.folder = folder
@@ -49,6 +52,11 @@ class Job:
     def title(self) -> str:
         """The name of the job for people: that of its folder."""
         return self.folder.resolve().name
+
+    @property
+    def place(self) -> str:
+        """The path of its folder."""
+        return str(self.folder.resolve())
 
     @property
     def reader(self) -> Reader:

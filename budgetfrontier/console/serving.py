@@ -16,6 +16,8 @@ from aiohttp import web
 from budgetfrontier.console.access import Access, is_loopback, read_token
 from budgetfrontier.console.app import Console
 from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.pages import Page
+from budgetfrontier.console.pages.table import PAGES
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.server_log import SERVER_LOG
 
@@ -41,9 +43,10 @@ def serve(
     listen: str,
     token_file: Path | None,
     hosts: Sequence[str] = (),
+    pages: Sequence[Page] = PAGES,
     started: Callable[[str], None],
 ) -> None:
-    """Serve the pages of jobs until SIGINT or SIGTERM; `started` is called with the address.
+    """Serve `pages` of jobs until SIGINT or SIGTERM; `started` is called with the address.
 
     Raises FrontierError for an address that others reach without a token, and OSError for one that cannot be used.
     """
@@ -57,7 +60,7 @@ def serve(
     named = [where[0]] if not isinstance(where, Path) else []
     for job in jobs:
         job.sample()  # what cannot be read is said here, and not on a page
-    console = Console(jobs, Access(token, hosts=[*named, *hosts]))
+    console = Console(jobs, Access(token, hosts=[*named, *hosts]), pages=pages)
     asyncio.run(_serve(console, where, started))
 
 

@@ -70,7 +70,7 @@ def cli(
     """Run a command on the crawl."""
 
     @contextmanager
-    def connected(args: Any) -> Iterator[Operator]:
+    def connected(job: str, **options: Any) -> Iterator[Operator]:
         with ClusterFrontier("test", directory) as frontier:
             yield Operator(
                 frontier,

@@ -1,0 +1,75 @@
+"""The pages of a crawl in partitions: its overview with the partitions, and its queues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetfrontier.console.cluster_job import ClusterJob
+from budgetfrontier.console.columns import SORTS
+from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.pages import Page
+from budgetfrontier.console.pages.overview import TOP
+from budgetfrontier.console.pages.queues import COLUMNS, ROWS
+from budgetfrontier.console.query import Query
+from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.reports.totals import tiles
+from budgetfrontier.reports.wrong_now import wrong_now
+from budgetfrontier.rules.verdict import process_line
+
+FARTHEST = 4000
+"""Rows before a page, at the most: all before it are sent by each owner."""
+
+
+def overview(job: Job, query: Query) -> dict[str, Any]:
+    """Return what the overview shows."""
+    assert isinstance(job, ClusterJob)
+    current, whole = job.current(), job.whole()
+    spend = whole.overview.spend()
+    report = current.report
+    wrong = wrong_now(None, report.totals, spend)
+    return {
+        "verdict": report.verdict,
+        "process": process_line(report.standing),
+        "totals": report.totals,
+        "tiles": tiles(report.totals),
+        "partitions": current.partitions,
+        "told": current.when,
+        "wrong": [current.missing, *wrong] if current.missing else wrong,
+        "scanned": whole.when,
+        "spend": spend,
+        "top": _ranked(spend.top, "expenditure"),
+        "longest": _ranked(whole.overview.longest(TOP), "queued"),
+        "stranding": _ranked(spend.stranding, "queued"),
+    }
+
+
+def queues(job: Job, query: Query) -> dict[str, Any]:
+    """Return a page of queues."""
+    assert isinstance(job, ClusterJob)
+    state = QueueState(found) if (found := query.choice("state", list(QueueState))) else None
+    match, start = query.text("q"), query.number("start", 0, most=FARTHEST)
+    sort = query.choice("sort", ("queue", *SORTS), "queued")
+    reverse = bool(query.text("reverse"))
+    rows, missing = job.queues(
+        state, match or None, sort=sort, reverse=(sort != "queue") is not reverse, count=start + ROWS + 1
+    )
+    more = len(rows) > start + ROWS and start + ROWS <= FARTHEST
+    totals = job.current().report.totals
+    return {
+        "rows": rows[start : start + ROWS], "missing": missing, "columns": COLUMNS, "state": state or "",
+        "states": list(QueueState), "q": match, "sort": sort, "sorts": ("queue", *SORTS), "start": start,
+        "reverse": reverse, "next": {"start": start + ROWS} if more else None,
+        "first": {"start": max(start - ROWS, 0) or None} if start else None,
+        "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
+    }  # fmt: skip
+
+
+def _ranked(found: list[QueueRecord], amount: str) -> list[tuple[str, str, int]]:
+    return [(queue.queue, "", getattr(queue, amount)) for queue in found[:TOP]]
+
+
+PAGES = (
+    Page("", "Overview", "cluster_overview.html", overview, every=5.0),
+    Page("/queues", "Queues", "cluster_queues.html", queues),
+)
+"""The pages of a crawl in partitions, in the order of the navigation."""
