@@ -14,11 +14,21 @@ from budgetfrontier.cli import common, named, show, transfer
 from budgetfrontier.cli import leases as leases_
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cluster import merging
-from budgetfrontier.cluster.inspection import MOST_ROWS, Audited, Found, Selection
+from budgetfrontier.cluster.inspection import (
+    MOST_BYTES,
+    MOST_LISTED,
+    MOST_ROWS,
+    Audited,
+    DeadLetters,
+    Found,
+    Leases,
+    Selection,
+)
 from budgetfrontier.cluster.operation import Operator, PartitionRow
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import DeadLetter, QueueRecord, QueueState, StoredLease
+from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.explanation import Explanation
+from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.queue_sample import FOR_PATTERNS
 from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.vocabulary import ROW_FIELDS
@@ -45,9 +55,9 @@ def report(args: argparse.Namespace, operator: Operator) -> None:
     if args.format in ("json", "csv"):
         return _report_rows(args, operator)
     most = (100 if args.format == "html" else 20) if args.limit is None else args.limit
-    if args.all:
+    if args.all or most > MOST_LISTED:
         head = operator.head()
-        overview = Overview(most, all_states=True).gather(queue for queue, _ in operator.each_queue(Selection()))
+        overview = Overview(most, all_states=args.all).gather(queue for queue, _ in operator.each_queue(Selection()))
     else:
         head, overview = operator.report(most)
     if args.format == "html":
@@ -179,6 +189,8 @@ def audit(args: argparse.Namespace, operator: Operator) -> None:
         assert key is not None
         number = operator.partition_of(key.queue)
         found = {number: operator.ask_one(number, "audit", list[Audited], count=wanted, key=key.queue)}
+    if any(len(entries) == MOST_ROWS for entries in found.values()):
+        note(f"older entries left out: owners send the newest {MOST_ROWS:,}")
     people: set[str] = set()
     rows = [row for row in merging.merged_audit(found) if show.is_chosen(row.entry, args, people)]
     if not rows and args.who is not None and args.who not in people:
@@ -195,15 +207,17 @@ def _filters(args: argparse.Namespace) -> bool:
 
 def leases(args: argparse.Namespace, operator: Operator) -> None:
     """List the leases of all partitions, or of one queue."""
+    key = None
     if args.queue is None:
-        found = operator.ask("leases", list[StoredLease])
+        found = operator.ask("leases", Leases)
     else:
         key = _queue(operator, args.queue).queue
         assert key is not None
         number = operator.partition_of(key.queue)
-        found = {number: operator.ask_one(number, "leases", list[StoredLease])}
-        found = {number: [lease for lease in found[number] if lease.queue == key.queue]}
-    leases_.write_leases(args, [lease for number in sorted(found) for lease in found[number]])
+        found = {number: operator.ask_one(number, "leases", Leases)}
+    rows = [lease for number in sorted(found) for lease in found[number].rows]
+    leases_.write_leases(args, rows if key is None else [lease for lease in rows if lease.queue == key.queue])
+    _note_left(sum(one.left for one in found.values()), "lease")
 
 
 def dead_letters(args: argparse.Namespace, operator: Operator) -> None:
@@ -213,5 +227,12 @@ def dead_letters(args: argparse.Namespace, operator: Operator) -> None:
             "dead letters of a crawl in partitions are listed only: schedule their URLs again, with `force`, by "
             "`ClusterFrontier.schedule_many`"
         )
-    found = operator.ask("dead_letters", list[DeadLetter])
-    transfer.write_dead_letters(args, [letter for number in sorted(found) for letter in found[number]])
+    found = operator.ask("dead_letters", DeadLetters)
+    transfer.write_dead_letters(args, [letter for number in sorted(found) for letter in found[number].rows])
+    _note_left(sum(one.left for one in found.values()), "dead letter")
+
+
+def _note_left(count: int, what: str) -> None:
+    """Say that some rows were too many to be sent."""
+    if count > 0:
+        note(f"{counted(count, what)} left out: owners send {MOST_BYTES >> 20} MiB of them at most")

@@ -80,6 +80,20 @@ class Found(msgspec.Struct):
     """Whether that is sure: another way to write it."""
 
 
+class Leases(msgspec.Struct):
+    """Leases of a partition, and the number of others."""
+
+    rows: list[StoredLease]
+    left: int
+
+
+class DeadLetters(msgspec.Struct):
+    """Dead letters of a partition, and the number of others."""
+
+    rows: list[DeadLetter]
+    left: int
+
+
 class Audited(msgspec.Struct):
     """An entry of the audit, and the command of an operator to all partitions that it is of, if it is one of those."""
 
@@ -211,14 +225,18 @@ def preview(reader: Reader, order: Order) -> dict[str, Any]:
         return previews.preview(view, _change(reader, view, order))
 
 
-def leases(reader: Reader) -> list[StoredLease]:
+def leases(reader: Reader) -> Leases:
     """Return the leases that are out, the first of those that are very many."""
-    return list(_up_to(reader.leases(), lambda lease: len(lease.uri.url) + len(lease.uri.via or "") + 200))
+    found = reader.leases()
+    rows = list(_up_to(found, lambda lease: len(lease.uri.url) + len(lease.uri.via or "") + 200))
+    return Leases(rows, len(found) - len(rows))
 
 
-def dead_letters(reader: Reader) -> list[DeadLetter]:
+def dead_letters(reader: Reader) -> DeadLetters:
     """Return the dead letters, oldest first, the first of those that are very many."""
-    return list(_up_to(reader.dead_letters(10 * MOST_ROWS), lambda letter: len(letter.uri.url) + 300))
+    found = reader.dead_letters(10 * MOST_ROWS)
+    rows = list(_up_to(found, lambda letter: len(letter.uri.url) + len(letter.uri.via or "") + 300))
+    return DeadLetters(rows, reader.summary().dead - len(rows))
 
 
 LOOKS: Final[dict[str, Callable[..., Any]]] = {

@@ -18,8 +18,8 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from budgetfrontier import errors, protocol
-from budgetfrontier.errors import FrontierError
+from budgetfrontier import protocol
+from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.service.tasks import Done
 
 IDLE: Final = 60.0
@@ -93,12 +93,12 @@ class Inspector:
             body, done = asked
             try:
                 answer = _exchanged(self._begun(), body)
-            except OSError as e:
+            except (OSError, msgspec.DecodeError) as e:
                 self._end()
                 done(None, FrontierError(f"the look has ended before its answer ({e}); try again"))
             else:
                 if answer.error:
-                    done(None, protocol.ERRORS.get(answer.error, FrontierError)(_text(answer.answer)))
+                    done(None, _error(answer.error, _text(answer.answer)))
                 else:
                     done(bytes(answer.answer), None)
 
@@ -118,6 +118,11 @@ class Inspector:
         if process is not None:
             process.kill()
             process.communicate()
+
+
+def _error(name: str, text: str) -> Exception:
+    kind = protocol.ERRORS.get(name, FrontierError)
+    return kind(text.split("\n")) if issubclass(kind, SettingsError) else kind(text)
 
 
 def _exchanged(process: subprocess.Popen[bytes], body: bytes) -> _Answer:
@@ -148,9 +153,10 @@ def _looked(asked: _Asked) -> _Answer:
     try:
         with Reader(asked.frontier) as reader:
             return _Answer(msgspec.Raw(protocol.encode(inspection.look(reader, asked.name, asked.named))))
-    except (errors.FrontierError, OSError, ValueError, TypeError) as e:
+    except Exception as e:  # whatever is asked for: the process goes on
         kind = next((one.__name__ for one in type(e).__mro__ if protocol.ERRORS.get(one.__name__) is one), "")
-        return _Answer(msgspec.Raw(protocol.encode(str(e))), kind or FrontierError.__name__)
+        text = str(e) if kind else f"{type(e).__name__}: {e}"
+        return _Answer(msgspec.Raw(protocol.encode(text)), kind or FrontierError.__name__)
 
 
 def main() -> None:

@@ -125,15 +125,22 @@ class Operator:
 
     def report(self, limit: int) -> tuple[Report, Overview]:
         """Return the report of the crawl, without its queues, and their aggregates of `limit` queues in each list."""
-        overview = Overview(limit)
-        found: dict[int, Reported] = self.ask("report", Reported, limit=limit)
-        for one in found.values():
-            overview.add(one.gathered)
-        return self._merged([one.report for one in found.values()]), overview
+        reports, overview = self._gathered(limit)
+        return self._merged(reports, self._standings()), overview
+
+    def overview(self, limit: int) -> Overview:
+        """Return the aggregates of all queues, of `limit` queues in each list."""
+        return self._gathered(limit)[1]
 
     def head(self) -> Report:
         """Return the report of the crawl without its queues."""
-        return self._merged([*self.ask("head", Report).values()])
+        return self.current()[0]
+
+    def current(self) -> tuple[Report, list[PartitionRow]]:
+        """Return the report of the crawl without its queues, and a row for each partition."""
+        reports = [*self.ask("head", Report).values()]
+        standings = self._standings()
+        return self._merged(reports, standings), self._rows(standings)
 
     def each_queue(self, selection: Selection) -> Iterator[tuple[QueueRecord, Raised | None]]:
         """Yield the selected queues, by partition, in order of creation."""
@@ -172,26 +179,7 @@ class Operator:
 
     def list_partitions(self) -> list[PartitionRow]:
         """Return a row for each partition, whether its owner answers or not."""
-        owners, count = self._frontier.owners(), self.partitions
-        standings = self._standings()
-        ends = {} if self.ends is None else self.ends(count)
-        rows = []
-        for number in range(count):
-            owner, found = owners.get(number), standings.get(number)
-            known = ("", "", None) if owner is None else (owner.worker, owner.address, owner.epoch)
-            if found is None:
-                rows.append(PartitionRow(number, *known, *[None] * 9))
-                continue
-            totals = found.summary
-            rows.append(
-                PartitionRow(
-                    number, found.owner, known[1], found.epoch, found.position,
-                    max(ends[number] - found.position, 0) if number in ends else None, str(totals.state),
-                    sum(totals.queues.values()), totals.queued, totals.in_process, totals.succeeded, totals.failed,
-                    totals.expenditure,
-                )
-            )  # fmt: skip
-        return rows
+        return self._rows(self._standings())
 
     # -- commands
 
@@ -239,10 +227,37 @@ class Operator:
 
     # -- their parts
 
-    def _merged(self, reports: Sequence[Report]) -> Report:
+    def _rows(self, standings: Mapping[int, Standing]) -> list[PartitionRow]:
+        owners, count = self._frontier.owners(), self.partitions
+        ends = {} if self.ends is None else self.ends(count)
+        rows = []
+        for number in range(count):
+            owner, found = owners.get(number), standings.get(number)
+            known = ("", "", None) if owner is None else (owner.worker, owner.address, owner.epoch)
+            if found is None:
+                rows.append(PartitionRow(number, *known, *[None] * 9))
+                continue
+            totals = found.summary
+            rows.append(
+                PartitionRow(
+                    number, found.owner, known[1], found.epoch, found.position,
+                    max(ends[number] - found.position, 0) if number in ends else None, str(totals.state),
+                    sum(totals.queues.values()), totals.queued, totals.in_process, totals.succeeded, totals.failed,
+                    totals.expenditure,
+                )
+            )  # fmt: skip
+        return rows
+
+    def _gathered(self, limit: int) -> tuple[list[Report], Overview]:
+        overview = Overview(limit)
+        found: dict[int, Reported] = self.ask("report", Reported, limit=limit)
+        for one in found.values():
+            overview.add(one.gathered)
+        return [one.report for one in found.values()], overview
+
+    def _merged(self, reports: Sequence[Report], standings: Mapping[int, Standing]) -> Report:
         if not reports:
             raise ConnectionLost(self.without_owner(self.missing))
-        standings = self._standings()
         state = None if self.missing else crawl_state(standings.values())
         workers = len({one.owner for one in standings.values()})
         return merging.merged_report(reports, job=self.job, workers=workers, state=state)

@@ -83,7 +83,7 @@ class ClusterJob(Job):
             now, current = time.time(), self._current
             if current is None or not 0 <= now - current.when < FRESH:
                 operator = self._operator()
-                report, partitions = operator.head(), operator.list_partitions()
+                report, partitions = operator.current()
                 missing = operator.without_owner(operator.missing) if operator.missing else ""
                 self._current = current = Current(now, report, partitions, missing)
             return current
@@ -93,7 +93,7 @@ class ClusterJob(Job):
         with self._looking:
             now, whole = time.time(), self._whole
             if whole is None or not 0 <= now - whole.when < EVERY:
-                self._whole = whole = Whole(now, self._operator().report(LISTED)[1])
+                self._whole = whole = Whole(now, self._operator().overview(LISTED))
             return whole
 
     def queues(

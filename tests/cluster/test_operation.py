@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Outcome, Settings
 from budgetfrontier.cli import clusters, main
@@ -20,6 +22,11 @@ from budgetfrontier.cluster.inspection import Audited
 from budgetfrontier.cluster.operation import Command, Operator
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
 from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.console import cluster_job
+from budgetfrontier.console.access import Access
+from budgetfrontier.console.app import Console
+from budgetfrontier.console.cluster_job import ClusterJob
+from budgetfrontier.console.pages.cluster import PAGES
 from tests.cluster.workers import Cluster, running
 from tests.support import PATIENCE, until
 
@@ -219,6 +226,42 @@ def test_the_crawl_and_its_queues_are_steered(cli: Cli) -> None:
     assert (code, "RUNNING -> PAUSED" in out) == (0, True)
     assert "paused by " in cli("report")[1]
     assert cli("resume")[0] == 0
+
+
+def test_the_console_shows_the_partitions_and_the_queues(
+    directory: MemoryDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def pages(job: ClusterJob) -> list[tuple[int, str]]:
+        console = Console([job], Access(None), pages=PAGES)
+        async with TestClient(TestServer(console.application())) as client:
+            found = []
+            for path in (
+                "/",
+                "/queues?q=h1*&sort=expenditure",
+                "/queues?start=10",
+                "/leases",
+                "/metrics",
+                "/queues?sort=x",
+            ):
+                async with client.get(path) as answer:
+                    found.append((answer.status, await answer.text()))
+            async with client.post("/steer") as answer:
+                found.append((answer.status, await answer.text()))
+            return found
+
+    monkeypatch.setattr(operation, "PATIENCE", 0.0)
+    monkeypatch.setattr(cluster_job, "FRESH", 1e9)
+    lose(directory, 3)
+    with ClusterFrontier("test", directory) as frontier:
+        job = ClusterJob(URL, lambda: Operator(frontier, job=URL))
+        (_, first), (_, some), (_, page), *others = asyncio.run(pages(job))
+    assert "Partition 3 of 4 does not answer (last with lost#1)" in first
+    assert first.count("does not answer</b>") == 1
+    assert "Partition 3 of 4 does not answer (last with lost#1)" in some
+    here = [host for host in HOSTS if partition_of_queue(host, PARTITIONS) != 3]
+    assert {host for host in HOSTS if f">{host}<" in some} == {host for host in here if host.startswith("h1")}
+    assert page.count("<th scope") == max(len(here) - 10, 0)
+    assert [status for status, _ in others] == [404, 200, 400, 400]
 
 
 @pytest.mark.parametrize("command", ["compact", "verify", "undo", "delete"])

@@ -26,7 +26,8 @@ def overview(job: Job, query: Query) -> dict[str, Any]:
     current, whole = job.current(), job.whole()
     spend = whole.overview.spend()
     report = current.report
-    wrong = wrong_now(None, report.totals, spend)
+    wrong = [_sentence(current.missing)] if current.missing else []
+    wrong += wrong_now(None, report.totals, spend)
     return {
         "verdict": report.verdict,
         "process": process_line(report.standing),
@@ -34,7 +35,7 @@ def overview(job: Job, query: Query) -> dict[str, Any]:
         "tiles": tiles(report.totals),
         "partitions": current.partitions,
         "told": current.when,
-        "wrong": [current.missing, *wrong] if current.missing else wrong,
+        "wrong": wrong,
         "scanned": whole.when,
         "spend": spend,
         "top": _ranked(spend.top, "expenditure"),
@@ -56,12 +57,16 @@ def queues(job: Job, query: Query) -> dict[str, Any]:
     more = len(rows) > start + ROWS and start + ROWS <= FARTHEST
     totals = job.current().report.totals
     return {
-        "rows": rows[start : start + ROWS], "missing": missing, "columns": COLUMNS, "state": state or "",
+        "rows": rows[start : start + ROWS], "missing": _sentence(missing), "columns": COLUMNS, "state": state or "",
         "states": list(QueueState), "q": match, "sort": sort, "sorts": ("queue", *SORTS), "start": start,
         "reverse": reverse, "next": {"start": start + ROWS} if more else None,
         "first": {"start": max(start - ROWS, 0) or None} if start else None,
         "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
     }  # fmt: skip
+
+
+def _sentence(text: str) -> str:
+    return text and f"{text[:1].upper()}{text[1:]}."
 
 
 def _ranked(found: list[QueueRecord], amount: str) -> list[tuple[str, str, int]]:
