@@ -19,6 +19,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
 
+_CODES = confluent_kafka.KafkaError
 _STEP: Final = 0.05
 CLOSING: Final = 5.0
 """Seconds for which a broker is waited for at the end."""
