@@ -79,7 +79,7 @@ def random_log(owner: Owner, random: Random, steps: int) -> None:
     owner.apply()
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(
     random=st.randoms(use_true_random=False),
     jitter=st.sampled_from([0.0, 3.0]),
