@@ -31,6 +31,9 @@ from budgetfrontier.service.tasks import Done, Step
 
 _T = TypeVar("_T")
 
+MOST_BYTES_OF_A_COMMAND: Final = 512 << 10
+"""Bytes of a command to all partitions: half of what a broker takes by default."""
+
 _leases_raw: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _tally: Callable[[bytes], Tally] = protocol.decoder(Tally)
 _admissions: Callable[[bytes], list[Admission]] = protocol.decoder(list[Admission])
@@ -232,11 +235,16 @@ class WorkerCrawl:
             raise FrontierError(f"{op} is no command to all partitions: {', '.join(sorted(_STEERS_CRAWL))} are")
         operations.check_command(op, args | {"id": 0} if op == "withdraw" else args)
 
-        def append(number: int) -> Step[Any]:
-            body = Steered(command, "apply", [op, args | (more or {}).get(number, {}), *by], {})
+        def append(number: int, body: Steered) -> Step[Any]:
             return Step(lambda done: self._worker.append(number, body, done))
 
-        await together([append(number) for number in range(self._worker.partitions)])
+        bodies = [
+            Steered(command, "apply", [op, args | (more or {}).get(number, {}), *by], {})
+            for number in range(self._worker.partitions)
+        ]
+        if max(len(protocol.encode(body)) for body in bodies) > MOST_BYTES_OF_A_COMMAND:
+            raise FrontierError(f"{op} has more than {MOST_BYTES_OF_A_COMMAND >> 10} KiB: give it in smaller parts")
+        await together([append(number, body) for number, body in enumerate(bodies)])
         return protocol.encode(None)
 
     # -- their parts

@@ -27,6 +27,7 @@ from budgetfrontier.console.access import Access
 from budgetfrontier.console.app import Console
 from budgetfrontier.console.cluster_job import ClusterJob
 from budgetfrontier.console.pages.cluster import PAGES
+from budgetfrontier.errors import FrontierError
 from tests.cluster.workers import Cluster, running
 from tests.support import PATIENCE, until
 
@@ -207,6 +208,18 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     assert json.loads(cli("adjust", "--list", "--format", "json")[1]) == []
     assert "is not in force" in cli("adjust", "--remove", name.hex())[2]
     assert json.loads(cli("queues", "--format", "json", "--limit", "1")[1])[0]["total_budget"] == 1
+
+
+def test_a_command_that_no_partition_could_apply_is_in_no_log(cluster: Cluster, operator: Operator) -> None:
+    before = list(map(len, cluster.logs.entries))
+    for command, why in (
+        (Command("delete", {"queue": "*"}, "me"), "no command to all partitions"),
+        (Command("adjust", {"match": "nonsense:x", "set": {}}, "me"), "nonsense"),
+        (Command("pause", {}, "me", "x" * 600_000), "in smaller parts"),
+    ):
+        with pytest.raises(FrontierError, match=why):
+            operator.apply_everywhere(command)
+    assert list(map(len, cluster.logs.entries)) == before
 
 
 @pytest.mark.usefixtures("at_rest")
