@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import islice
 from operator import attrgetter
 
-from budgetfrontier.cli import common, named, show, transfer
+from budgetfrontier.cli import common, named, output, show, transfer
 from budgetfrontier.cli import leases as leases_
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cluster import merging
@@ -133,9 +133,9 @@ def queue(args: argparse.Namespace, operator: Operator) -> None:
     found = _queue(operator, args.key, limit=limit, spread=spread)
     assert found.queue is not None
     if args.patterns:
-        return show.write_patterns(args, found.queue, found.pending)
+        return output.write_patterns(args, found.queue, found.pending)
     items = [(item.place + 1 if spread else place, item) for place, item in enumerate(found.pending, 1)]
-    show.write_queue(args, found.queue, items)
+    output.write_queue(args, found.queue, items)
 
 
 def _queue(operator: Operator, key: str, *, limit: int | None = 1, spread: bool = False) -> Found:
@@ -176,7 +176,7 @@ def explain(args: argparse.Namespace, operator: Operator) -> None:
     if answer.verdict == "never" and "://" not in args.target and answer.kind == "url":
         others = operator.ask("explain", Explanation, target=args.target, job=operator.job)
         answer = next((one for one in others.values() if one.kind == "queue"), answer)
-    show.write_explanation(args, answer)
+    output.write_explanation(args, answer)
 
 
 def audit(args: argparse.Namespace, operator: Operator) -> None:
@@ -198,7 +198,7 @@ def audit(args: argparse.Namespace, operator: Operator) -> None:
     end = len(rows) - args.offset
     rows = rows[max(0, end - (args.limit or end)) : max(0, end)]
     shown = [(row.id, row.entry, merging.numbers_as_text(row.partitions), row.covers) for row in rows]
-    show.write_audit(args, shown, last="partitions")
+    output.write_audit(args, shown, last="partitions")
 
 
 def _filters(args: argparse.Namespace) -> bool:

@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from functools import partial
 from itertools import islice
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from budgetfrontier.cli import common, named, report_kinds
+from budgetfrontier.cli import common, named, output, report_kinds
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
-from budgetfrontier.cli.messages import note, say
+from budgetfrontier.cli.messages import note
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import kinds
 from budgetfrontier.vocabulary import AUDITED, ROW_FIELDS, CrawlState, QueueState
 
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord
-    from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.records import AuditEntry
-    from budgetfrontier.store.view import PendingUri
-
-PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "deliveries", "leased", "url")
-PATTERN_COLUMNS = ("uris", "share", "pattern", "example")
-PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
-AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error", "line", "inverse")
-AUDIT_DROP = ("line", "effect", "error", "inverse")
 
 
-_TIMES = ("wake_time", "last_lease_time")
 _LARGE_LOG = 256 << 20  # bytes
 
 
@@ -252,49 +241,7 @@ def queue(args: argparse.Namespace) -> None:
                 items = [(item.place + 1, item) for item in spread(view, record, args.limit or record.queued)]
         else:
             items = list(enumerate(reader.pending(record.queue, args.limit), 1))
-    write_queue(args, record, items)
-
-
-def write_queue(args: argparse.Namespace, record: QueueRecord, items: Iterable[tuple[int, PendingUri]]) -> None:
-    """Print a queue, and some of its URIs with their places."""
-    from budgetfrontier.reports import tables
-    from budgetfrontier.reports.format import clean
-    from budgetfrontier.reports.layout import layout_for, shortened
-    from budgetfrontier.store.report import row as report_row
-
-    pending = [
-        {
-            "place": place,
-            "cost": item.cost,
-            "priority": item.uri.priority,
-            "directive": item.uri.directive.name,
-            "attempts": item.attempts,
-            "deliveries": item.deliveries,
-            "leased": item.leased,
-            "url": item.uri.url,
-        }
-        for place, item in items
-    ]
-    row = report_row(record)
-    more = {"future": record.future, "out": record.out, "penalties": record.penalties, "by_name": record.by_name}
-    if args.format == "json":
-        json.dump(row | more | {"pending": pending}, sys.stdout, indent=1)
-        sys.stdout.write("\n")
-    elif args.format == "csv":
-        tables.write([tables.queue_row(record)], ROW_FIELDS, sys.stdout, format="csv")
-    else:
-        layout = layout_for(sys.stdout, wide=args.wide)
-        for name, value in (row | more).items():
-            if name == "wake_time" and value <= time.time():
-                value = 0.0  # it waits for nothing
-            shown = _when(value) if name in _TIMES else f"{value:.1f}" if isinstance(value, float) else value
-            text = clean(str(shown)) or "-"
-            print(f"{name + ':':26}{text if layout.width is None else shortened(text, layout.width - 26)}")
-        if pending:
-            print()
-            common.write_rows(args, map(itemgetter(*PENDING_COLUMNS), pending), PENDING_COLUMNS, drop=PENDING_DROP)
-        if record.queued > len(pending):
-            say(f"...and {record.queued - len(pending):,} more")
+    output.write_queue(args, record, items)
 
 
 def _patterns(args: argparse.Namespace, reader: Reader, record: QueueRecord) -> None:
@@ -302,19 +249,7 @@ def _patterns(args: argparse.Namespace, reader: Reader, record: QueueRecord) -> 
 
     with reader.view() as view:
         sample = spread(view, record, FOR_PATTERNS)
-    write_patterns(args, record, sample)
-
-
-def write_patterns(args: argparse.Namespace, record: QueueRecord, sample: Sequence[PendingUri]) -> None:
-    """Print the patterns of the paths of a queue, of a sample of its URIs, the most frequent first."""
-    from budgetfrontier.reports.format import percent
-    from budgetfrontier.reports.path_patterns import path_patterns
-
-    found = path_patterns((item.uri.url for item in sample), args.limit)
-    rows = ((one.urls, percent(one.urls / len(sample)), one.pattern, one.example) for one in found)
-    common.write_rows(args, rows, PATTERN_COLUMNS)
-    if len(sample) < record.queued:
-        note(f"from {len(sample):,} of {record.queued:,} URIs, spread over the queue")
+    output.write_patterns(args, record, sample)
 
 
 def explain(args: argparse.Namespace) -> None:
@@ -335,20 +270,7 @@ def explain(args: argparse.Namespace) -> None:
             scope=partial(scope_verdict, reader.settings),
             past=partial(past_of, log=log, progress=_indexing),
         )
-    write_explanation(args, answer)
-
-
-def write_explanation(args: argparse.Namespace, answer: Explanation) -> None:
-    """Print an explanation."""
-    from budgetfrontier.reports.layout import layout_for
-
-    if args.format == "json":
-        json.dump(answer.to_dict(), sys.stdout, indent=1)
-        sys.stdout.write("\n")
-    else:
-        layout = layout_for(sys.stdout, wide=False)
-        for line in answer.text().splitlines():
-            print(*layout.wrapped(line, "     "), sep="\n")
+    output.write_explanation(args, answer)
 
 
 def _indexing(size: int) -> None:
@@ -378,44 +300,11 @@ def audit(args: argparse.Namespace) -> None:
         if not entries and args.who is not None and args.who not in people:
             raise named.nobody(args.who, people)
         in_progress = reader.in_progress()
-    write_audit(args, [(entry.id, entry, inverse, covered) for entry, inverse, covered in entries])
+    output.write_audit(args, [(entry.id, entry, inverse, covered) for entry, inverse, covered in entries])
     if in_progress:
         from budgetfrontier.engine.remote import describe_progress
 
         note(describe_progress(*in_progress))
-
-
-def write_audit(
-    args: argparse.Namespace,
-    entries: Sequence[tuple[int | str, AuditEntry, str, str | None]],
-    *,
-    last: str = AUDIT_COLUMNS[-1],
-) -> None:
-    """Print entries of the audit with their ids, what the column `last` says of each, and how it covers a queue."""
-    from budgetfrontier.reports.layout import layout_for
-
-    when = _when if args.format == "text" else float
-    on_terminal = args.format == "text" and layout_for(sys.stdout, wide=args.wide).width is not None
-    if not entries:
-        note("no entry matches")
-    rows = (
-        (
-            number,
-            when(entry.when),
-            f"{entry.command} (refused)" if on_terminal and entry.error else entry.command,
-            entry.who,
-            entry.reason,
-            entry.args,
-            entry.effect,
-            entry.error,
-            entry.line,
-            told,
-        )
-        + (() if args.queue is None else (covered,))
-        for number, entry, told, covered in entries
-    )
-    columns = (*AUDIT_COLUMNS[:-1], last, *(() if args.queue is None else ("covers",)))
-    common.write_rows(args, rows, columns, drop=(*AUDIT_DROP[:-1], last))
 
 
 def is_chosen(entry: AuditEntry, args: argparse.Namespace, people: set[str]) -> bool:
@@ -427,8 +316,3 @@ def is_chosen(entry: AuditEntry, args: argparse.Namespace, people: set[str]) -> 
         and (args.since is None or entry.when >= args.since)
         and (args.until is None or entry.when < args.until)
     )
-
-
-def _when(epoch: float) -> str:
-    """Format a stored time as UTC to the second, or "-" for never."""
-    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if epoch else "-"

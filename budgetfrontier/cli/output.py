@@ -1,0 +1,134 @@
+"""The output of commands that look at a queue, a URL or the audit, whether of a job or of a crawl in partitions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from budgetfrontier.cli import common
+from budgetfrontier.cli.messages import note, say
+from budgetfrontier.vocabulary import ROW_FIELDS
+
+if TYPE_CHECKING:
+    from budgetfrontier.model import QueueRecord
+    from budgetfrontier.reports.explanation import Explanation
+    from budgetfrontier.store.records import AuditEntry
+    from budgetfrontier.store.view import PendingUri
+
+PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "deliveries", "leased", "url")
+PATTERN_COLUMNS = ("uris", "share", "pattern", "example")
+PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
+AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error", "line", "inverse")
+AUDIT_DROP = ("line", "effect", "error", "inverse")
+_TIMES = ("wake_time", "last_lease_time")
+
+
+def write_queue(args: argparse.Namespace, record: QueueRecord, items: Iterable[tuple[int, PendingUri]]) -> None:
+    """Print a queue, and some of its URIs with their places."""
+    from budgetfrontier.reports import tables
+    from budgetfrontier.reports.format import clean
+    from budgetfrontier.reports.layout import layout_for, shortened
+    from budgetfrontier.store.report import row as report_row
+
+    pending = [
+        {
+            "place": place,
+            "cost": item.cost,
+            "priority": item.uri.priority,
+            "directive": item.uri.directive.name,
+            "attempts": item.attempts,
+            "deliveries": item.deliveries,
+            "leased": item.leased,
+            "url": item.uri.url,
+        }
+        for place, item in items
+    ]
+    row = report_row(record)
+    more = {"future": record.future, "out": record.out, "penalties": record.penalties, "by_name": record.by_name}
+    if args.format == "json":
+        json.dump(row | more | {"pending": pending}, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    elif args.format == "csv":
+        tables.write([tables.queue_row(record)], ROW_FIELDS, sys.stdout, format="csv")
+    else:
+        layout = layout_for(sys.stdout, wide=args.wide)
+        for name, value in (row | more).items():
+            if name == "wake_time" and value <= time.time():
+                value = 0.0  # it waits for nothing
+            shown = _when(value) if name in _TIMES else f"{value:.1f}" if isinstance(value, float) else value
+            text = clean(str(shown)) or "-"
+            print(f"{name + ':':26}{text if layout.width is None else shortened(text, layout.width - 26)}")
+        if pending:
+            print()
+            common.write_rows(args, map(itemgetter(*PENDING_COLUMNS), pending), PENDING_COLUMNS, drop=PENDING_DROP)
+        if record.queued > len(pending):
+            say(f"...and {record.queued - len(pending):,} more")
+
+
+def write_patterns(args: argparse.Namespace, record: QueueRecord, sample: Sequence[PendingUri]) -> None:
+    """Print the patterns of the paths of a queue, of a sample of its URIs, the most frequent first."""
+    from budgetfrontier.reports.format import percent
+    from budgetfrontier.reports.path_patterns import path_patterns
+
+    found = path_patterns((item.uri.url for item in sample), args.limit)
+    rows = ((one.urls, percent(one.urls / len(sample)), one.pattern, one.example) for one in found)
+    common.write_rows(args, rows, PATTERN_COLUMNS)
+    if len(sample) < record.queued:
+        note(f"from {len(sample):,} of {record.queued:,} URIs, spread over the queue")
+
+
+def write_explanation(args: argparse.Namespace, answer: Explanation) -> None:
+    """Print an explanation."""
+    from budgetfrontier.reports.layout import layout_for
+
+    if args.format == "json":
+        json.dump(answer.to_dict(), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        layout = layout_for(sys.stdout, wide=False)
+        for line in answer.text().splitlines():
+            print(*layout.wrapped(line, "     "), sep="\n")
+
+
+def write_audit(
+    args: argparse.Namespace,
+    entries: Sequence[tuple[int | str, AuditEntry, str, str | None]],
+    *,
+    last: str = AUDIT_COLUMNS[-1],
+) -> None:
+    """Print entries of the audit with their ids, what the column `last` says of each, and how it covers a queue."""
+    from budgetfrontier.reports.layout import layout_for
+
+    when = _when if args.format == "text" else float
+    on_terminal = args.format == "text" and layout_for(sys.stdout, wide=args.wide).width is not None
+    if not entries:
+        note("no entry matches")
+    rows = (
+        (
+            number,
+            when(entry.when),
+            f"{entry.command} (refused)" if on_terminal and entry.error else entry.command,
+            entry.who,
+            entry.reason,
+            entry.args,
+            entry.effect,
+            entry.error,
+            entry.line,
+            told,
+        )
+        + (() if args.queue is None else (covered,))
+        for number, entry, told, covered in entries
+    )
+    columns = (*AUDIT_COLUMNS[:-1], last, *(() if args.queue is None else ("covers",)))
+    common.write_rows(args, rows, columns, drop=(*AUDIT_DROP[:-1], last))
+
+
+def _when(epoch: float) -> str:
+    """Format a stored time as UTC to the second, or "-" for never."""
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if epoch else "-"
