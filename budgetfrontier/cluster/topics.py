@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import sleep
 from typing import Final
 
-from budgetfrontier.bus.interface import BusAway
+from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.cluster import retention
 from budgetfrontier.cluster.kafka import KafkaDirectory
@@ -39,7 +39,8 @@ def prepare(
     while not stopping():
         try:
             partitions = bus.create(topic, cluster.partitions, retention.settings_of_topic(cluster), timeout=PATIENCE)
-            _check(topic, partitions, bus.topic_settings(topic), cluster, snapshots=snapshots)
+            _check(topic, partitions, cluster)
+            _check_retention(topic, bus, cluster, snapshots=snapshots)
             directory.create()
         except BusAway as e:
             if not waits:
@@ -51,13 +52,23 @@ def prepare(
     return False
 
 
-def _check(topic: str, partitions: int, found: dict[str, str], cluster: ClusterSettings, *, snapshots: bool) -> None:
+def _check(topic: str, partitions: int, cluster: ClusterSettings) -> None:
     if partitions != cluster.partitions:
         raise FrontierError(
             f"the topic {topic} has {partitions} partitions, and cluster.partitions says {cluster.partitions}: the "
             f"number is fixed when a crawl begins. Set cluster.partitions to {partitions}, or begin a crawl under "
             "another name"
         )
+
+
+def _check_retention(topic: str, bus: KafkaBus, cluster: ClusterSettings, *, snapshots: bool) -> None:
+    try:
+        found = bus.topic_settings(topic)
+    except BusAway:
+        raise
+    except BusError as e:  # it may be forbidden
+        log.warning("the retention of the topic %s cannot be looked at: %s", topic, e, extra={"event": "retention"})
+        return
     if (objection := retention.objection(topic, found, cluster, snapshots=snapshots)) is not None:
         raise FrontierError(objection)
     for doubt in retention.doubts(topic, found, snapshots=snapshots):

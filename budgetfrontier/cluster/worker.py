@@ -12,7 +12,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from time import monotonic, time
@@ -339,7 +339,8 @@ class Worker:
         for number in [*self._open]:
             self._lose(number)
         for partition in self._open.values():
-            partition.close()
+            with suppress(FrontierError, OSError):  # on a full disk: the others are to be given up all the same
+                partition.close()
         self._open.clear()
         while self._looks:
             self._looks.popleft()[1](None, FrontierError(f"the worker {self.name} is being stopped"))

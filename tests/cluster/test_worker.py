@@ -18,14 +18,13 @@ from budgetfrontier.bus import kafka
 from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.cluster.continuity import LogGap
 from budgetfrontier.cluster.entries import Claimed
-from budgetfrontier.cluster.opening import Opener
 from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.restoring import Restorer
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.snapshots import FolderStore
 from budgetfrontier.cluster.worker import Worker
-from budgetfrontier.errors import FrontierError, NotOwner, SettingsError
+from budgetfrontier.errors import NotOwner, SettingsError
 from budgetfrontier.protocol import Method, Uris, Wanted
 from budgetfrontier.settings.schema import ClusterSettings, SnapshotSettings
 from tests.bus.conformance import PARTITIONS, Transport
@@ -166,11 +165,3 @@ def test_the_late_claim_of_a_worker_that_was_paused_is_overruled(bus: KafkaBus, 
         until(lambda: 2 not in one.worker.owned)
         until(lambda: 2 in one.worker.owned)
         assert len(one.call(2, protocol.LEASE, Wanted(1, 300.0))) == 1
-
-
-def test_a_log_with_more_partitions_than_the_crawl_is_refused(tmp_path: Path, crawl: str) -> None:
-    opener = Opener(tmp_path, crawl, 2, None, threading.Event())
-    with pytest.raises(
-        FrontierError, match=r"has a partition 2, and cluster\.partitions says 2: .* under another name"
-    ):
-        opener.begin(2)

@@ -68,7 +68,8 @@ def test_snapshots_need_a_folder_or_whole_commands(snapshots: dict[str, str], pr
 def test_a_log_is_kept_for_as_long_as_snapshots_need_it(cluster: dict[str, Any], problem: str) -> None:
     [found] = problems({"cluster": cluster})
     assert found.startswith(f"cluster: {problem}")
-    assert Settings.from_dict({"cluster": {"retention": "30m", "snapshots": {"folder": "x"}}}).cluster.retention == 1800
+    read = Settings.from_dict({"cluster": {"retention": "30m", "snapshots": {"folder": "x"}}})
+    assert read.cluster.retention == 1800.0
 
 
 def test_snapshots_in_a_folder_or_behind_commands_are_taken() -> None:
