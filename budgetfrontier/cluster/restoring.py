@@ -74,6 +74,8 @@ class Restorer:
         """
         clear_up(folder)
         local = state_in(folder / FRONTIER)
+        if local is not None and not self._is_of(local, partition):
+            return  # it is refused when it is opened, and must not be replaced
         position = -1 if local is None else local.position
         try:
             self._restore(partition, folder, position)
@@ -114,13 +116,12 @@ class Restorer:
 
     def _check(self, frontier: Path, snapshot: Snapshot) -> None:
         found = state_in(frontier)
-        if found is None or (found.crawl, found.partition, found.partitions, found.position) != (
-            self._crawl,
-            snapshot.partition,
-            self._partitions,
-            snapshot.position,
-        ):
+        if found is None or not self._is_of(found, snapshot.partition) or found.position != snapshot.position:
             raise DamagedSnapshot(f"it is a snapshot of something else: {found!r:.200}")
+
+    def _is_of(self, found: PartitionState, partition: int) -> bool:
+        wanted = (self._crawl, partition, self._partitions)
+        return (found.crawl, found.partition, found.partitions) == wanted
 
     def _replace(self, folder: Path) -> None:
         frontier, replaced = folder / FRONTIER, folder / REPLACED

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.cluster import restoring, snapshot_process
+from budgetfrontier import Settings
+from budgetfrontier.cluster import entries, restoring, snapshot_process
 from budgetfrontier.cluster.continuity import LogGap
+from budgetfrontier.cluster.entries import Claimed
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.restoring import Restorer, set_aside, state_in
 from budgetfrontier.cluster.snapshot_process import Job, Taken, take
@@ -22,6 +24,7 @@ from budgetfrontier.errors import CorruptFrontier, FrontierError, StorageFull
 from budgetfrontier.settings.schema import SnapshotSettings
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
 from tests.cluster.test_partition import random_log
+from tests.support import START
 
 
 @pytest.fixture(params=["folder", "commands"])
@@ -189,6 +192,20 @@ def test_no_snapshot_is_taken_that_might_fill_the_disk(
             snapshot(owner, settings)
     assert names(settings) == []
     assert not (owner.partition.folder / "snapshot").exists()
+
+
+@pytest.mark.parametrize("settings", ["folder"], indirect=True)
+def test_the_copy_of_another_crawl_is_never_replaced(tmp_path: Path, settings: SnapshotSettings) -> None:
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        random_log(owner, Random(1), 5)
+        snapshot(owner, settings)
+    with closing(Partition(tmp_path / "two", "other", 0, PARTITIONS)) as partition:
+        claim = Claimed("two", b"two", Settings.from_dict({"crawl": "other"}).to_dict())
+        partition.apply([(0, entries.encode(claim, crawl="other", time=START))])
+        partition.commit()
+    Restorer(store(settings), CRAWL, PARTITIONS)(0, tmp_path / "two")
+    with pytest.raises(FrontierError, match=r"is partition 0 of 4 of the crawl 'other', not 0 of 4 of 'test'"):
+        Partition(tmp_path / "two", CRAWL, 0, PARTITIONS)
 
 
 def test_a_frontier_that_is_no_replica_is_left_alone(tmp_path: Path) -> None:
