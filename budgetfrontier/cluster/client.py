@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -206,7 +207,8 @@ class ClusterFrontier:
         if not self._closed:
             self._closed = True
             for remote in self._remotes.values():
-                remote.close()
+                with suppress(NotOwner):  # those of partitions that have moved expire
+                    remote.close()
             self._directory.close()
 
     def __enter__(self) -> Self:
