@@ -1,0 +1,58 @@
+"""The processes that take snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier.cluster.snapshot_taking import Taker, clear_up
+from budgetfrontier.settings.schema import ClusterSettings, SnapshotSettings
+from tests.cluster.log import CRAWL, Log, Owner
+from tests.support import until
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[Owner]:
+    (tmp_path / "store").mkdir()
+    with closing(Owner(tmp_path / "partition-0000", Log())) as owner:
+        owner.partition.commit()
+        yield owner
+
+
+def test_a_process_that_dies_is_a_snapshot_that_has_failed(
+    owner: Owner, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = ClusterSettings(snapshots=SnapshotSettings(folder=str(tmp_path / "store")), snapshot_every=100.0)
+    taker, folders = Taker(CRAWL, settings), {0: owner.partition.folder}
+    assert taker.step({0: 1}, folders, 0.0) is None
+    process = taker._process
+    assert process is not None
+    process.kill()
+    until(lambda: process.poll() is not None)
+    assert taker.step({0: 1}, folders, 1.0) is None
+    assert "no snapshot of partition 0: its process has ended with -9" in caplog.text
+    assert taker.step({0: 1}, folders, 25.0) is taker._process is None
+    (owner.partition.folder / "snapshot").mkdir()  # what it has left
+    assert taker.step({0: 1}, folders, 26.0) is None
+    process = taker._process
+    assert process is not None
+    until(lambda: process.poll() is not None)
+    assert taker.step({0: 1}, folders, 27.0) == (0, 1)
+    assert [path.name for path in (tmp_path / "store").iterdir()] == ["test-0000-00000000000000000001.snapshot"]
+    taker.close()
+
+
+def test_the_end_of_a_worker_ends_the_process(owner: Owner, tmp_path: Path) -> None:
+    settings = ClusterSettings(snapshots=SnapshotSettings(folder=str(tmp_path / "store")))
+    taker = Taker(CRAWL, settings)
+    taker.step({0: 1}, {0: owner.partition.folder}, 0.0)
+    process = taker._process
+    assert process is not None
+    taker.close()
+    assert process.poll() is not None
+    (owner.partition.folder / "snapshot").mkdir(exist_ok=True)
+    clear_up(tmp_path)
+    assert not (owner.partition.folder / "snapshot").exists()
