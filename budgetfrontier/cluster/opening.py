@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Final
 
 from budgetfrontier.cluster.partition import Partition
@@ -19,6 +20,8 @@ AT_ONCE: Final = 2
 """Copies that are restored at a time."""
 RETRY: Final = 5.0
 """Seconds after which a store that did not answer is asked again."""
+TELL: Final = 60.0
+"""Seconds between two lines of the log about a partition that waits."""
 
 Restore = Callable[[int, Path], None]
 
@@ -88,7 +91,7 @@ class Opener:
         set_aside(self.folder(number), error)
 
     def _run(self, restore: Restore, number: int) -> None:
-        waits = False
+        tell = monotonic()
         try:
             with self._turns:
                 while not self._stopping.is_set():
@@ -98,9 +101,9 @@ class Opener:
                     except CorruptFrontier as e:
                         self.set_aside(number, e)
                     except SnapshotError as e:
-                        if not waits:
+                        if monotonic() >= tell:
                             log.warning("partition %d waits for its snapshot: %s", number, e)
-                        waits = True
+                            tell = monotonic() + TELL
                         self._stopping.wait(RETRY)
         except BaseException as e:
             self._restored.put((number, e))

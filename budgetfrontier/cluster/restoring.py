@@ -11,7 +11,7 @@ from typing import Final
 from budgetfrontier.cluster import archive, state
 from budgetfrontier.cluster.snapshots import DamagedSnapshot, Snapshot, SnapshotError, Store, newest_first, prefix_of
 from budgetfrontier.cluster.state import PartitionState
-from budgetfrontier.errors import CorruptFrontier, FrontierError
+from budgetfrontier.errors import CorruptFrontier, FrontierError, StorageFull
 from budgetfrontier.store.lmdb_env import sync_folder
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.reader import Reader
@@ -21,6 +21,8 @@ RESTORING: Final = "frontier.restoring"
 REPLACED: Final = "frontier.replaced"
 DAMAGED: Final = "frontier.damaged"
 FETCHED: Final = "frontier.fetched"
+FULL: Final = 1 << 20
+"""Bytes: a disk with less than that is full."""
 SNAPSHOT: Final = "snapshot"
 """The folder in which a snapshot is made, by a process that may outlive the worker."""
 
@@ -103,7 +105,7 @@ class Restorer:
         shutil.rmtree(restoring, ignore_errors=True)
         make_folder(room)
         try:
-            self._store.get(snapshot.name, room / "file")
+            self._get(snapshot, room / "file")
             archive.unpack(room / "file", restoring)
             self._check(restoring, snapshot)
         except (DamagedSnapshot, CorruptFrontier) as e:
@@ -113,6 +115,14 @@ class Restorer:
         finally:
             shutil.rmtree(room, ignore_errors=True)
         return True
+
+    def _get(self, snapshot: Snapshot, file: Path) -> None:
+        try:
+            self._store.get(snapshot.name, file)
+        except SnapshotError as e:
+            if shutil.disk_usage(file.parent).free < FULL:  # which a command tells in its own words
+                raise StorageFull(f"the disk of {file} is full; free some space, and start the worker again") from e
+            raise
 
     def _check(self, frontier: Path, snapshot: Snapshot) -> None:
         found = state_in(frontier)

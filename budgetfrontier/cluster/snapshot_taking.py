@@ -16,7 +16,7 @@ from budgetfrontier.cluster.restoring import FRONTIER, SNAPSHOT
 from budgetfrontier.cluster.snapshot_process import Job, Taken
 from budgetfrontier.cluster.snapshot_schedule import Schedule
 from budgetfrontier.settings.schema import ClusterSettings
-from budgetfrontier.units import format_size
+from budgetfrontier.units import format_size, say_duration
 
 LONGEST: Final = 4 * 3600.0
 """Seconds after which a process that takes a snapshot is ended."""
@@ -38,6 +38,8 @@ class Taker:
         self._schedule = Schedule(settings.snapshot_every)
         self._process: subprocess.Popen[bytes] | None = None
         self._number = -1
+        self._last: dict[int, float] = {}
+        """When the last snapshot of each partition was begun, of those that were taken here."""
         self._since = 0.0
 
     def __repr__(self) -> str:
@@ -86,8 +88,12 @@ class Taker:
             taken = Taken(error=f"its process has ended with {process.returncode}")
         if taken.error is not None:
             self._schedule.failed(self._number, now)
-            self._tell(logging.WARNING, f"no snapshot of partition {self._number}: {taken.error}", "snapshot_failed")
+            last = self._last.get(self._number)
+            age = "" if last is None else f" (its last one is {say_duration(now - last)} old)"
+            text = f"no snapshot of partition {self._number}{age}: {taken.error}"
+            self._tell(logging.WARNING, text, "snapshot_failed")
             return None
+        self._last[self._number] = self._since
         self._schedule.taken(self._number, taken.position, now)
         text = f"a snapshot of partition {self._number} at {taken.position}"
         how = f"was taken in {taken.seconds:.1f} s: {format_size(taken.size)}" if taken.size else "was there"

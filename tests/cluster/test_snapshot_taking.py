@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -41,6 +42,10 @@ def test_a_process_that_dies_is_a_snapshot_that_has_failed(
     assert process is not None
     until(lambda: process.poll() is not None)
     assert taker.step({0: 1}, folders, 27.0) == (0, 1)
+    shutil.rmtree(owner.partition.folder)
+    assert taker.step({0: 2}, folders, 327.0) is None
+    until(lambda: taker.step({0: 2}, folders, 328.0) is taker._process is None)
+    assert "no snapshot of partition 0 (its last one is 5m2s old): " in caplog.text
     assert [path.name for path in (tmp_path / "store").iterdir()] == ["test-0000-00000000000000000001.snapshot"]
     taker.close()
 
