@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -23,28 +24,34 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
         yield owner
 
 
+def process(taker: Taker) -> subprocess.Popen[bytes]:
+    assert taker._process is not None
+    return taker._process
+
+
+def wait(taker: Taker) -> None:
+    until(lambda: process(taker).poll() is not None)
+
+
 def test_a_process_that_dies_is_a_snapshot_that_has_failed(
     owner: Owner, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = ClusterSettings(snapshots=SnapshotSettings(folder=str(tmp_path / "store")), snapshot_every=100.0)
     taker, folders = Taker(CRAWL, settings), {0: owner.partition.folder}
     assert taker.step({0: 1}, folders, 0.0) is None
-    process = taker._process
-    assert process is not None
-    process.kill()
-    until(lambda: process.poll() is not None)
+    process(taker).kill()
+    wait(taker)
     assert taker.step({0: 1}, folders, 1.0) is None
     assert "no snapshot of partition 0: its process has ended with -9" in caplog.text
-    assert taker.step({0: 1}, folders, 25.0) is taker._process is None
+    assert taker.step({0: 1}, folders, 25.0) is None  # it waits a little
     (owner.partition.folder / "snapshot").mkdir()  # what it has left
     assert taker.step({0: 1}, folders, 26.0) is None
-    process = taker._process
-    assert process is not None
-    until(lambda: process.poll() is not None)
+    wait(taker)
     assert taker.step({0: 1}, folders, 27.0) == (0, 1)
     shutil.rmtree(owner.partition.folder)
     assert taker.step({0: 2}, folders, 327.0) is None
-    until(lambda: taker.step({0: 2}, folders, 328.0) is taker._process is None)
+    wait(taker)
+    assert taker.step({0: 2}, folders, 328.0) is None
     assert "no snapshot of partition 0 (its last one is 5m2s old): " in caplog.text
     assert [path.name for path in (tmp_path / "store").iterdir()] == ["test-0000-00000000000000000001.snapshot"]
     taker.close()
@@ -54,10 +61,9 @@ def test_the_end_of_a_worker_ends_the_process(owner: Owner, tmp_path: Path) -> N
     settings = ClusterSettings(snapshots=SnapshotSettings(folder=str(tmp_path / "store")))
     taker = Taker(CRAWL, settings)
     taker.step({0: 1}, {0: owner.partition.folder}, 0.0)
-    process = taker._process
-    assert process is not None
+    begun = process(taker)
     taker.close()
-    assert process.poll() is not None
+    assert begun.poll() is not None
     (owner.partition.folder / "snapshot").mkdir(exist_ok=True)
     clear_up(tmp_path)
     assert not (owner.partition.folder / "snapshot").exists()
