@@ -96,6 +96,7 @@ class Partition:
         self._decoders = {method.name: frontier_calls.decode(method) for method in protocol.METHODS}
         self._clock = ManualClock()
         self.state = PartitionState(crawl, partition, partitions)
+        self._is_waiting = False
         shutil.rmtree(self._new, ignore_errors=True)  # left by a kill during its creation
         if (self._path / "data.mdb").is_file():
             with Reader(self._path) as reader:
@@ -129,8 +130,8 @@ class Partition:
 
     @property
     def is_commit_due(self) -> bool:
-        """Whether as much is in memory as is usually committed at a time."""
-        return self._batch is not None and self._batch.full
+        """Whether `apply` waits for a commit, or as much is in memory as is usually committed at a time."""
+        return self._batch is not None and (self._batch.full or self._is_waiting)
 
     def ready_at(self) -> float | None:
         """Return the time from which something may be leased; None: never, as things stand."""
@@ -144,8 +145,10 @@ class Partition:
     def apply(self, batch: Iterable[tuple[int, bytes]], *, epoch: int | None = None) -> list[Applied]:
         """Apply entries with their offsets; return the results of the calls of an epoch, this worker's.
 
-        Entries that were applied before are passed over. Raises NewerEntry before anything of such an entry is applied,
-        LogGap if entries are missing, and what closes a frontier: then the partition is to be opened again.
+        Entries that were applied before are passed over. It stops before a claim with other settings, with which the
+        frontier is opened anew, until what was applied before is committed. Raises NewerEntry before anything of such
+        an entry is applied, LogGap if entries are missing, and what closes a frontier: then the partition is to be
+        opened again.
         """
         applied: list[Applied] = []
         for offset, data in batch:
@@ -158,6 +161,9 @@ class Partition:
             except BadEntry:
                 self.state.rejected += 1
             else:
+                if self._batch is not None and self._changes_settings(body):
+                    self._is_waiting = True
+                    break
                 self._apply(offset, time, body, data, applied if epoch is not None and _is_of(body, epoch) else None)
             self.state.position = offset + 1
             if self.is_commit_due:
@@ -170,7 +176,7 @@ class Partition:
             return
         batch = self._begun()
         batch.note = state.encode(self.state)
-        self._batch = None
+        self._batch, self._is_waiting = None, False
         batch.__exit__(None, None, None)
 
     def close(self) -> None:
@@ -203,6 +209,9 @@ class Partition:
         else:
             self._steer(body)
 
+    def _changes_settings(self, body: entries.Body) -> bool:
+        return isinstance(body, Claimed) and Settings.from_dict(body.settings) != self.frontier.settings
+
     def _claim(self, offset: int, claim: Claimed) -> None:
         settings = Settings.from_dict(claim.settings)
         if self._frontier is None:
@@ -211,7 +220,6 @@ class Partition:
             self.refused[claim.nonce] = reason
             return
         elif settings != self._frontier.settings:
-            self.commit()
             self._frontier.close()
             self._open(settings)
         self.state.epoch, self.state.owner = offset, claim.worker

@@ -196,6 +196,24 @@ def test_a_claim_puts_its_settings_in_force(owner: Owner, tmp_path: Path) -> Non
     assert contents(replica(tmp_path / "other", owner.log)) == contents(owner.partition)
 
 
+def test_nothing_is_committed_for_a_claim_before_the_others_are_told(owner: Owner, tmp_path: Path) -> None:
+    owner.schedule(f"https://{OWN[0]}/")
+    (lease,) = owner.lease()
+    owner.finish(Ended(lease.id, discovered=[f"https://{OTHER[0]}/"]))
+    owner.log.settings = Settings.from_dict({"crawl": CRAWL, "frontier": {"queue_total_budget": 0}})
+    owner.log.claim()
+    with closing(Partition(tmp_path / "two", CRAWL, 0, PARTITIONS)) as killed:
+        killed.apply(owner.log.entries)
+        assert killed.is_commit_due  # once what it has to tell is in the others' logs
+    with closing(Partition(tmp_path / "two", CRAWL, 0, PARTITIONS)) as second:
+        second.apply(owner.log.entries)
+        assert [sent.partition for sent in second.take_outgoing()] == [1]
+        second.commit()
+        second.apply(owner.log.entries)
+        assert second.state.position == len(owner.log.entries)
+        assert second.frontier.settings == owner.log.settings
+
+
 def test_bad_entries_are_counted_and_newer_ones_end_the_worker(owner: Owner) -> None:
     for data in (b"", b"\x94", protocol.encode([1, CRAWL, 0.0, ["Nothing"]]), protocol.encode([1, "other", 0.0, None])):
         owner.log.entries.append((len(owner.log.entries), data))
