@@ -434,6 +434,15 @@ class Frontier:
         self._guard.enter()
         return list(self._tables.in_force.adjustments)
 
+    def reserved(self) -> int:
+        """Return the most that the URIs that are out may be charged: their costs, and a penalty each. O(leases out)."""
+        self._guard.enter()
+        in_force = self._tables.in_force
+        return sum(
+            lease.cost + in_force.for_uri(lease.uri.url, lease.queue).error_penalty_amount
+            for lease in self._tables.leases.out.values()
+        )
+
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a leased URI: the frontier's, with its overrides and adjustments."""
         self._guard.enter()
