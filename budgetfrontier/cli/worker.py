@@ -72,12 +72,13 @@ def worker(args: argparse.Namespace) -> int:
     where = kafka.place(
         f"kafka://{settings.cluster.kafka.partition('?')[0]}/{settings.crawl}?{settings.cluster.kafka.partition('?')[2]}"
     )
+    totals = ClusterSettings(max_uris=settings.cluster.max_uris, max_spend=settings.cluster.max_spend)
     process.prepare()
     stop = Stop()
     with stopped_by_signals(stop):
         whole = run.work(
             where,
-            replace(settings, cluster=ClusterSettings()),
+            replace(settings, cluster=totals),
             args.folder,
             cluster=settings.cluster,
             listen=args.listen,

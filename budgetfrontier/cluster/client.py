@@ -15,8 +15,7 @@ from budgetfrontier.client import RemoteFrontier, calls
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition import partition_of_lease
 from budgetfrontier.cluster.routing import Router, partition_of_queue
-from budgetfrontier.cluster.standing import Standing, crawl_state
-from budgetfrontier.cluster.totals import merged_summary
+from budgetfrontier.cluster.standing import Standing, crawl_state, crawl_summary, limit_reached
 from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired, NotOwner
 from budgetfrontier.model import (
     Admission,
@@ -172,11 +171,15 @@ class ClusterFrontier:
 
     def summary(self) -> Summary:
         """Return the counters of all partitions. Raises ConnectionLost if one is without an owner for long."""
-        return merged_summary(self._all())
+        return crawl_summary(self._all_standings())
 
     @property
     def state(self) -> CrawlState:
-        """The state of the crawl: FINISHED once all partitions are, and nothing is under way between them."""
+        """The state of the crawl: FINISHED once all partitions are, and nothing is under way between them.
+
+        It is PAUSED, with the reason "limit", once `cluster.max_uris` or `cluster.max_spend` is used up, and PAUSING
+        before, while URIs are out.
+        """
         return crawl_state(self._all_standings())
 
     def owners(self) -> Mapping[int, Owner]:
@@ -192,6 +195,11 @@ class ClusterFrontier:
     def router(self) -> Router:
         """The partitions of URLs, by the settings of the crawl."""
         return self._routes()
+
+    @property
+    def limit(self) -> str | None:
+        """The setting whose total is used up: "cluster.max_uris" or "cluster.max_spend"; None if none is."""
+        return limit_reached(self._all_standings())
 
     def queue(self, key: str) -> QueueRecord | None:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there."""
@@ -288,9 +296,6 @@ class ClusterFrontier:
                 raise ConnectionLost(f"partitions {sorted(missing)} of {self._crawl!r} have no owner that answers")
             time.sleep(PAUSE)
             self._refresh()
-
-    def _all(self) -> list[Summary]:
-        return [one.summary for one in self._all_standings()]
 
     def _count(self) -> int:
         """Return the number of partitions, once one has an owner."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from budgetfrontier.cluster.slices import Amounts, Want
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.protocol import Uri
 
@@ -67,7 +68,38 @@ class Steered(msgspec.Struct, array_like=True, tag=True, frozen=True):
     named: dict[str, Any]
 
 
-Body = Claimed | Called | Found | Steered
+class SliceWanted(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A partition tells the treasurer what it gives back, and what it wants now, in place of what it wanted.
+
+    `limits`: which of the totals it keeps.
+    """
+
+    source: int
+    origin: tuple[int, int]
+    returned: Amounts
+    want: Want | None
+    limits: tuple[bool, bool]
+
+
+class SliceGranted(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """The treasurer grants a partition a slice of the totals, on top of what it has."""
+
+    source: int
+    origin: tuple[int, int]
+    amounts: Amounts
+
+
+class SliceRecalled(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """The treasurer asks a partition for what it does not use; `everything`: for all that is not out, and an answer."""
+
+    source: int
+    origin: tuple[int, int]
+    everything: bool
+
+
+Told = Found | SliceWanted | SliceGranted | SliceRecalled
+"""An entry in which one partition tells another something. `source` and `origin` are as in `Found`."""
+Body = Claimed | Called | Steered | Told
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True):

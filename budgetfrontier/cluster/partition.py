@@ -19,9 +19,10 @@ from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.cluster import entries, state
 from budgetfrontier.cluster.continuity import LogGap, gap
-from budgetfrontier.cluster.entries import BadEntry, Called, Claimed, Found, Steered
+from budgetfrontier.cluster.entries import BadEntry, Called, Claimed, Found, SliceRecalled, Steered, Told
 from budgetfrontier.cluster.fixed import refusal
 from budgetfrontier.cluster.routing import Router
+from budgetfrontier.cluster.spending import Spending
 from budgetfrontier.cluster.state import COMMANDS, PartitionState
 from budgetfrontier.endings import is_closed
 from budgetfrontier.engine.atomic import AtomicBatch
@@ -36,11 +37,12 @@ from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.uri_values import link_hops
 
-LEASES_OF_AN_ENTRY: Final = 1 << 12
 _PARTITION_BITS: Final = 12
 _ENTRY_BITS: Final = 24
 RECENT: Final = 200_000
 """URLs found for other partitions that are remembered, so that they are not sent again soon."""
+EXPIRY: Final = 5.0
+"""Seconds after which a partition that may lease nothing more looks again for leases that have expired."""
 
 
 def first_lease(partition: int, offset: int) -> int:
@@ -62,10 +64,10 @@ class Applied(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """URIs for another partition."""
+    """An entry for the log of a partition, which may be the one that sends it."""
 
     partition: int
-    found: Found
+    body: Told
 
 
 Work = Callable[[Frontier, Any], Any]
@@ -74,8 +76,8 @@ Work = Callable[[Frontier, Any], Any]
 class Partition:
     """One partition of a crawl, in a folder of its own, open in this thread.
 
-    `apply` takes entries, `commit` makes them durable. `outgoing` has the URIs found for other partitions since it was
-    taken last: they have to be in those partitions' logs before `commit` is called, and may then be there twice.
+    `apply` takes entries, `commit` makes them durable. `outgoing` has what partitions are told since it was taken last:
+    it has to be in those partitions' logs before `commit` is called, and may then be there twice.
     """
 
     def __init__(self, folder: Path, crawl: str, partition: int, partitions: int) -> None:
@@ -96,6 +98,8 @@ class Partition:
         self._decoders = {method.name: frontier_calls.decode(method) for method in protocol.METHODS}
         self._clock = ManualClock()
         self.state = PartitionState(crawl, partition, partitions)
+        self._offset = self._sent = 0
+        """The entry that is applied, and how many messages of the spending it has sent."""
         self._is_waiting = False
         shutil.rmtree(self._new, ignore_errors=True)  # left by a kill during its creation
         if (self._path / "data.mdb").is_file():
@@ -105,6 +109,7 @@ class Partition:
                 self.state = _checked(state.decode(note), self.state, folder)
             self._clock.set(self.state.time)
             self._open(None)
+        self.spending = Spending(self.state, self._send)
 
     def __repr__(self) -> str:
         return f"<Partition {self.number} of {self.state.crawl!r} at {self.state.position}>"
@@ -137,8 +142,11 @@ class Partition:
         """Return the time from which something may be leased; None: never, as things stand."""
         if self._frontier is None:
             return None
+        now = self._clock.time()
+        if self.spending.is_limited and self.spending.is_waiting(self._frontier):
+            return now + EXPIRY if self._frontier.summary().in_process else None
         ready_in = self._frontier.next_ready_in()
-        return None if ready_in is None else self._clock.time() + ready_in
+        return None if ready_in is None else now + ready_in
 
     # -- the log
 
@@ -186,7 +194,7 @@ class Partition:
             frontier.close()
 
     def take_outgoing(self) -> list[Outgoing]:
-        """Return the URIs found for other partitions since the last time."""
+        """Return what partitions are told since the last time."""
         taken, self.outgoing = self.outgoing, []
         return taken
 
@@ -198,16 +206,31 @@ class Partition:
             return
         self.state.time = max(self.state.time, time)
         self._clock.set(self.state.time)
+        self._offset, self._sent = offset, 0
         if isinstance(body, Claimed):
             self._claim(offset, body)
-            return
-        self._begun().replicate(first_lease(self.number, offset))
-        if isinstance(body, Called):
-            self._call(offset, body, applied)
-        elif isinstance(body, Found):
-            self._find(body)
         else:
+            self._take(offset, body, applied)
+
+    def _take(self, offset: int, body: Called | Steered | Told, applied: list[Applied] | None = None) -> None:
+        self._begun().replicate(first_lease(self.number, offset))
+        leased = everything = False
+        if isinstance(body, Called):
+            leased = body.method == protocol.LEASE.name and body.epoch == self.state.epoch
+            self._call(offset, body, applied)
+        elif isinstance(body, Steered):
             self._steer(body)
+        elif body.origin <= self.state.heard.get(body.source, (-1, 0)):
+            self.state.repeated += len(body.uris) if isinstance(body, Found) else 0
+            return
+        else:
+            self.state.heard[body.source] = body.origin
+            if isinstance(body, Found):
+                self.frontier.schedule_many(body.uris)  # type: ignore[arg-type]  # None is INVALID
+            else:
+                self.spending.heard(body)
+                everything = isinstance(body, SliceRecalled) and body.everything
+        self.spending.applied(self.frontier, leased=leased, everything=everything)
 
     def _changes_settings(self, body: entries.Body) -> bool:
         return isinstance(body, Claimed) and Settings.from_dict(body.settings) != self.frontier.settings
@@ -222,16 +245,15 @@ class Partition:
         elif settings != self._frontier.settings:
             self._frontier.close()
             self._open(settings)
+        self._begun()
+        self.spending.claimed(self.frontier)
         self.state.epoch, self.state.owner = offset, claim.worker
         self.claims[claim.nonce] = offset
         early, self.state.early = self.state.early, []
         for data in early:
             _, body = entries.decode(data, crawl=self.state.crawl)
-            self._begun().replicate(first_lease(self.number, offset))
-            if isinstance(body, Found):
-                self._find(body)
-            elif isinstance(body, Steered):
-                self._steer(body)
+            if not isinstance(body, Called | Claimed):
+                self._take(offset, body)
 
     def _call(self, offset: int, call: Called, applied: list[Applied] | None) -> None:
         if call.epoch != self.state.epoch:
@@ -254,6 +276,8 @@ class Partition:
         arguments = self._decoders[call.method](msgspec.Raw(call.arguments))
         if call.method == protocol.FINISH_MANY.name:
             self._keep_own(offset, arguments)
+        elif call.method == protocol.LEASE.name:
+            return self.spending.lease(frontier, arguments)
         elif call.method == protocol.STEER.name:
             return frontier_calls.plain(frontier, arguments, protocol.STEER)
         return _WORK[call.method](frontier, arguments)
@@ -272,8 +296,7 @@ class Partition:
                 self._collect(each.id, parts, elsewhere)
         for place, (partition, found) in enumerate(elsewhere.items()):
             if found:
-                self.outgoing.append(Outgoing(partition, Found(self.number, (offset, place), found)))
-                self.state.told[partition] = offset, place
+                self._tell(partition, Found(self.number, (offset, place), found))
 
     def _collect(self, lease_id: int, parts: dict[int, list[Uri]], elsewhere: dict[int, list[Uri]]) -> None:
         lease = self.frontier.leased(lease_id)
@@ -294,12 +317,15 @@ class Partition:
                     sent.append(msgspec.structs.replace(uri, via=uri.via or via, hops=uri.hops or hops))
                     self.sent_elsewhere += 1
 
-    def _find(self, found: Found) -> None:
-        if found.origin <= self.state.heard.get(found.source, (-1, 0)):
-            self.state.repeated += len(found.uris)
-            return
-        self.state.heard[found.source] = found.origin
-        self.frontier.schedule_many(found.uris)  # type: ignore[arg-type]  # None is INVALID
+    def _send(self, partition: int, kind: Callable[..., Told], *fields: Any) -> None:
+        """Send what the spending has to tell, after the URIs that the same entry has found for that partition."""
+        origin = self._offset, self.state.partitions + self._sent
+        self._sent += 1
+        self._tell(partition, kind(self.number, origin, *fields))
+
+    def _tell(self, partition: int, body: Told) -> None:
+        self.outgoing.append(Outgoing(partition, body))
+        self.state.told[partition] = body.origin
 
     def _steer(self, steered: Steered) -> None:
         if steered.command in self.state.commands:
@@ -359,7 +385,6 @@ _WORK: dict[str, Work] = {
     protocol.MARK_SEEN.name: frontier_calls.mark_seen,
     protocol.ADMIT_MANY.name: frontier_calls.admit_many,
     protocol.ADMIT_EACH.name: frontier_calls.admit_each,
-    protocol.LEASE.name: lambda frontier, wanted: frontier.lease(min(wanted.count, LEASES_OF_AN_ENTRY), ttl=wanted.ttl),
     protocol.FINISH_MANY.name: frontier_calls.finish_many,
     protocol.RENEW.name: frontier_calls.renew,
     protocol.GIVE_BACK.name: frontier_calls.give_back,

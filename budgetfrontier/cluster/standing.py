@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 import msgspec
 
+from budgetfrontier.cluster import treasury
 from budgetfrontier.cluster.partition import Partition
-from budgetfrontier.cluster.totals import merged_state
+from budgetfrontier.cluster.slices import LIMITS, Amounts
+from budgetfrontier.cluster.totals import merged_state, merged_summary
 from budgetfrontier.model import CrawlState, Summary
 
 
@@ -20,16 +23,25 @@ class Standing(msgspec.Struct):
     owner: str
     summary: Summary
     told: dict[int, tuple[int, int]]
-    """By partition: the origin of the last URIs that were sent there."""
+    """By partition: the origin of what was sent there last."""
     heard: dict[int, tuple[int, int]]
-    """By partition: the origin of the last URIs that have come from there."""
+    """By partition: the origin of what has come from there last."""
     found_elsewhere: int
     sent_elsewhere: int
+    room: dict[str, int] = {}
+    """By total, as its setting is called: what may still be leased beyond what is out; below zero if more was used."""
+    left: dict[str, int] | None = None
+    """By total, if this partition is the treasurer: what may still be granted. None also while it waits for others."""
+
+
+LIMIT: Final = "limit"
+"""The reason of a crawl that is paused because a total is used up."""
 
 
 def standing_of(partition: Partition) -> Standing:
     """Return the standing of a partition that is open in this thread."""
     state = partition.state
+    money = state.treasury
     return Standing(
         partition.number,
         state.epoch,
@@ -40,19 +52,55 @@ def standing_of(partition: Partition) -> Standing:
         dict(state.heard),
         partition.found_elsewhere,
         partition.sent_elsewhere,
+        _named(state.slice.limited, partition.spending.room(partition.frontier)),
+        None if money is None or money.uncounted else _named(state.slice.limited, treasury.left(money)),
     )
+
+
+def _named(limited: tuple[bool, bool], amounts: Amounts) -> dict[str, int]:
+    rows = zip(LIMITS, limited, amounts, strict=True)
+    return {name: amount for name, is_limited, amount in rows if is_limited}
 
 
 def crawl_state(standings: Collection[Standing]) -> CrawlState:
     """Return the state of a crawl from the standings of all its partitions.
 
-    It is RUNNING while URIs are under way from one partition to another, even if all are FINISHED.
+    It is RUNNING while anything is under way from one partition to another, even if all are FINISHED. It is PAUSED if
+    a total is used up, and PAUSING before, while URIs are out.
     """
     state = merged_state(one.summary.state for one in standings)
+    if state in (CrawlState.FINISHED, CrawlState.NEW) and is_under_way(standings):
+        return CrawlState.RUNNING
+    if state is CrawlState.RUNNING and limit_reached(standings) is not None:
+        return CrawlState.PAUSING if any(one.summary.in_process for one in standings) else CrawlState.PAUSED
+    return state
+
+
+def crawl_summary(standings: Collection[Standing]) -> Summary:
+    """Return the sums of the counters of all partitions, with the state of the crawl."""
+    summary = merged_summary([one.summary for one in standings])
+    summary.state = crawl_state(standings)
+    if summary.pause_reason is None and summary.state in (CrawlState.PAUSED, CrawlState.PAUSING):
+        summary.pause_reason = LIMIT
+    return summary
+
+
+def is_under_way(standings: Collection[Standing]) -> bool:
+    """Tell whether a partition was told something that it has not heard."""
     by_number = {one.partition: one for one in standings}
-    under_way = any(
+    return any(
         origin > (by_number[there].heard.get(one.partition, (-1, 0)) if there in by_number else (-1, 0))
         for one in standings
         for there, origin in one.told.items()
     )
-    return CrawlState.RUNNING if under_way and state in (CrawlState.FINISHED, CrawlState.NEW) else state
+
+
+def limit_reached(standings: Collection[Standing]) -> str | None:
+    """Return the setting whose total is used up by what was used and by what is out; None if none is."""
+    left = next((one.left for one in standings if one.left is not None), None)
+    if left is None or is_under_way(standings):
+        return None
+    for name, amount in left.items():
+        if all(name in one.room for one in standings) and amount + sum(one.room[name] for one in standings) <= 0:
+            return name
+    return None

@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from budgetfrontier.cluster.slices import Slice
+from budgetfrontier.cluster.treasury import Treasury
 from budgetfrontier.engine.opening import REPLICA
 from budgetfrontier.errors import CorruptFrontier
 
@@ -29,9 +31,9 @@ class PartitionState(msgspec.Struct):
     owner: str = ""
     """The worker that has claimed it last."""
     heard: dict[int, tuple[int, int]] = {}
-    """By partition: the origin of the last URIs that have come from there."""
+    """By partition: the origin of what has come from there last."""
     told: dict[int, tuple[int, int]] = {}
-    """By partition: the origin of the last URIs that were sent there."""
+    """By partition: the origin of what was sent there last."""
     commands: dict[bytes, int | None] = {}
     """The latest commands of operators, oldest first, with the ids of their audit entries, if they have some."""
     early: list[bytes] = []
@@ -42,6 +44,10 @@ class PartitionState(msgspec.Struct):
     """Calls that had no effect, because another worker had claimed the partition."""
     repeated: int = 0
     """URIs of other partitions that came again."""
+    slice: Slice = Slice()
+    """The slice of the crawl-wide totals that this partition has."""
+    treasury: Treasury | None = None
+    """The totals, if this partition is the treasurer."""
 
 
 class _Note(msgspec.Struct, array_like=True):

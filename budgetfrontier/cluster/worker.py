@@ -265,7 +265,7 @@ class Worker:
                 if done is not None:
                     done(each.reply, each.error)
             for outgoing in partition.take_outgoing():
-                self._append(outgoing.partition, outgoing.found)
+                self._append(outgoing.partition, outgoing.body)
             while partition.is_commit_due and not self._commit([partition], AWAY):
                 if self._stopping.is_set():
                     return  # what was not committed is applied again

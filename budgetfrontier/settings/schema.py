@@ -365,3 +365,5 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Field("how long the topic that is created for the logs keeps entries; null: for ever", optional(PERIOD)),
     ] = None
+    max_uris: Annotated[int, Field("lease no more than this many URIs, in all partitions; 0: no limit", COUNT)] = 0
+    max_spend: Annotated[int, Field("lease nothing once this much is spent, in all partitions; 0: no limit", COUNT)] = 0

@@ -143,8 +143,9 @@ def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:
     owner.finish(Ended(lease.id, discovered=list(found)))
     (sent,) = owner.partition.take_outgoing()
     assert sent.partition == 1
-    assert sent.found.source == 0
-    assert [(uri.url, uri.via, uri.hops) for uri in sent.found.uris] == [  # type: ignore[union-attr]
+    assert isinstance(sent.body, Found)
+    assert sent.body.source == 0
+    assert [(uri.url, uri.via, uri.hops) for uri in sent.body.uris] == [  # type: ignore[union-attr]
         (url, f"https://{OWN[0]}/0", "L") for url in found[:2]
     ]
     assert owner.partition.frontier.summary().invalid == 1
@@ -285,5 +286,3 @@ def test_ids_of_leases_name_their_partition() -> None:
             assert first < 1 << 63
             assert partition_of_lease(first) == partition_of_lease(first + 4095) == partition
     assert first_lease(4095, 7) + 4095 < first_lease(0, 8)
-
-
