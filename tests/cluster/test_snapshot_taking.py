@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier.cluster.snapshot_taking import Taker, clear_up
+from budgetfrontier.errors import FrontierRemoved
 from budgetfrontier.settings.schema import ClusterSettings, SnapshotSettings
 from tests.cluster.log import CRAWL, Log, Owner
 from tests.support import until
@@ -55,6 +56,8 @@ def test_a_process_that_dies_is_a_snapshot_that_has_failed(
     assert "no snapshot of partition 0 (its last one is 5m2s old): " in caplog.text
     assert [path.name for path in (tmp_path / "store").iterdir()] == ["test-0000-00000000000000000001.snapshot"]
     taker.close()
+    with pytest.raises(FrontierRemoved):
+        owner.partition.close()
 
 
 def test_the_end_of_a_worker_ends_the_process(owner: Owner, tmp_path: Path) -> None:
