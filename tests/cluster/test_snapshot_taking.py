@@ -49,12 +49,12 @@ def test_a_process_that_dies_is_a_snapshot_that_has_failed(
     assert taker.step({0: 1}, folders, 26.0) is None
     wait(taker)
     assert taker.step({0: 1}, folders, 27.0) == (0, 1)
-    shutil.rmtree(owner.partition.folder)
+    assert [path.name for path in (tmp_path / "store").iterdir()] == ["test-0000-00000000000000000001.snapshot"]
+    shutil.rmtree(tmp_path / "store")
     assert taker.step({0: 2}, folders, 327.0) is None
     wait(taker)
     assert taker.step({0: 2}, folders, 328.0) is None
-    assert "no snapshot of partition 0 (its last one is 5m2s old): " in caplog.text
-    assert [path.name for path in (tmp_path / "store").iterdir()] == ["test-0000-00000000000000000001.snapshot"]
+    assert "no snapshot of partition 0 (its last one is 5m2s old): there is no folder" in caplog.text
     taker.close()
     with pytest.raises(FrontierRemoved):
         owner.partition.close()
