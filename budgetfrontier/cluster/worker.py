@@ -38,6 +38,8 @@ POLL: Final = 0.02
 MOST_ENTRIES: Final = 512
 COMMIT_EVERY: Final = 0.5
 """Seconds between two commits."""
+AGAIN: Final = 60.0
+"""Seconds after which a partition is tried again whose log did not fit its copy."""
 AWAY: Final = 1.0
 """Seconds for which a commit waits for the broker, before other work is looked at."""
 
@@ -54,7 +56,8 @@ class Worker:
 
     `folder` has a folder for each partition that it ever had; `restore(partition, folder)` is called in a thread before
     one is opened, to bring a copy there if it has a later one. `snapshots` are taken of those that it owns. An error of
-    a partition ends the worker: others take over. `session` is that of the bus.
+    a partition ends the worker: others take over; if its log has a gap, it alone is left closed. `session` is that of
+    the bus.
     """
 
     def __init__(
@@ -93,6 +96,8 @@ class Worker:
         self._opener = Opener(folder, settings.crawl, partitions, restore, self._stopping)
         self._overtaken: dict[int, float] = {}
         """When the claims of other workers were read, by the partitions that this one has nevertheless."""
+        self._unusable: dict[int, float] = {}
+        """By partition whose log has a gap: when it is tried again."""
         self.ready_at: dict[int, float | None] = {}
         """By partition of which this is the owner: the time from which something may be leased; None: never."""
         self.on_applied: Callable[[], None] = lambda: None
@@ -170,6 +175,7 @@ class Worker:
                 if monotonic() >= next_commit:
                     self._commit(self._open.values(), AWAY)
                     self._claim_again()
+                    self._try_again(consumer)
                     self._take_snapshots(consumer)
                     next_commit = monotonic() + COMMIT_EVERY
             self._commit(self._open.values(), AWAY)
@@ -249,8 +255,26 @@ class Worker:
             self.on_applied()
 
     def _apply(self, partition: Partition, batch: list[tuple[int, bytes]]) -> None:
-        with self._damage(partition):
-            self._apply_all(partition, batch)
+        try:
+            with self._damage(partition):
+                self._apply_all(partition, batch)
+        except LogGap as e:
+            number = partition.number
+            log.error("%s; it is tried again every minute", e, extra={"event": "log_gap", "partition": number})
+            self._lose(number)
+            self._open.pop(number).close()
+            self._unusable[number] = monotonic() + AGAIN
+
+    def _try_again(self, consumer: Consumer) -> None:
+        """Open partitions again whose log did not fit their copy: there may be another copy, or a later snapshot."""
+        for number, at in [*self._unusable.items()]:
+            if number not in consumer.partitions or number in self._open:
+                del self._unusable[number]
+            elif monotonic() >= at:
+                del self._unusable[number]
+                partition = self._opener.begin(number)
+                if partition is not None:
+                    consumer.seek(number, self._begin(partition))
 
     def _apply_all(self, partition: Partition, batch: list[tuple[int, bytes]]) -> None:
         number = partition.number

@@ -161,9 +161,9 @@ def partitions_are_rebuilt_from_snapshots(crawl: Crawl) -> None:
         a_disk_is_full(crawl, frontier)
     crawl.store.rename(crawl.folder / "elsewhere")
     crawl.store.mkdir()
-    with crawl.worker("four") as four:
-        assert four.wait(PATIENCE) == 1
-    assert "the first that the log still has is" in crawl.log("four")
+    with crawl.worker("four"):
+        until(lambda: crawl.log("four").count("the first that the log still has is") == PARTITIONS)
+        assert not crawl.claimed("four")
 
 
 def a_disk_is_full(crawl: Crawl, frontier: ClusterFrontier) -> None:

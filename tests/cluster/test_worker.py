@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Settings, protocol
+from budgetfrontier import Reader, Settings, protocol
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.kafka import KafkaBus
-from budgetfrontier.cluster.continuity import LogGap
+from budgetfrontier.cluster import worker
 from budgetfrontier.cluster.entries import Claimed
 from budgetfrontier.cluster.owners import MemoryDirectory
-from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.restoring import Restorer
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.snapshots import FolderStore
@@ -133,16 +132,28 @@ def _partition(snapshot: Path) -> str:
     return snapshot.name.split("-")[-2]
 
 
-def test_a_log_that_begins_again_is_refused(bus: KafkaBus, tmp_path: Path) -> None:
+def test_a_log_that_begins_again_is_refused_until_there_is_a_copy_that_fits(
+    bus: KafkaBus, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "AGAIN", 0.1)
     with closing(Owner(tmp_path / "one" / "partition-0000", Log())) as owner:
         owner.schedule("https://a.test/", "https://b.test/")
         owner.partition.commit()
-    one = Running(bus, CRAWL, tmp_path / "one", MemoryDirectory())
-    one.join()
-    assert isinstance(one.error, LogGap)
-    assert "the log goes on at 0: the topic" in str(one.error)
-    with closing(Partition(tmp_path / "one" / "partition-0000", CRAWL, 0, PARTITIONS)) as kept:
-        assert kept.frontier.summary().queued == 2
+    operator = threading.Event()
+
+    def restore(number: int, folder: Path) -> None:
+        if operator.is_set() and number == 0:
+            (folder / "frontier").rename(folder / "other")
+            operator.clear()
+
+    with running(bus, CRAWL, tmp_path / "one", MemoryDirectory(), restore=restore) as one:
+        until(lambda: "its copy has the entries before offset 2, and the log goes on at 0" in caplog.text)
+        until(lambda: one.worker.owned == [1, 2, 3])  # which are served
+        operator.set()
+        until(lambda: one.worker.owned == [0, 1, 2, 3])
+    assert one.error is None
+    with closing(Reader(tmp_path / "one" / "partition-0000" / "other")) as kept:
+        assert kept.summary().queued == 2
 
 
 def test_a_worker_with_other_fixed_settings_has_no_claim(bus: KafkaBus, tmp_path: Path, crawl: str) -> None:
