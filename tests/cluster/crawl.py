@@ -79,7 +79,7 @@ class Crawl:
                 if source == number:  # what the broker has not got is lost
                     for _ in range(self.random.randrange(len(way) + 1)):
                         way.pop()
-        self.owners[number] = Owner(folder, self.logs[number], number)
+        self.owners[number] = Owner(folder, self.logs[number], number, self.flush)
         self.collect(number)
 
     def commit(self, number: int) -> None:
@@ -88,9 +88,20 @@ class Crawl:
             self.deliver(*ways[0])
         self.owners[number].partition.commit()
 
+    def flush(self, partition: Partition) -> None:
+        """Append all that a partition tells to the others' logs, before it is committed."""
+        self._take(partition)
+        for source, there in list(self.way):
+            while source == partition.number and self.way[source, there]:
+                self.logs[there].append(self.way[source, there].popleft())
+
     def collect(self, number: int) -> None:
         """Take what a partition tells. What it tells again is the same."""
-        for there, body in self.owners[number].partition.take_outgoing():
+        self._take(self.owners[number].partition)
+
+    def _take(self, partition: Partition) -> None:
+        number = partition.number
+        for there, body in partition.take_outgoing():
             known = self.sent[number, there].setdefault(body.origin, body)
             assert isinstance(body, Found) or body == known
             self.way[number, there].append(body)
@@ -102,6 +113,9 @@ class Crawl:
         self.collect(there)
 
     def deliver_all(self) -> None:
+        for number, owner in self.owners.items():
+            owner.apply()
+            self.collect(number)
         while ways := [way for way in self.way if self.way[way]]:
             self.deliver(*self.random.choice(ways))
 

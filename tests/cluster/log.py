@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,11 @@ class Log:
 class Owner:
     """A partition with its log, and the calls that its owner takes."""
 
-    def __init__(self, folder: Path, log: Log, number: int = 0) -> None:
+    def __init__(
+        self, folder: Path, log: Log, number: int = 0, flush: Callable[[Partition], None] = lambda partition: None
+    ) -> None:
         self.log = log
+        self._flush = flush
         self.partition = Partition(folder, CRAWL, number, PARTITIONS)
         self.epoch = log.claim(str(folder))
         self._calls = 0
@@ -68,6 +72,7 @@ class Owner:
             new = self.log.entries[self.partition.state.position :]
             found += self.partition.apply(new, epoch=self.epoch)
             if self.partition.is_commit_due:
+                self._flush(self.partition)
                 self.partition.commit()
         return found
 
