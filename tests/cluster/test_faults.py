@@ -162,7 +162,7 @@ def partitions_are_rebuilt_from_snapshots(crawl: Crawl) -> None:
     crawl.store.rename(crawl.folder / "elsewhere")
     crawl.store.mkdir()
     with crawl.worker("four"):
-        until(lambda: crawl.log("four").count("the first that the log still has is") == PARTITIONS)
+        until(lambda: crawl.log("four").count("the first that the log still has is") >= PARTITIONS)
         assert not crawl.claimed("four")
 
 

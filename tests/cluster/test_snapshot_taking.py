@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier.cluster.snapshot_taking import Taker, clear_up
-from budgetfrontier.errors import FrontierRemoved
 from budgetfrontier.settings.schema import ClusterSettings, SnapshotSettings
 from tests.cluster.log import CRAWL, Log, Owner
 from tests.support import until
@@ -56,8 +55,6 @@ def test_a_process_that_dies_is_a_snapshot_that_has_failed(
     assert taker.step({0: 2}, folders, 328.0) is None
     assert "no snapshot of partition 0 (its last one is 5m2s old): there is no folder" in caplog.text
     taker.close()
-    with pytest.raises(FrontierRemoved):
-        owner.partition.close()
 
 
 def test_the_end_of_a_worker_ends_the_process(owner: Owner, tmp_path: Path) -> None:
