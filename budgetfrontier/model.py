@@ -91,6 +91,7 @@ class KeptUrl(msgspec.Struct, kw_only=True):
     """A URL that a frontier keeps. Times are epoch seconds.
 
     `due` is the time from which it may be leased, None if it is completed; `uri` is all of it as it waits, None then.
+    Of one that waits more than once, `uri` is the URI that came last, None once that has ended or was deleted.
     """
 
     fingerprint: bytes

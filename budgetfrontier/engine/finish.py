@@ -207,7 +207,7 @@ class Finisher:
         tables.counters.retried += 1
         if fate is Fate.DELAYED:
             tables.pending.remove(queue, key)
-            tables.future.add(queue, key[4:], value, now + delay)
+            tables.future.add(queue, key[4:], value, now + delay, leaving=key)
         else:
             tables.pending.put_back(queue.id, key, value)
         return _RETRY

@@ -394,7 +394,8 @@ class Frontier:
     def forget_urls(self, fingerprints: Iterable[bytes]) -> int:
         """Forget URLs, given by the keys of their rows, so that they may be discovered again; return how many.
 
-        Leases of theirs end. Needs `frontier.keep_urls`. O(log n) for each; all of them are one operation.
+        Leases of theirs end. Of one that was scheduled more than once, only what came last is taken out, and it is
+        known until the rest has ended. Needs `frontier.keep_urls`. O(log n) for each; all of them are one operation.
         """
         known, guard = self._kept(), self._guard
         found = guard.materialize(fingerprints)

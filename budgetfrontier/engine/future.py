@@ -11,7 +11,7 @@ from itertools import islice
 
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.rotation import NEVER
-from budgetfrontier.engine.url_table import UrlTable
+from budgetfrontier.engine.url_table import Arrival, UrlTable
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import queued_totals
 from budgetfrontier.store import keys
@@ -45,15 +45,16 @@ class FutureTable:
         cursor = self._env.txn.cursor(self._env.db[keys.FUTURE])
         return float(keys.due.unpack(cursor.key())[0]) if cursor.set_range(keys.FIRST) else NEVER
 
-    def add(self, queue: QueueRecord, rank: bytes, value: bytes, when: float) -> None:
-        """Schedule a URI of `queue` for later, at `when`."""
+    def add(self, queue: QueueRecord, rank: bytes, value: bytes, when: float, *, leaving: bytes = b"") -> None:
+        """Schedule a URI of `queue` for later, at `when`; `leaving` is the key of its pending record, if it has one."""
         self._counters.ordinal = ordinal = self._counters.ordinal + 1
         key = keys.due.pack(max(when, 0.0), ordinal)
         self._env.wrote(len(value))
         self._env.txn.put(key, encode(FutureRow(queue.id, rank, value)), db=self._env.db[keys.FUTURE])
         self._count(queue, 1)
         if self.urls is not None:
-            self.urls.postponed(queue.id, key, value)
+            why = Arrival.MOVED if leaving else Arrival.NEW
+            self.urls.postponed(queue.id, key, value, why, leaving=leaving)
         self.next_due = min(self.next_due, when)
 
     def put_back(self, queue: QueueRecord, key: bytes, row: FutureRow) -> None:
@@ -62,7 +63,7 @@ class FutureTable:
         self._env.txn.put(key, encode(row), db=self._env.db[keys.FUTURE])
         self._count(queue, 1)
         if self.urls is not None:
-            self.urls.postponed(queue.id, key, row.value)
+            self.urls.postponed(queue.id, key, row.value, Arrival.RETURNED)
         self.next_due = min(self.next_due, keys.due.unpack(key)[0])
 
     def value(self, key: bytes) -> bytes:
@@ -110,7 +111,7 @@ class FutureTable:
             txn.put(after, value, db=db)
             if self.urls is not None:
                 row = decode_future(value)
-                self.urls.postponed(row.queue, after, row.value)
+                self.urls.postponed(row.queue, after, row.value, Arrival.MOVED)
         self.next_due = self.first_due()
 
     def take_due(self, now: float, limit: int) -> list[FutureRow]:

@@ -79,7 +79,11 @@ class KnownUrls:
 
     def _row(self, fingerprint: bytes) -> tuple[UrlRow | None, Lease | None]:
         """Return the row of a URL as it is now, and its lease."""
+        self._urls.settle()
         row = self._urls.find(fingerprint)
+        if row is not None and row.more and self._tables.pending.removed:  # those that leave count no more
+            self._tables.pending.settle()
+            row = self._urls.find(fingerprint)
         if row is None or not row.place:
             return row, None
         lease = self._lease_of(row.place)
@@ -273,7 +277,8 @@ class KnownUrls:
             for lease, fingerprint, row in ended.values():
                 if lease.id not in out:
                     del self._leases[lease.key]
-                    self._urls.complete(fingerprint, row)
+                    if lease.key in self._tables.pending.taken:  # otherwise its record has left, and its row says so
+                        self._urls.complete(fingerprint, row)
             ended.clear()
 
     def _completed(self, fingerprint: bytes, uri: CrawlUri) -> Known:
@@ -293,6 +298,7 @@ class KnownUrls:
     def forget(self, fingerprint: bytes, now: float) -> bool:
         """Forget a URL, waiting or completed, so that it may be discovered again; tell whether it was known.
 
+        Of one that waits more than once, the URI that came last is taken out; the URL is known while the others wait.
         One that is leased is taken from its lease: a later report of it is that of a URL that is not known.
         """
         row, lease = self._row(fingerprint)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, islice
 
-from budgetfrontier.engine.url_table import New, UrlTable
+from budgetfrontier.engine.url_table import Arrival, New, UrlTable
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.store import keys
@@ -186,10 +186,11 @@ class PendingTable:
 
     # -- changes
 
-    def insert(self, records: Sequence[Record], admitted: list[New] | None = None) -> None:
+    def insert(self, records: Sequence[Record], admitted: list[New] | None = None, why: Arrival = Arrival.NEW) -> None:
         """Add records, which are in the order of their keys. O(records), and one seek each.
 
-        `admitted` says the same of their URLs, if all have just been found to be new, for the table of URLs.
+        `admitted` says the same of their URLs, if all have just been found to be new, for the table of URLs. For others
+        it is told `why` they come.
         """
         if self.runs:
             self._end_runs(records)
@@ -200,7 +201,7 @@ class PendingTable:
         if self.urls is None:
             return
         if admitted is None:
-            self.urls.queued(records)
+            self.urls.queued(records, why)
         else:
             self.urls.admitted(admitted)
 
@@ -233,7 +234,7 @@ class PendingTable:
         self._env.txn.put(to, value, db=self._table)
         self._env.wrote(len(value))
         if self.urls is not None:
-            self.urls.queued([(to, value)])
+            self.urls.queued([(to, value)], Arrival.MOVED)
 
     def put_back(self, queue_id: int, key: bytes, value: bytes | None = None) -> None:
         """Give back a record that was out, with another value if one is given."""
@@ -276,6 +277,8 @@ class PendingTable:
     def settle(self) -> None:
         """Bring the table up to date, before a commit and before anything else reads it; memory stays bounded."""
         self.delete_removed()
+        if self.urls is not None:
+            self.urls.settle()
         if len(self.runs) > MOST_RUNS:
             for queue_id in [queue_id for queue_id, run in self.runs.items() if not run]:
                 self.forget(queue_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
+from budgetfrontier.engine.url_table import Arrival
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.uri_order import arrival
 from budgetfrontier.store import keys
@@ -29,7 +30,9 @@ class Returns:
         queue = self._tables.queues.look(queue_id)
         return self._turns.settings.asked(queue, decode_uri(value, queue.queue))[1]
 
-    def place(self, queue: QueueRecord, rank: bytes, value: bytes, precedence: int | None, now: float) -> None:
+    def place(
+        self, queue: QueueRecord, rank: bytes, value: bytes, precedence: int | None, now: float, why: Arrival
+    ) -> None:
         """Put one URI on its queue. An ordinal of 0 in `rank` means that it arrives now."""
         tables = self._tables
         directive, priority, cost, ordinal = keys.rank.unpack(rank)
@@ -38,7 +41,7 @@ class Returns:
             tables.counters.ordinal = ordinal = tables.counters.ordinal + 1
             ordinal = arrival(ordinal, lifo=settings.lifo)
         key = keys.pending.pack(queue.id, directive, priority, cost, ordinal)
-        tables.pending.insert([(key, value)])
+        tables.pending.insert([(key, value)], None, why)
         self._turns.arrived(queue, 1, short_url(value), settings, precedence, now)
 
     def place_due(self, now: float) -> None:
@@ -49,7 +52,7 @@ class Returns:
         precedences = iter(self._asked_precedences(now))
         rows = future.take_due(now, MAX_DUE)
         for queue, row in zip(tables.queues.each(row.queue for row in rows), rows, strict=True):
-            self.place(queue, row.rank, row.value, next(precedences, None), now)
+            self.place(queue, row.rank, row.value, next(precedences, None), now, Arrival.MOVED)
         self._turns.cut_short |= len(rows) == MAX_DUE
 
     def _asked_precedences(self, now: float) -> list[int | None]:

@@ -3,12 +3,16 @@
 `PendingTable` and `FutureTable` tell it of every record that comes and goes, in the same transaction. So it follows
 admission, retries, revisits, replays, deletions and their undo alike, and nothing else in the engine knows of it. A URI
 that was finished is completed once its record is deleted: at the latest at the commit.
+
+A URL that is scheduled again with `force` has several records. Its row is about the one that came last, and counts the
+others. Once that one leaves, the row says only that the URL waits: where the others are would have to be searched for.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -36,6 +40,14 @@ LATEST = 1 << 62
 """The latest date that a row says, in epoch seconds; what is due later is said to be due then."""
 
 
+class Arrival(Enum):
+    """Why a record comes to a place."""
+
+    NEW = "it was scheduled, or replayed"
+    MOVED = "it has left another place for this one"
+    RETURNED = "its deletion was undone"
+
+
 class UrlTable:
     """The kept URLs, by fingerprint. One look-up and one put for each record that comes or goes; one put if it is new.
 
@@ -56,7 +68,10 @@ class UrlTable:
         self._queues = queues
         self._canonical = canonical
         self._ended: set[bytes] = set()
-        """The places of URLs that are completed before their records are deleted."""
+        """The places of records that are to be deleted, of which the rows say so already."""
+        self._replaced: dict[bytes, bytes] = {}
+        """The places of records that are no longer, or not, those that their rows are about, with the fingerprints:
+        most leave soon, because a revisit has come while its URL was leased. `settle` counts the others."""
         self._dropped: set[bytes] = set()
         """The places of records that are deleted unfetched: with them, their URLs leave the table."""
         self.now = now
@@ -109,25 +124,40 @@ class UrlTable:
             self._put(fingerprint, row, row)
 
     def complete(self, fingerprint: bytes, row: UrlRow) -> None:
-        """Note that a URL is completed whose record is to be deleted; `row` is its row as it is."""
+        """Note that the record at the place of a row, as `find` has returned it, is to be deleted after its fetch.
+
+        The URL is completed, unless other records of it wait. None may have come in the meantime.
+        """
+        if row.more:  # some of them may have left
+            row = self.find(fingerprint) or row
         self._ended.add(row.place)
-        self._put(fingerprint, row, UrlRow(row.queue, row.url, b"", row.created))
+        if row.more:
+            self._put(fingerprint, row, self._without_place(row))
+        else:
+            self._complete(fingerprint, row)
 
     def forget(self, fingerprint: bytes) -> None:
-        """Drop the row of a URL that waits for nothing."""
+        """Drop the row of a URL, the record at its place being deleted; it stays while other records of it wait."""
+        self.settle()
         row = self.find(fingerprint)
-        if row is not None:
-            self._count(row.queue, -1, waiting=bool(row.place))
-            self._env.txn.delete(fingerprint, db=self._table)
+        if row is not None and not row.more:
+            self._forget(fingerprint, row)
+
+    def _forget(self, fingerprint: bytes, row: UrlRow) -> None:
+        self._count(row.queue, -1, waiting=row.waits)
+        self._env.txn.delete(fingerprint, db=self._table)
 
     def waiting_at(self, records: Iterable[tuple[bytes, bytes]]) -> dict[bytes, UrlRow]:
-        """Return the rows of the URLs that wait at these places, by fingerprint; a place is given with its value."""
+        """Return the rows that are about the records at these places, or do not know where theirs are, by fingerprint.
+
+        A place is given with its value.
+        """
         found: dict[bytes, UrlRow] = {}
         for place, value in records:
             name = self._queues.look(_queue_of(place)[0]).queue
             fingerprint = self._fingerprint(decode_uri(value, name))
             row = self.find(fingerprint)
-            if row is not None and row.place == place:
+            if row is not None and row.place in (place, b""):
                 found[fingerprint] = row
         return found
 
@@ -137,15 +167,17 @@ class UrlTable:
         No record may wait for its deletion. One that was completed gets its row back, on a queue of this id, unless it
         is known again.
         """
+        self.settle()
         row = self.find(fingerprint)
         if row is None:
-            if not kept.place:
+            if not kept.waits:
                 self._put(fingerprint, None, UrlRow(queue_id, kept.url, b"", kept.created))
             return
-        after = UrlRow(row.queue, row.url, row.place, min(row.created, kept.created), row.due)
+        after = UrlRow(row.queue, row.url, row.place, min(row.created, kept.created), row.due, row.more)
         place = keys.u32.pack(queue_id) + kept.place[keys.u32.size :]
         if kept.place and self._holds(place):
-            after = UrlRow(queue_id, kept.url, place, after.created, kept.due)
+            more = row.more if row.place else max(row.more - 1, 0)
+            after = UrlRow(queue_id, kept.url, place, after.created, kept.due, more)
         self._put(fingerprint, row, after)
 
     def _holds(self, place: bytes) -> bool:
@@ -155,7 +187,10 @@ class UrlTable:
         return self._env.txn.get(later or place, db=self._env.db[table]) is not None
 
     def drop(self, place: bytes) -> None:
-        """Note that the record at a place is about to be deleted unfetched: its URL is not completed by that."""
+        """Note that the record at a place is about to be deleted unfetched: its URL is not completed by that.
+
+        It is known no more, unless other records of it wait.
+        """
         self._dropped.add(place)
 
     # -- what the tables of URIs tell
@@ -178,17 +213,20 @@ class UrlTable:
             self._count(queue_id, count, waiting=True)
         self._env.wrote(size, len(new) - len(known))
         for fingerprint, queue_id, url, place in known:
-            self._put_in_place(fingerprint, queue_id, url, place, 0, now)
+            self._put_in_place(fingerprint, queue_id, url, place, 0, now, Arrival.NEW)
 
-    def queued(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+    def queued(self, records: Sequence[tuple[bytes, bytes]], why: Arrival) -> None:
         """Note records that were put into `pending`."""
-        self._place((_queue_of(key)[0], key, value, 0) for key, value in records)
+        self._place([(_queue_of(key)[0], key, value, 0) for key, value in records], why)
 
-    def postponed(self, queue_id: int, key: bytes, value: bytes) -> None:
-        """Note a record that was put into `future` under `key`."""
-        self._place([(queue_id, place_in_future(queue_id, key), value, min(int(keys.due.unpack(key)[0]), LATEST))])
+    def postponed(self, queue_id: int, key: bytes, value: bytes, why: Arrival, *, leaving: bytes = b"") -> None:
+        """Note a record that was put into `future` under `key`; `leaving` is its place that is yet to be deleted."""
+        if leaving:
+            self._ended.add(leaving)
+        due = min(int(keys.due.unpack(key)[0]), LATEST)
+        self._place([(queue_id, place_in_future(queue_id, key), value, due)], why)
 
-    def _place(self, records: Iterable[tuple[int, bytes, bytes, int]]) -> None:
+    def _place(self, records: Iterable[tuple[int, bytes, bytes, int]], why: Arrival) -> None:
         now = int(self.now())
         placed: list[tuple[bytes, int, str, bytes, int]] = []
         for queue_id, place, value, due in records:
@@ -197,44 +235,98 @@ class UrlTable:
             placed.append((self._fingerprint(uri), queue_id, shorten(uri.url, name), place, due))
         placed.sort(key=_by_fingerprint)
         for fingerprint, queue_id, url, place, due in placed:
-            self._put_in_place(fingerprint, queue_id, url, place, due, now)
+            self._put_in_place(fingerprint, queue_id, url, place, due, now, why)
 
-    def _put_in_place(self, fingerprint: bytes, queue_id: int, url: str, place: bytes, due: int, now: int) -> None:
+    def _put_in_place(
+        self, fingerprint: bytes, queue_id: int, url: str, place: bytes, due: int, now: int, why: Arrival
+    ) -> None:
         before = self.find(fingerprint)
-        created = now if before is None else before.created
+        created, more = now, 0
+        if before is not None:
+            created, more = before.created, before.more
+            if before.place and why is Arrival.RETURNED:
+                self._replaced[place] = fingerprint
+                return
+            if before.place and why is Arrival.NEW:
+                self._replaced[before.place] = fingerprint
+            if more and not before.place and why is Arrival.MOVED:
+                more -= 1  # now it is known where this one is
         if not due:  # in `pending`: due since it was known, or since the time that it has waited for
-            due = before.due if before is not None and before.due else now
-        self._put(fingerprint, before, UrlRow(queue_id, url, place, created, due))
+            due = min(before.due, now) if before is not None and before.due else now
+        self._put(fingerprint, before, UrlRow(queue_id, url, place, created, due, more))
 
     def left(self, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """Note records that were taken from their places: their URLs are completed, unless they wait elsewhere.
+        """Note records that were taken from their places: their URLs are completed, unless other records of them wait.
 
         Those that were dropped are kept no more.
         """
         found: list[tuple[bytes, bytes]] = []
+        ended, replaced = self._ended, self._replaced
         for place, value in records:
-            if place in self._ended:
-                self._ended.remove(place)
+            if place in ended:
+                ended.remove(place)
+                continue
+            if place in replaced:
+                del replaced[place]
                 continue
             name = self._queues.look(_queue_of(place)[0]).queue
             found.append((self._fingerprint(decode_uri(value, name)), place))
+        if replaced:
+            self.settle()
         found.sort()
         for fingerprint, place in found:
             row = self.find(fingerprint)
-            if row is None or row.place != place:
-                continue
-            if place in self._dropped:
-                self.forget(fingerprint)
-            else:
-                self._put(fingerprint, row, UrlRow(row.queue, row.url, b"", row.created))
+            if row is not None and (row.place == place or row.more):
+                self._leave(fingerprint, row, place)
         self._dropped.difference_update(place for place, _ in records)
 
+    def _leave(self, fingerprint: bytes, row: UrlRow, place: bytes) -> None:
+        """Note that a record of a URL has left a place."""
+        if row.place == place and row.more:
+            self._put(fingerprint, row, self._without_place(row))
+        elif row.more > 1 or (row.more and row.place):
+            after = UrlRow(row.queue, row.url, row.place, row.created, row.due, row.more - 1)
+            self._put(fingerprint, row, after)
+        elif place in self._dropped:
+            self._forget(fingerprint, row)
+        else:
+            self._complete(fingerprint, row)
+
+    def _without_place(self, row: UrlRow) -> UrlRow:
+        """Return the row of a URL whose record has left its place, while others wait where is not known."""
+        return UrlRow(row.queue, row.url, b"", row.created, int(self.now()), row.more)
+
+    def _complete(self, fingerprint: bytes, row: UrlRow) -> None:
+        """Put the row of a URL that waits for nothing any more: `_put` in short."""
+        queue, counters = self._queues.get(row.queue), self._counters
+        queue.completed += 1
+        counters.completed += 1
+        counters.active_url_queues -= queue.urls == queue.completed
+        value = encode((row.queue, row.url, b"", row.created, 0))
+        self._env.txn.put(fingerprint, value, db=self._table)
+        self._env.wrote(len(value))
+
+    def settle(self) -> None:
+        """Count the records that rows are not about and that have not left since, at the latest before a commit."""
+        if not self._replaced:
+            return
+        replaced, self._replaced = self._replaced, {}
+        for fingerprint, count in sorted(Counter(replaced.values()).items()):
+            row = self.find(fingerprint)
+            if row is not None:
+                after = UrlRow(row.queue, row.url, row.place, row.created, row.due, row.more + count)
+                self._put(fingerprint, row, after)
+
     def _put(self, fingerprint: bytes, before: UrlRow | None, after: UrlRow) -> None:
-        if before is None or before.queue != after.queue or (not before.place) != (not after.place):
+        if (
+            before is None
+            or before.queue != after.queue
+            or (not (before.place or before.more)) != (not (after.place or after.more))
+        ):
             if before is not None:
-                self._count(before.queue, -1, waiting=bool(before.place))
-            self._count(after.queue, 1, waiting=bool(after.place))
-        value = encode(after)
+                self._count(before.queue, -1, waiting=before.waits)
+            self._count(after.queue, 1, waiting=after.waits)
+        value = after.value()
         self._env.txn.put(fingerprint, value, db=self._table)
         self._env.wrote(len(value), before is None)
 

@@ -146,8 +146,16 @@ class _Explainer:
         explanation.add("leased", f"It is being crawled: a worker has it{left}.", verdict=Outlook.LEASED)
 
     def _explain_gone(self, explanation: Explanation, found: dict[str, Any]) -> None:
-        """Add why a URL is not pending: it is dead, done, or was never scheduled."""
-        url, letter = found["url"], found["dead"]
+        """Add why a URL is not pending: it is dead, done, or was never scheduled; or that it waits elsewhere."""
+        url, letter, kept = found["url"], found["dead"], found["kept"]
+        if kept is not None and kept.due is not None:
+            explanation.add(
+                "waits-elsewhere",
+                "It waits, and where is not known: it was scheduled more than once, and the URI that came last has "
+                "ended or was deleted.",
+                verdict=Outlook.LATER,
+            )
+            return
         if letter is not None:
             explanation.queue = letter.queue
             explanation.add(
@@ -160,8 +168,8 @@ class _Explainer:
         if found["seen"]:
             past = self._past(url) if self._past else None
             explanation.past = past.to_dict() if past else None
-            if found["kept"] is not None and not (past and past.attempts):
-                return self._explain_completed(explanation, found["kept"])
+            if kept is not None and not (past and past.attempts):
+                return self._explain_completed(explanation, kept)
             told = tell(past, searched=self._past is not None)
             explanation.add(
                 told.code,

@@ -130,6 +130,8 @@ def _fate(code: int | None, place: Place | None, *, logged: bool) -> tuple[Fate,
         if record.when is not None:
             return Fate.FUTURE, said
         return Fate.PENDING, said or f"{record.place:,} before it in its queue"
+    if place is not None and place.waits:
+        return Fate.PENDING, said or "scheduled more than once, and not known where it waits"
     if code is not None and place is not None and place.may_wait and not final:
         return Fate.UNKNOWN, f"{said or code}; given up, or it waits for another attempt behind links"
     if code is not None:

@@ -19,7 +19,7 @@ from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.damage import report
-from budgetfrontier.store.kept_places import waits_at
+from budgetfrontier.store.kept_places import place_in_future, waits_at
 from budgetfrontier.store.recognition import FINGERPRINT
 from budgetfrontier.store.records import (
     Counters,
@@ -65,6 +65,8 @@ class _Checker:
         self._queues: dict[int, QueueRecord] = {}
         self._settings, _ = meta.read_settings(txn, db[keys.META])
         self._canonical = self._canonicalization()
+        self._others: Counter[bytes] = Counter()
+        """By fingerprint: how many records of a kept URL wait besides the one that its row is about."""
         c = self._counters
         self._given_out = {
             QueueState.READY: (c.ring_front, c.ring_back),
@@ -129,7 +131,7 @@ class _Checker:
             try:
                 uri = restore_uri(key[4:], value, names.get(queue_id, ""))
                 check_url(uri.url)
-                self._check_row_of(uri, f"pending {key.hex()}")
+                self._check_row_of(uri, key, f"pending {key.hex()}")
             except Exception as e:  # a damaged record may cause any error
                 self._report(f"pending {key.hex()}: unreadable ({e})")
         for queue in self._queues.values():
@@ -209,7 +211,7 @@ class _Checker:
                 self._report(f"for later, {key.hex()}: its queue does not exist")
             uri = restore_uri(row.rank, row.value, "" if queue is None else queue.queue)
             check_url(uri.url)
-            self._check_row_of(uri, f"for later, {key.hex()}")
+            self._check_row_of(uri, place_in_future(row.queue, key), f"for later, {key.hex()}")
             if keys.rank.unpack(row.rank)[3]:  # a retry, which keeps its rank
                 pending = keys.u32.pack(row.queue) + row.rank
                 if pending in kept or self._txn.get(pending, db=self._db[keys.PENDING]) is not None:
@@ -224,15 +226,15 @@ class _Checker:
             if letter.queue not in self._queues:
                 self._report(f"dead letter {keys.u64.unpack(key)[0]}: its queue does not exist")
 
-    def _check_row_of(self, uri: CrawlUri, where: str) -> None:
-        """Report a URI that waits and has no row in `urls`.
-
-        One that is not in `seen` may have been forgotten while it waited twice: only one place is known then.
-        """
+    def _check_row_of(self, uri: CrawlUri, place: bytes, where: str) -> None:
+        """Report a URI that waits at a place and has no row in `urls`; count it if its row is about another."""
         if self._canonical is not None:
             key = duplicates.fingerprint_of(uri, uri.url, self._canonical)
-            if self._get(keys.URLS, key) is None and self._get(keys.SEEN, key) is not None:
+            value = self._get(keys.URLS, key)
+            if value is None:
                 self._report(f"{where}: {uri.url} is not among the kept URLs")
+            elif decode_url(value).place != place:
+                self._others[key] += 1
 
     def _get(self, table: str, key: bytes) -> bytes | None:
         return self._txn.get(key, db=self._db[table])
@@ -245,7 +247,7 @@ class _Checker:
         for key, value in self._items(keys.URLS):
             row = decode_url(value)
             found[row.queue] += 1
-            completed[row.queue] += not row.place
+            completed[row.queue] += not row.waits
             queue = self._queues.get(row.queue)
             if queue is None:
                 self._report(f"urls {key.hex()}: its queue {row.queue} does not exist")
@@ -254,8 +256,13 @@ class _Checker:
             check_url(url)
             if len(key) != FINGERPRINT:
                 self._report(f"urls {key.hex()}: {url} is not under a fingerprint")
-            if not row.place and row.due:
+            if not row.waits and row.due:
                 self._report(f"urls {key.hex()}: {url} is completed, and due")
+            if self._canonical is not None and row.more != self._others[key]:
+                self._report(
+                    f"urls {key.hex()}: {url} is said to wait {row.more} more time{'' if row.more == 1 else 's'}, "
+                    f"not {self._others[key]}"
+                )
             if row.place and not waits_at(row, queue.queue, self._get):
                 self._report(f"urls {key.hex()}: {url} is not where it is said to wait")
         if found and self._settings is not None and not self._settings.frontier.keep_urls:

@@ -18,7 +18,7 @@ from budgetfrontier.model import (
     StoredLease,
 )
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.encoding import decoder
+from budgetfrontier.store.encoding import decoder, encode
 from budgetfrontier.store.uri_values import expand, restore_uri, tries
 
 
@@ -112,11 +112,22 @@ class UrlRow(msgspec.Struct, array_like=True, gc=False):
     url: str
     """In its short form."""
     place: bytes
-    """The key of its record in `pending` or `future`; empty if it is completed."""
+    """The key of the record that came last, in `pending` or `future`; empty once that has left."""
     created: Number
     """The time at which it became known, in whole seconds."""
     due: Number = 0
     """The time from which it may be leased, in whole seconds; 0 if it is completed."""
+    more: Number = 0
+    """The number of its records that wait besides the one at `place`: with `force`, a URL is scheduled again."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether any record of it waits, or is leased; otherwise it is completed."""
+        return bool(self.place) or self.more > 0
+
+    def value(self) -> bytes:
+        """Return the row as it is stored: without its last field, unless a record waits besides."""
+        return encode(self if self.more else (self.queue, self.url, self.place, self.created, self.due))
 
 
 class LeaseRow(msgspec.Struct, array_like=True, gc=False):

@@ -27,6 +27,8 @@ class Place(NamedTuple):
     record: PendingUri | DeadLetter | None = None
     may_wait: bool = False
     """Whether it may be pending nevertheless if there is no record: behind links, where it is not looked for."""
+    waits: bool = False
+    """Whether it waits even if there is no record: it was scheduled more than once, and only one place is known."""
 
 
 def seed_places(view: View, urls: Iterable[str], *, queues: Mapping[str, str] | None = None) -> dict[str, Place]:
@@ -54,7 +56,8 @@ def seed_places(view: View, urls: Iterable[str], *, queues: Mapping[str, str] | 
             if value is not None:
                 row = decode_url(value)
                 queue = view.queue_by_id(row.queue)
-                place = Place(queue.queue, True, at_place(view, queue, row.place, out))
+                record = at_place(view, queue, row.place, out)
+                place = Place(queue.queue, True, record, waits=row.more > 0)
                 waiting[row.place] = url
             else:
                 name = ""

@@ -273,6 +273,16 @@ def test_explain_finds_urls_that_are_kept_in_a_queue_other_than_their_hosts(tmp_
     assert codes(tmp_path, cli, "http://www.a.test/other")[1] == ["never-scheduled"]
 
 
+def test_explain_says_of_a_url_that_waits_where_is_not_known_that_it_waits(tmp_path: Path, cli: Cli) -> None:
+    url = "http://a.test/twice"
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": {"keep_urls": True}})) as frontier:
+        frontier.schedule(url)
+        frontier.schedule(CrawlUri(url, force=True, queue="other"))
+        frontier.delete(queue="other")
+    assert codes(tmp_path, cli, url) == ("later", ["waits-elsewhere"])
+    assert "It waits, and where is not known: it was scheduled more than once" in cli("explain", tmp_path, url).out
+
+
 @pytest.mark.parametrize("rule", ["exceeded", "reached"])
 def test_explain_says_what_each_of_two_budgets_is_for(tmp_path: Path, cli: Cli, rule: str) -> None:
     settings = {"frontier": {"queue_total_budget": 0, "retire_when": rule}}

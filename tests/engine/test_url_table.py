@@ -119,3 +119,62 @@ def test_the_numbers_are_those_of_the_rows() -> None:
 def test_a_frontier_that_keeps_no_urls_says_so() -> None:
     with Frontier.open(":memory:") as f, pytest.raises(FrontierError, match="keep_urls"):
         f.find_url("http://a.test/")
+
+
+URL = "https://d.test/0"
+
+
+def of(url: str, how: str) -> CrawlUri:
+    """Return one more URI of a URL: on a queue of its own, or for later."""
+    return CrawlUri(url, force=True, queue="other", not_before=START + 90 if how == "later" else None)
+
+
+@pytest.mark.parametrize("how", ["queued", "later"])
+@pytest.mark.parametrize("last", ["queue", "other"])
+def test_a_url_is_kept_while_any_of_its_uris_waits(how: str, last: str, tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with kept(clock, tmp_path / "frontier", update_priority=True) as f:
+        uris = [CrawlUri(URL, force=True, queue="queue"), of(URL, how)]
+        for uri in uris if last == "other" else reversed(uris):
+            f.schedule(uri)
+        f.mark_seen([URL])
+        before = f.find_url(URL)
+        clock.advance(9)
+        f.delete(queue=last)  # it is the one that the row is about
+        f.check()
+        found = f.find_url(URL)
+        assert found is not None and (found.created, found.due, found.uri) == (START, START + 9, None)
+        totals = f.kept_totals()
+        assert totals is not None and (totals.active, totals.completed) == (1, 0)
+        assert f.schedule(CrawlUri(URL, priority=9)) is Admission.DUPLICATE
+        assert f.fetched([(CrawlUri(URL), None)]) == [Known.UNCHANGED]
+        f.undo(f.audit()[-1].id)
+        assert f.find_url(URL) == before
+        f.check()
+        f.delete(queue=last)
+        f.delete(queue="other" if last == "queue" else "queue")
+        f.check()
+        assert f.find_url(URL) is None
+
+
+def test_a_url_is_completed_once_its_last_uri_is() -> None:
+    clock = ManualClock(START)
+    with kept(clock, retry={"delay": 60, "scope": "uri"}, politeness={**NONE, "per_queue_concurrency": 9}) as f:
+        f.schedule_many([CrawlUri(URL, force=True, priority=n) for n in range(4)])
+        f.schedule(CrawlUri(URL, force=True, priority=4, not_before=START + 30))
+        leases = f.lease(9)
+        f.finish(leases[0], Outcome.RETRY)  # set aside
+        f.finish(leases[1], Outcome.DEAD)
+        f.check()
+        f.finish(leases[2], Outcome.SUCCESS, discovered=[CrawlUri(URL, force=True, queue="other")])
+        f.check()
+        f.replay()
+        f.fetched([(CrawlUri(URL), None), (CrawlUri(URL), START + 45)])
+        f.check()
+        clock.advance(60)
+        for left in range(5, 0, -1):
+            assert waits(f, URL) != "nothing", left
+            lease = leases[3] if left == 5 else f.lease(1)[0]
+            f.finish(lease)
+            f.check()
+        assert [f.lease(9), waits(f, URL)] == [[], "nothing"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -80,7 +80,7 @@ class Queue:
 
 @dataclass(eq=False)
 class Known:
-    """A URL that is kept, and the URI that waits or is out under it; None once it is completed."""
+    """A URL that is kept, and the last URI that waits or is out under it; None once that is gone."""
 
     queue: str
     created: int
@@ -220,9 +220,10 @@ class Model:
             queue.balance = queue.replenish
             self.move(queue, SNOOZED if queue.wake > self.now else READY)
 
-    def place(self, uri: Uri) -> None:
+    def place(self, uri: Uri, *, noted: bool = True) -> None:
         """A URI arrives."""
-        self.note(uri)
+        if noted:
+            self.note(uri)
         queue = self.queues[uri.queue]
         queue.uris.append(uri)
         queue.placed += 1
@@ -575,20 +576,29 @@ class Model:
         row = self.known.get(uri.url)
         if row is None:
             row = self.known[uri.url] = Known(uri.queue, int(self.now), None)
-        was_due = row.due if row.uri is not None else 0
-        row.queue, row.uri, row.due = uri.queue, uri, int(due) or was_due or int(self.now)
+        row.queue, row.uri, row.due = uri.queue, uri, int(due) or min(row.due or int(self.now), int(self.now))
 
     def gone(self, uri: Uri) -> None:
-        """A URI waits no more."""
+        """A URI waits no more; its URL does while others wait, somewhere."""
         row = self.known.get(uri.url)
         if row is not None and row.uri is uri:
-            row.uri, row.due = None, 0
+            row.uri, row.due = None, int(self.now)
+        if row is not None and not self.waits(uri.url):
+            row.due = 0
+
+    def waits(self, url: str) -> bool:
+        """Whether any URI of a URL waits, or is out."""
+        return any(
+            uri.url == url
+            for uris in (*(queue.uris for queue in self.queues.values()), (uri for _, uri in self.future))
+            for uri in uris
+        )
 
     def rows(self, key: str | None = None) -> list[Known]:
         return [row for row in self.known.values() if key is None or row.queue == key]
 
     def completed(self, key: str | None = None) -> int:
-        return len([row for row in self.rows(key) if row.uri is None])
+        return len([url for url, row in self.known.items() if key in (None, row.queue) and not self.waits(url)])
 
     def lease_of(self, uri: Uri | None) -> int | None:
         return next((number for number, lease in self.leases.items() if lease.uri is uri), None)
@@ -626,7 +636,7 @@ class Model:
                 via = None if row is None else Uri(spec["url"], "", 0, 0, 0, 0)
                 if self.schedule(revisit, within=True, via=via)["FULL"]:
                     told = "FULL"
-        was_completed = row is not None and row.uri is None
+        was_completed = row is not None and not row.due
         row = self.known.get(spec["url"])
         if again is not None and row is not None and row.uri is not None:
             row.due = int(again)
@@ -638,15 +648,16 @@ class Model:
     def take_out(self, uri: Uri, *, charged: bool) -> None:
         """A URI that is not out waits no more. One that waits for a date is not charged."""
         queue = self.queues[uri.queue]
-        self.gone(uri)
         if uri not in queue.uris:
             self.future = [entry for entry in self.future if entry[1] is not uri]
+            self.gone(uri)
             return
         if charged:
             queue.spent += uri.cost
             self.counts["spent unseen"] += uri.cost
             queue.charges += 1
         queue.uris.remove(uri)
+        self.gone(uri)
         if not queue.uris:
             self.move(queue, EXHAUSTED)
         self.reconsider(queue)
@@ -662,7 +673,8 @@ class Model:
             self.finish(number, "DISREGARDED", PLAIN, [])
         elif row.uri is not None:
             self.take_out(row.uri, charged=False)
-        del self.known[url]
+        if not self.waits(url):
+            del self.known[url]
         self.seen.discard(url)
         self.below_limit(row.queue, before)
         self.settle()
@@ -822,12 +834,15 @@ class Model:
         later = [entry for entry in self.future if entry[1].queue == key]
         waiting = [uri for uri in self.in_order(queue) if not uri.out]
         was_retired = queue.state == RETIRED
-        rows = {}
-        for uri in [*waiting, *(uri for _, uri in later)]:
-            if (row := self.known.get(uri.url)) is not None and row.uri is uri:
-                rows[uri.url] = self.known.pop(uri.url)
+        deleted = [*waiting, *(uri for _, uri in later)]
+        rows = {uri.url: replace(self.known[uri.url]) for uri in deleted if uri.url in self.known}
         queue.uris = queue.out
         self.future = [entry for entry in self.future if entry not in later]
+        for uri in deleted:
+            self.gone(uri)
+            if not self.waits(uri.url):
+                self.known.pop(uri.url, None)
+        rows = {url: row for url, row in rows.items() if row.uri is None or row.uri in deleted}
         if waiting and not queue.uris:
             self.move(queue, EXHAUSTED)
         left = None if not waiting else "RETIRED" if queue.uris and was_retired else "" if queue.uris else "empty"

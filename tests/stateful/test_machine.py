@@ -374,9 +374,8 @@ class FrontierMachine(RuleBasedStateMachine):
         if found is None or row is None:
             assert found is None and row is None
             return
-        due = None if row.uri is None else row.due
         told = (found.queue, found.created, self.passed(found.due))
-        same(url, told, (row.queue, row.created, self.passed(due)))
+        same(url, told, (row.queue, row.created, self.passed(row.due or None)))
         assert (found.uri is None) == (row.uri is None)
         if really:
             assert self.model.forget(url)
@@ -691,7 +690,7 @@ class FrontierMachine(RuleBasedStateMachine):
             record = self.frontier.queue(key)
             assert record is not None
             same(key, (record.urls, record.completed), (len(model.rows(key)), model.completed(key)))
-        active = {row.queue for row in model.rows() if row.uri is not None}
+        active = {row.queue for url, row in model.known.items() if model.waits(url)}
         same(
             "numbers of URLs",
             (c.urls, c.completed, c.url_queues, c.active_url_queues),

@@ -140,13 +140,17 @@ def _deletion(model: Model, entry: dict[str, Any], force: bool) -> bool:
         return False
     model.future = sorted(model.future + entry["later"], key=lambda due: due[1].postponed)
     for uri in entry["waiting"]:
-        model.place(uri)
+        model.place(uri, noted=False)
         queue.placed -= 1
-    for due, uri in entry["later"]:
-        model.note(uri, due)
-    for url, row in entry["rows"].items():
-        row.created = min(row.created, model.known[url].created)
-        model.known[url] = row
+    for due, uri in [*entry["later"], *((0, uri) for uri in entry["waiting"])]:
+        row = model.known.get(uri.url)
+        if row is None or row.uri is None:  # otherwise it stays about the one that waits
+            model.note(uri, due)
+    for url, before in entry["rows"].items() if model.known else ():
+        row = model.known[url]
+        row.created = min(row.created, before.created)
+        if before.uri is not None:
+            row.uri, row.queue, row.due = before.uri, before.queue, before.due
     model.last = {"command": "return"}
     return True
 

@@ -105,6 +105,7 @@ KEPT_DAMAGES: dict[str, tuple[Change, str]] = {
     "no URL": (change_row(lambda row: setattr(row, "url", "none")), "is not a URL"),
     "the queue of a row": (change_row(lambda row: setattr(row, "queue", 999)), "its queue 999 does not exist"),
     "completed, and due": (change_row(lambda row: setattr(row, "place", b"")), "is completed, and due"),
+    "what waits besides": (change_row(lambda row: setattr(row, "more", 2)), "is said to wait 2 more times, not 0"),
     "the URLs of a queue": (lambda d: d.change_queue("a.test", urls=7), "a.test: URLs, completed: .7, 1., the table"),
     "the completed of a queue": (lambda d: d.change_queue("a.test", completed=0), "a.test: URLs, completed: .3, 0."),
     "the total": (lambda d: d.change_totals(urls=99), "totals: urls is 99, the queues say 4"),
@@ -143,7 +144,7 @@ def test_a_frontier_that_keeps_no_urls_has_no_rows(path: Path) -> None:
         reader.check()
 
 
-def test_a_url_that_waits_twice_has_one_row_and_none_once_it_is_forgotten(kept: Path) -> None:
+def test_a_url_that_waits_twice_has_one_row_until_the_last_is_forgotten(kept: Path) -> None:
     with Frontier.open(kept) as f:
         f.schedule(CrawlUri("https://a.test/2", force=True))
         f.check()
@@ -151,7 +152,22 @@ def test_a_url_that_waits_twice_has_one_row_and_none_once_it_is_forgotten(kept: 
         assert found is not None
         assert f.forget_urls([found.fingerprint]) == 1
         f.check()
+        found = f.find_url("https://a.test/2")
+        assert found is not None and found.due is not None and found.uri is None
+        f.delete(queue="a.test")
+        f.check()
         assert f.find_url("https://a.test/2") is None
+
+
+def test_a_record_that_its_row_does_not_count_is_found(kept: Path) -> None:
+    with Frontier.open(kept) as f:
+        f.schedule(CrawlUri("https://a.test/2", force=True))
+    with damaging(kept) as damage:
+        for key, value in damage.items(keys.URLS):
+            if decode_url(value).more:
+                damage.put(keys.URLS, key, value[:-1] + b"\0")
+    with Reader(kept) as reader, pytest.raises(CorruptFrontier, match="is said to wait 0 more times, not 1"):
+        reader.check()
 
 
 def test_a_policy_that_cannot_be_loaded_does_not_keep_the_rest_from_being_checked(

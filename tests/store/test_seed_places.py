@@ -9,6 +9,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Outcome, Reader
 from budgetfrontier.model import DeadLetter, Directive
+from budgetfrontier.reports.seed_fates import SeedLog, seed_rows
 from budgetfrontier.store.seed_places import Place, seed_places
 from budgetfrontier.store.view import PendingUri
 from tests.support import START, on_disk, one
@@ -86,3 +87,15 @@ def test_a_seed_is_found_in_whatever_queue_it_is(tmp_path: Path, keep_urls: bool
         assert isinstance(link, PendingUri) and (link.queue, link.place) == ("one", 8)
     else:
         assert found[urls[5]] == Place("", True, may_wait=True)
+
+
+def test_a_seed_that_was_scheduled_twice_is_said_to_wait(tmp_path: Path) -> None:
+    url = "https://a.test/"
+    with on_disk(tmp_path, keep_urls=True) as f:
+        f.schedule_many([seed(url), seed(url, force=True, queue="other")])
+        f.delete(queue="other")
+        f.commit()
+    found = places(tmp_path, url)
+    assert (found[url].record, found[url].waits) == (None, True)
+    (row,) = seed_rows(SeedLog([url]), found, {}, logged=True)
+    assert (row["status"], row["detail"]) == ("PENDING", "scheduled more than once, and not known where it waits")

@@ -24,6 +24,7 @@ ROWS = 50
 _LOOKED_AT = 2000  # URIs at the head of a seed's queue, those for later, and dead letters
 
 _QUEUED, _LATER = "queued", "scheduled for later"
+_WAITS = "scheduled more than once: it waits, in its queue or another"
 _DONE = "succeeded, failed or disregarded, as the crawl log knows"
 
 
@@ -93,6 +94,8 @@ class _Fates:
         """Return the fate of a seed that the frontier keeps."""
         if found.place:
             return _QUEUED if future_key(found.place) is None else _LATER
+        if found.more:
+            return _WAITS
         return self._death(href) or f"done: {_DONE}"
 
     def _fate(self, queue: QueueRecord | None, href: str) -> str:

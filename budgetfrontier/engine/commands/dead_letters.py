@@ -6,6 +6,7 @@ from typing import Any
 
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.engine.url_table import Arrival
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import Progress
 from budgetfrontier.store.uri_values import with_tries
@@ -52,7 +53,8 @@ def replay(
     precedences = [ask(row.queue, row.value) for _, row in found]  # before anything is changed
     for (number, row), precedence in zip(found, precedences, strict=True):
         rank = row.rank[:-8] + bytes(8)  # an arrival now
-        kernel.returns.place(kernel.tables.queues.get(row.queue), rank, with_tries(row.value, 0, 0), precedence, now)
+        queue, value = kernel.tables.queues.get(row.queue), with_tries(row.value, 0, 0)
+        kernel.returns.place(queue, rank, value, precedence, now, Arrival.NEW)
         kernel.tables.dead_letters.remove(number)
     progress.effect["replayed"] += len(found)
     return done

@@ -16,6 +16,7 @@ import msgspec
 
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.engine.url_table import Arrival
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
@@ -236,5 +237,5 @@ def _put_back(
         tables.future.put_back(queue, key, row)
         return
     enqueued = queue.enqueued
-    kernel.returns.place(queue, key, value, precedence, now)
+    kernel.returns.place(queue, key, value, precedence, now, Arrival.RETURNED)
     queue.enqueued = enqueued  # it was counted when it came

@@ -123,13 +123,14 @@ def _letters(view: View, numbers: Numbers, start: int) -> Iterator[tuple[bytes, 
 def _take(kernel: Kernel, admitter: Admitter, found: list[tuple[bytes, DeadRow]], progress: Progress) -> None:
     """Take dead letters out, and forget their URLs, but for one that waits: it has come with `force` since."""
     tables, look = kernel.tables, kernel.tables.queues.look
+    tables.pending.settle()  # what was finished waits no more
     letters: Records = {key: None for key, _ in found}
     seen: Records = {}
     rows: dict[bytes, UrlRow] = {}
     for _, letter in found:  # before anything is changed: a policy may fail
         fingerprint = admitter.fingerprint(decode_uri(letter.value, letter.name))
         row = None if tables.urls is None else tables.urls.find(fingerprint)
-        if row is not None and row.place:
+        if row is not None and row.waits:
             continue
         seen[fingerprint] = None
         if row is not None and row.created >= int(letter.time):  # not completed before, with `force`

@@ -1,15 +1,16 @@
 """The rebuild of the table `urls` of a frontier that keeps its URLs, after its queues and URIs have been rebuilt.
 
-A row whose place holds no such URI becomes completed; then each URI that waits without a row gets one.
+A row whose place holds no such URI becomes completed; then each URI that waits without a row gets one, or is counted in
+the row that its URL has.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.store import keys
-from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.invariants import check_url
 from budgetfrontier.store.kept_places import future_key, place_in_future, waits_at
 from budgetfrontier.store.recognition import FINGERPRINT
@@ -40,6 +41,8 @@ class UrlRebuild:
         self._notes = notes
         self._fingerprint = fingerprint
         self._now = int(now)
+        self._more: dict[bytes, tuple[int, int]] = {}
+        """By fingerprint: how many more records of a URL wait, as its row has said, and its due time, where any do."""
 
     def run(self, alias: dict[int, int], moved: dict[bytes, bytes]) -> None:
         """Copy the rows that can be read, and add those that are missing.
@@ -71,9 +74,12 @@ class UrlRebuild:
             if row.place and not waits_at(row, self._findings.names[row.queue], self._tables.get):
                 row.place = b""
                 lost += 1
+            if row.more:
+                self._more[key] = row.more, row.due
+                row.more = 0
             if not row.place:
                 row.due = 0
-            if not self._tables.put(keys.URLS, key, encode(row)):
+            if not self._tables.put(keys.URLS, key, row.value()):
                 self._notes.set_aside(keys.URLS, key, value, "there is another one with the same key")
                 continue
             self._count(row, 1)
@@ -82,19 +88,35 @@ class UrlRebuild:
 
     def _add_missing(self, fingerprint: Callable[[CrawlUri], bytes]) -> None:
         added = 0
+        more: Counter[bytes] = Counter()
         for queue, url, place, due, key in self._waiting(fingerprint):
             value = self._tables.get(keys.URLS, key)
             row = None if value is None else decode_url(value)
-            if row is not None and row.place:
+            if row is not None and (row.place or key in self._more):
+                if row.place != place:
+                    more[key] += 1
+                    self._one_more(key, row)
                 continue
             added += 1
             if row is not None:
                 self._count(row, -1)
             made = UrlRow(queue, url, place, self._now if row is None else row.created, due or self._now)
-            self._tables.put(keys.URLS, key, encode(made), overwrite=True)
+            self._tables.put(keys.URLS, key, made.value(), overwrite=True)
             self._count(made, 1)
         if added:
             self._notes.note_change(f"urls: {added:,} that {'waits' if added == 1 else 'wait'} had no row, or another")
+        wrong = sum(more[key] != self._more.get(key, (0, 0))[0] for key in more.keys() | self._more.keys())
+        if wrong:
+            self._notes.note_change(f"urls: {wrong:,} had another number of URIs that wait")
+
+    def _one_more(self, key: bytes, row: UrlRow) -> None:
+        """Count a record that waits besides the one that a row is about, or somewhere if it is about none."""
+        self._count(row, -1)
+        row.more += 1
+        if not row.place:
+            row.due = self._more[key][1] or self._now
+        self._tables.put(keys.URLS, key, row.value(), overwrite=True)
+        self._count(row, 1)
 
     def _waiting(self, fingerprint: Callable[[CrawlUri], bytes]) -> Iterator[tuple[int, str, bytes, int, bytes]]:
         """Yield what waits: its queue, URL, place, due time (0: in `pending`) and fingerprint."""
@@ -110,7 +132,7 @@ class UrlRebuild:
 
     def _count(self, row: UrlRow, change: int) -> None:
         self._findings.urls[row.queue] += change
-        self._findings.completed[row.queue] += change * (not row.place)
+        self._findings.completed[row.queue] += change * (not row.waits)
 
 
 def _become(count: int) -> str:

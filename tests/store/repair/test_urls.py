@@ -221,3 +221,34 @@ def test_two_queues_that_become_one_take_their_rows_along(path: Path) -> None:
     moved = [decode_url(value) for _, value in rows(path) if decode_url(value).url == "\2/stray"]
     assert {row.queue for row in moved} == {keys.u32.unpack(key)[0]}
     assert all(row.place[:4] == key for row in moved if row.place)
+
+
+@pytest.fixture
+def twice(path: Path) -> Path:
+    """The same, with a URL that waits three times, and one of which only the number of its URIs is known."""
+    with Frontier.open(path, clock=ManualClock(START), keep_leases=True) as f:
+        f.schedule_many(CrawlUri("https://a.test/1", force=True, queue="forced") for _ in range(2))
+        f.schedule_many([CrawlUri(LATER, force=True), CrawlUri(LATER, force=True, queue="gone")])
+        f.delete(queue="gone")
+        f.check()
+    return path
+
+
+def test_urls_that_wait_more_than_once_are_copied_as_they_are(twice: Path) -> None:
+    before, numbers = rows(twice), totals(twice)
+    assert sorted((bool(row.place), row.more) for _, value in before if (row := decode_url(value)).more) == [
+        (False, 2),
+        (True, 1),
+    ]
+    assert repair(twice).changes == 0
+    assert (rows(twice), totals(twice)) == (before, numbers)
+
+
+@pytest.mark.parametrize("more", [0, 9])
+def test_the_number_of_what_waits_besides_is_corrected(twice: Path, more: int) -> None:
+    numbers = totals(twice)
+    with damaging(twice) as damage:
+        change_rows(lambda row: setattr(row, "more", more) if row.more else None)(damage)
+    done = assert_repaired(twice)
+    assert "urls: 1 had another number of URIs that wait" in done.first_changes
+    assert totals(twice) == numbers
