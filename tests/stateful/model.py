@@ -645,6 +645,30 @@ class Model:
         self.settle()
         return told
 
+    def put_again(self, spec: dict[str, Any]) -> str:
+        """An operator schedules a URL with `force`, which has one place."""
+        self.expire()
+        row, via, before = self.known.get(spec["url"]), None, 0
+        if row is not None and self.lease_of(row.uri) is not None:
+            self.counts["duplicates"] += 1
+            self.settle()
+            return "DUPLICATE"
+        spec = {**spec, "force": True}
+        if row is not None:
+            key, before = row.queue, self.completed(row.queue)
+            spec["queue"] = spec["queue"] or key
+            if row.uri is not None:
+                via = Uri(spec["url"], "", 0, 0, 0, 0)
+                self.take_out(row.uri, charged=False)
+        (told,) = self.schedule(spec, within=True, via=via)
+        if told == "ADDED":
+            self.seen.add(spec["url"])
+            self.known[spec["url"]].due = int(max(spec["not_before"] or 0, self.now))
+            if row is not None:
+                self.below_limit(key, before)
+        self.settle()
+        return told
+
     def take_out(self, uri: Uri, *, charged: bool) -> None:
         """A URI that is not out waits no more. One that waits for a date is not charged."""
         queue = self.queues[uri.queue]

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -363,6 +364,19 @@ class FrontierMachine(RuleBasedStateMachine):
             expected = self.model.fetched(spec, date)
             (told,) = self.frontier.fetched([(crawl_uri(spec), date)])
             same("report of a fetch", told.name, expected)
+
+    @precondition(lambda self: self.options["keep_urls"])
+    @rule(spec=uris, which=st.integers(0, 9))
+    def put_again(self, spec: dict[str, Any], which: int) -> None:
+        """What `import --force` does, mostly with a URL that is known."""
+        known = list(self.model.known)
+        url = known[which % len(known)] if which < 7 and known else spec["url"]
+        spec = self.dated({**spec, "force": True, "url": url})
+        expected = self.model.put_again(spec)
+        given = {"uris": [msgspec.msgpack.encode(crawl_uri(spec))], "in_place": True}
+        effect = self.frontier.apply(Command("schedule", given, "me", "")).effect
+        told = [name.upper() for name in ("added", "duplicate", "full", "invalid") if effect[name]]
+        same("put again", told, [expected])
 
     @precondition(lambda self: self.options["keep_urls"])
     @rule(spec=uris, really=rarely)
