@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from budgetfrontier.bus.broker import Append, Broker, Commit, Fetch, Lag, Leave, Seek
-from budgetfrontier.bus.log import Log
+from budgetfrontier.bus.log import Fetched, Log
 from budgetfrontier.bus.streams import Stream
 
 STREAM = Stream("s", 2, ("a", "b"))
@@ -27,6 +27,8 @@ class Groups(RuleBasedStateMachine):
         self.sent: list[list[bytes]] = [[], []]
         self.done = {group: [0, 0] for group in "ab"}
         self.positions: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
+        self.stale: set[tuple[str, str]] = set()
+        """Consumers whose positions are from before a restart: the broker must not go by them."""
         self.sequence = 0
 
     @property
@@ -53,18 +55,19 @@ class Groups(RuleBasedStateMachine):
             assert data == self.sent[partition][offset - self.first]
             owned[partition] = generation, offset + 1
         for partition, (generation, position) in fetched.owned.items():
-            if known.get(partition, (0, 0))[0] != generation:
+            if known.get(partition, (0, 0))[0] != generation or (group, name) in self.stale:
                 assert position == self.first + self.done[group][partition], "a new owner begins where it was committed"
         if not lost:
             self.positions[group, name] = owned
+            self.stale.discard((group, name))
 
-    @rule(group=groups, name=names)
-    def commit(self, group: str, name: str) -> None:
-        offsets = {partition: offset for partition, (_, offset) in self.positions.get((group, name), {}).items()}
+    @rule(group=groups, name=names, back=st.integers(0, 2))
+    def commit(self, group: str, name: str, back: int) -> None:
+        offsets = {partition: offset - back for partition, (_, offset) in self.positions.get((group, name), {}).items()}
         before = self.lag(group)
         self.broker.perform(Commit(STREAM, group, name, offsets), self.now)
         for partition, after in enumerate(self.lag(group)):
-            assert after <= before[partition]
+            assert after <= before[partition], "no commit goes back"
             self.done[group][partition] = len(self.sent[partition]) - after
 
     @rule(group=groups, partition=partitions, back=st.integers(0, 5))
@@ -89,6 +92,7 @@ class Groups(RuleBasedStateMachine):
         for change in self.log.changes():
             log.apply(change)
         self.log, self.broker = log, Broker(log)
+        self.stale = set(self.positions)
         self.now += 0.001
 
     @invariant()
@@ -103,3 +107,40 @@ class Groups(RuleBasedStateMachine):
 
 TestGroups = Groups.TestCase
 TestGroups.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+
+
+def fetched(log: Log, positions: dict[int, tuple[int, int]], now: float = 1001.0) -> Fetched:
+    return log.fetch("s", "a", "x", bound=(), positions=positions, count=9, now=now, session=SESSION)
+
+
+def restarted(log: Log) -> Log:
+    again = Log()
+    for change in log.changes():
+        again.apply(change)
+    return again
+
+
+def with_two_messages() -> Log:
+    log = Log()
+    for change in log.declare(STREAM, 1000.0):
+        log.apply(change)
+    for change in log.append("s", "p", 1, [(0, b"1"), (0, b"2")]):
+        log.apply(change)
+    return log
+
+
+def test_no_commit_goes_back() -> None:
+    log = with_two_messages()
+    first = fetched(log, {}).messages[0].offset
+    for offset in (first + 2, first + 1):
+        for change in log.commit("s", "a", "x", {0: offset}):
+            log.apply(change)
+    assert log.lag("s", "a") == [0, 0]
+
+
+def test_positions_from_before_a_restart_count_for_nothing() -> None:
+    """The consumer was not given what lies between: its broker may have been another, with other messages."""
+    log = with_two_messages()
+    taken = fetched(log, {})
+    positions = {partition: (generation, at + 1) for partition, (generation, at) in taken.owned.items()}
+    assert [message.data for message in fetched(restarted(log), positions, 1002.0).messages] == [b"1", b"2"]
