@@ -68,7 +68,8 @@ def started(folder: Path, port: int | None = None) -> Iterator[tuple[str, subpro
     config.write_text(_PROPERTIES.format(port=port, controller=controller, folder=folder))
     if not (folder / "data" / "meta.properties").exists():
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        _run("java", "-Xmx128m", "-cp", classpath, "kafka.tools.StorageTool", "format", "-c", config, "-t", cluster)
+        tool = ("java", "-Xmx128m", "-cp", classpath, "kafka.tools.StorageTool")
+        _run(*tool, "format", "-c", config, f"--cluster-id={cluster}")  # an id may begin with "-"
     with (folder / "broker.log").open("ab") as log:
         process = subprocess.Popen(
             ["java", *_OPTIONS, f"-Dkafka.logs.dir={folder}", "-cp", classpath, "kafka.Kafka", str(config)],
