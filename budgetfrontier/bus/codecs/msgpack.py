@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.bus.messages import BadMessage, Request, Response, check_plain
+from budgetfrontier.bus.messages import BadMessage, Request, Response, check_types
 
 
 class Encoder:
@@ -99,11 +99,11 @@ def _fields(request: Request) -> list[Any]:
 
 
 def _pack(message: list[Any]) -> bytes:
-    check_plain(message)
+    check_types(message)
     return msgspec.msgpack.encode(message)
 
 
 def _unpack(data: bytes) -> Any:
     message = msgspec.msgpack.decode(data)
-    check_plain(message)
+    check_types(message)
     return message

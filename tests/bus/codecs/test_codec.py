@@ -6,9 +6,14 @@ import json
 import random
 import sys
 from base64 import b64decode
+from collections import OrderedDict
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -31,6 +36,7 @@ from budgetfrontier.bus.messages import (
     Response,
     Stats,
     UpdateScore,
+    check_plain,
 )
 from budgetfrontier.errors import SettingsError
 from tests.bus.frontera_messages import FILE
@@ -230,6 +236,52 @@ def test_what_cannot_be_sent_is_refused(value: object, form: str) -> None:
         value = [value]
     with pytest.raises(BadMessage):
         Codec(form).encode(Stats({"key": value}))
+
+
+class Text(str):
+    """A kind of text."""
+
+
+odd = st.sampled_from(
+    [datetime(2026, 1, 1, tzinfo=UTC), Decimal(1), UUID(int=1), bytearray(b""), frozenset({1}), REQUEST]
+) | st.sampled_from([1 << 64, -(1 << 63) - 1, "\ud800", Text("a"), MappingProxyType({"a": 1}), OrderedDict(a=1)])
+values = st.recursive(
+    scalars | odd,
+    lambda inner: st.lists(inner, max_size=2) | st.tuples(inner) | st.dictionaries(text, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=200)
+@given(value=values, depth=st.sampled_from([0, 0, 1, *range(MAX_DEPTH - 4, MAX_DEPTH)]))
+def test_what_can_be_sent_is_what_is_plain(value: object, depth: int) -> None:
+    """The quick check of MessagePack refuses what the check of each element refuses, and nothing else."""
+    for _ in range(depth):
+        value = [value]
+    try:
+        check_plain([b"st", {"key": value}])
+        expected = msgspec.msgpack.encode([b"st", {"key": value}])
+    except (BadMessage, TypeError):
+        with pytest.raises(BadMessage):
+            Codec().encode(Stats({"key": value}))
+    else:
+        assert Codec().encode(Stats({"key": value})) == expected
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_maps_of_other_types_count_towards_the_depth(form: str) -> None:
+    value: object = OrderedDict(a=1)
+    for _ in range(MAX_DEPTH - 3):  # it is in the message, in the map of counters
+        value = [value]
+    Codec(form).encode(Stats({"key": value}))
+    with pytest.raises(BadMessage, match="deep"):
+        Codec(form).encode(Stats({"key": [value]}))
+
+
+@pytest.mark.parametrize("value", [datetime(2026, 1, 1, tzinfo=UTC), msgspec.msgpack.Ext(5, b"")])
+def test_what_no_codec_sends_is_not_received(value: object) -> None:
+    with pytest.raises(BadMessage):
+        Codec().decode(msgspec.msgpack.encode([b"st", {"key": [value]}]))
 
 
 @pytest.mark.parametrize(
