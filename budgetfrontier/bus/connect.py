@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from budgetfrontier.bus.interface import SESSION, Bus
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.reports.format import without_password
 
 DEFAULT = "zmq+tcp://127.0.0.1:5550"
 """The address of a broker on this machine."""
@@ -33,3 +34,8 @@ def connect(url: str = DEFAULT, *, session: float = SESSION) -> Bus:
         parts = urlsplit(url)
         return kafka.connect(parts.netloc, dict(parse_qsl(parts.query)), session=session)
     raise SettingsError(f"{scheme or url!r:.50} is no transport of the message bus; there are {_SCHEMES}")
+
+
+def shown(url: str) -> str:
+    """Return the URL of a bus for logs: without a password, and without the properties of Kafka, which have some."""
+    return without_password(url).partition("?")[0]

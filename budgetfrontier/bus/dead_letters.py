@@ -53,9 +53,15 @@ class DeadLetters:
             try:
                 content = decode(message.data)
             except BadMessage as error:
-                self._reject(message, source, str(error))
+                self.reject(message, source, str(error))
             else:
                 yield message, content
+
+    def reject(self, message: Received, source: Stream, reason: str) -> None:
+        """Make a dead letter of a message. Raises BusError if the bus takes none."""
+        partition, offset, data = message
+        letter = RejectedMessage(source.name, partition, offset, reason, time.time(), len(data), data[:MAX_DATA])
+        self._producer.send(_encode(letter))
 
     def flush(self, timeout: float = TIMEOUT) -> None:
         """Return once the broker has all dead letters. Raises BusError if that takes longer than `timeout` seconds."""
@@ -64,11 +70,6 @@ class DeadLetters:
     def close(self) -> None:
         """Flush and close."""
         self._producer.close()
-
-    def _reject(self, message: Received, source: Stream, reason: str) -> None:
-        partition, offset, data = message
-        letter = RejectedMessage(source.name, partition, offset, reason, time.time(), len(data), data[:MAX_DATA])
-        self._producer.send(_encode(letter))
 
 
 def read_dead_letter(data: bytes) -> RejectedMessage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from budgetfrontier.bus.broker import Broker, Operation
@@ -14,15 +15,18 @@ from budgetfrontier.bus.log_client import LogBus
 class MemoryBroker:
     """A broker of this process, and thread: all its buses share one log."""
 
-    def __init__(self, *, limit: int = LIMIT) -> None:
+    def __init__(self, *, limit: int = LIMIT, now: Callable[[], float] = time.time) -> None:
+        """Begin without messages. `now` returns the time in epoch seconds, which tells which consumers are dead."""
         self._broker = Broker(Log(limit=limit))
+        self._now = now
 
     def bus(self, *, session: float = SESSION) -> LogBus:
         """Return a new connection."""
-        return LogBus(self._call, lambda: None, session=session)
+        return LogBus(lambda operation, timeout: self.perform(operation), lambda: None, session=session)
 
-    def _call(self, operation: Operation, timeout: float) -> Any:
-        complete, result = self._broker.perform(operation, time.time())
+    def perform(self, operation: Operation) -> Any:
+        """Return the result of an operation. Raises BusError, also for one that would have to wait for room."""
+        complete, result = self._broker.perform(operation, self._now())
         if not complete and result is None:
             raise BusError(f"a partition of {operation.stream.name} is full: its consumers are behind")
         return result

@@ -34,7 +34,7 @@ class Streams(msgspec.Struct, frozen=True):
     spider_log: Stream
     """From spiders to workers, by host."""
     scoring_log: Stream
-    """From strategy workers to database workers."""
+    """From strategy workers to database workers, by host."""
     spider_feed: Stream
     """Requests from database workers to spiders, by host."""
     statistics: Stream
@@ -49,7 +49,7 @@ def streams(*, prefix: str = "frontier", spider_log_partitions: int = 1, spider_
         raise ValueError("a stream has at least one partition")
     return Streams(
         Stream(f"{prefix}-done", spider_log_partitions, (DATABASE, STRATEGY)),
-        Stream(f"{prefix}-score", 1, (DATABASE,)),
+        Stream(f"{prefix}-score", spider_log_partitions, (DATABASE,)),
         Stream(f"{prefix}-todo", spider_feed_partitions, (SPIDERS,)),
         Stream(f"{prefix}-stats", 1, (STATISTICS,), KEPT),
         Stream(f"{prefix}-dead", 1, (OPERATORS,), KEPT),

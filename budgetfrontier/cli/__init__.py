@@ -55,6 +55,7 @@ GROUPS = {
     "worker": ("worker",),
     "partitions": ("partitions",),
     "bus": ("bus-broker",),
+    "bus_worker": ("bus-worker",),
     "top": ("top",),
     "completion": ("completion",),
 }

@@ -46,6 +46,11 @@ _TYPES: dict[str, Callable[..., Message]] = {
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 
 
+def name_of(message: Message) -> str:
+    """Return the name of a message's type, such as "page_crawled"."""
+    return _NAMES[type(message)]
+
+
 class Codec:
     """Encodes and decodes messages in one wire form.
 

@@ -1,0 +1,256 @@
+"""The command `bus-worker`: a worker at one end of a message bus."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.cli import common
+from budgetfrontier.cli.common import Commands, add_command
+from budgetfrontier.cli.exits import exit_code
+from budgetfrontier.errors import SettingsError
+
+if TYPE_CHECKING:
+    from budgetfrontier.bus.codecs.codec import Codec
+    from budgetfrontier.bus.interface import Bus
+    from budgetfrontier.bus.streams import Streams
+    from budgetfrontier.settings import Settings
+    from budgetfrontier.workers.loop import Worker
+
+BUS = "zmq+tcp://127.0.0.1:5550"
+"""The one of `connect`, whose module needs packages that `--help` does without."""
+DB, STRATEGY = "db", "strategy"
+JSON = "json"
+
+log = logging.getLogger("budgetfrontier.workers")
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        "bus-worker",
+        work,
+        "run a database worker or a strategy worker at a message bus, as Frontera's",
+        more="A database worker keeps a frontier in JOB/frontier, on which the other commands work, also while it "
+        "runs; a strategy worker needs no JOB. Workers, spiders and the broker may be started in any order. SIGINT, "
+        "SIGTERM and SIGHUP end a worker after the step in progress, a second one at once: nothing is lost.",
+    )
+    parser.add_argument(
+        "job", metavar="JOB", type=Path, nargs="?", default=None, help="the folder of the job of a database worker"
+    )
+    parser.add_argument("--role", choices=(DB, STRATEGY), required=True, help="what the worker does")
+    parser.add_argument("--bus", default=BUS, metavar="URL", help=f"the message bus (default: {BUS})")
+    parser.add_argument(
+        "--config", type=Path, default=None, metavar="FILE",
+        help="a crawl in YAML: its section `frontier` is for the database worker, `seeds` and `scope` are for the "
+        "strategy worker",
+    )  # fmt: skip
+    parser.add_argument(
+        "--codec", default="msgpack", metavar="NAME",
+        help="`msgpack`, `json`, or a module with Encoder and Decoder (default: msgpack)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--prefix", default="frontier", metavar="NAME",
+        help="what the names of the streams begin with, different for each crawl on a bus (default: frontier)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--spider-log-partitions", type=_positive, default=1, metavar="N",
+        help="partitions of the spider log and the scoring log: the most workers of a role (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--spider-feed-partitions", type=_positive, default=1, metavar="N",
+        help="partitions of the spider feed: the most spiders (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--partition", type=common.count, action="append", default=[], metavar="N",
+        help="a partition of the spider log for this worker, from 0, repeatable (default: for a database worker all, "
+        "for a strategy worker a share of them)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--batch", type=_positive, default=512, metavar="N",
+        help="messages of a log that are handled at a time (default: 512)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-next-requests", type=_positive, default=64, metavar="N",
+        help="requests in a partition of the spider feed that no spider has taken, from which on a database worker "
+        "sends no more to it (default: 64)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--strategy", default="budgetfrontier.workers.strategies:BreadthFirst", metavar="MODULE:NAME",
+        help="the strategy: a class, or an object (default: breadth first)",
+    )  # fmt: skip
+    parser.add_argument(
+        "-a", "--argument", action="append", default=[], metavar="NAME=VALUE",
+        help="an argument of the class of the strategy, repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--job-id", type=common.count, default=0, metavar="N",
+        help="the number of the job, for a strategy worker: what belongs to lower ones is ignored from now on "
+        "(default: 0)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--statistics-every", type=common.duration, default=60.0, metavar="TIME",
+        help="send counters to the stream of statistics so often (default: 60s; 0: never)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--log-format", choices=("text", JSON), default="text",
+        help="what is logged on stderr: `text`, or `json` with one object on each line (default: text)",
+    )  # fmt: skip
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
+def work(args: argparse.Namespace) -> int:
+    """Run until SIGINT or SIGTERM."""
+    from budgetfrontier.service import log_lines
+
+    if (args.role == DB) != (args.job is not None):
+        args.parser.error("JOB is the folder of a database worker, which needs one; a strategy worker has none")
+    log_lines.begin(as_json=args.log_format == JSON)
+    try:
+        _work(args)
+    except Exception as error:
+        code = exit_code(error)
+        if args.log_format != JSON or code is None:
+            raise
+        log.critical("%s", error, extra={"event": "failed"})
+        return code
+    return 0
+
+
+def _work(args: argparse.Namespace) -> None:
+    from budgetfrontier.bus.codecs.codec import Codec
+    from budgetfrontier.bus.connect import connect, shown
+    from budgetfrontier.bus.streams import streams
+    from budgetfrontier.settings import Settings
+    from budgetfrontier.workers import loop
+
+    if outside := [number for number in args.partition if number >= args.spider_log_partitions]:
+        raise SettingsError(
+            f"--partition {outside[0]}: partitions are numbered from 0, and --spider-log-partitions is "
+            f"{args.spider_log_partitions}"
+        )
+    settings = None if args.config is None else Settings.from_yaml(args.config)
+    codec = Codec(args.codec)
+    names = streams(
+        prefix=args.prefix,
+        spider_log_partitions=args.spider_log_partitions,
+        spider_feed_partitions=args.spider_feed_partitions,
+    )
+    stop = _Stop()
+    make = _database_worker if args.role == DB else _strategy_worker
+    with stop.at_signals(), closing(connect(args.bus)) as bus, make(args, settings, bus, names, codec) as worker:
+        where = shown(args.bus)
+        log.info("%s worker at %s; Ctrl-C ends it", args.role, where, extra={"event": "started", "bus": where})
+        try:
+            loop.run(worker, bus, names, codec, every=args.statistics_every, stopped=stop.wait)
+        finally:
+            worker.close()
+        log.info("stopped", extra={"event": "stopped"})
+
+
+@contextmanager
+def _database_worker(
+    args: argparse.Namespace, settings: Settings | None, bus: Bus, names: Streams, codec: Codec
+) -> Iterator[Worker]:
+    from budgetfrontier.engine.frontier import Frontier
+    from budgetfrontier.workers.database import DatabaseWorker
+
+    with Frontier.open(args.job / "frontier", settings, keep_leases=True, program="budgetfrontier bus-worker") as own:
+        yield DatabaseWorker(
+            own,
+            bus,
+            names,
+            codec,
+            partitions=args.partition,
+            max_next_requests=args.max_next_requests,
+            batch=args.batch,
+        )
+
+
+@contextmanager
+def _strategy_worker(
+    args: argparse.Namespace, settings: Settings | None, bus: Bus, names: Streams, codec: Codec
+) -> Iterator[Worker]:
+    from budgetfrontier.bus import request_meta
+    from budgetfrontier.bus.messages import Request
+    from budgetfrontier.crawl.scope import Scope
+    from budgetfrontier.crawl.seeds import each_seed
+    from budgetfrontier.workers.strategy import StrategyWorker
+
+    worker = StrategyWorker(
+        _strategy(args.strategy, args.argument),
+        bus,
+        names,
+        codec,
+        partitions=args.partition,
+        scope=None if settings is None else Scope(settings.scope),
+        job=args.job_id,
+        batch=args.batch,
+    )
+    if settings is not None:
+        worker.add_seeds(
+            Request(url, meta={request_meta.QUEUE: seed.queue} if seed.queue else {})
+            for url, seed in each_seed(settings)
+        )
+    yield worker
+
+
+def _strategy(reference: str, arguments: list[str]) -> Any:
+    """Return the object that is named, or an instance of the class. Raises SettingsError."""
+    from budgetfrontier import plugins
+
+    found = plugins.load(reference)
+    options = dict(argument.partition("=")[::2] for argument in arguments)
+    if not isinstance(found, type):
+        if options:
+            raise SettingsError(f"{reference} is no class, and takes no arguments")
+        return found
+    try:
+        return found(**options)
+    except Exception as error:  # the code may be the user's
+        raise SettingsError(f"{reference} cannot be made: {type(error).__name__}: {error}") from error
+
+
+class _Stop:
+    """The wish to stop, of a signal; the second raises KeyboardInterrupt, which loses nothing either."""
+
+    def __init__(self) -> None:
+        from budgetfrontier.service.stopping import Stop
+
+        self._stop, self._asked, self._signals = Stop(), False, 0
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for it so many seconds; return whether it is there."""
+        self._asked = self._asked or self._stop.wait(seconds) is not None
+        return self._asked
+
+    @contextmanager
+    def at_signals(self) -> Iterator[None]:
+        """Ask at SIGINT, SIGTERM and SIGHUP, in place of what they did before."""
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # it is under nohup
+            numbers.append(signal.SIGHUP)
+        before = {number: signal.signal(number, self._ask) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler or signal.SIG_DFL)
+
+    def _ask(self, number: int, _: object) -> None:
+        self._signals += 1
+        if self._signals > 1:
+            raise KeyboardInterrupt
+        self._stop.ask(signal.Signals(number).name)

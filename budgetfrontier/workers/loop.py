@@ -1,0 +1,63 @@
+"""The loop of a worker: step after step until it is to stop, with statistics, and patience with a bus that is away."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Protocol
+
+from budgetfrontier.bus.codecs.codec import Codec
+from budgetfrontier.bus.counters import Counters
+from budgetfrontier.bus.interface import Bus, BusError
+from budgetfrontier.bus.streams import Streams
+
+WAIT = 0.1
+"""Seconds that a step waits for messages."""
+PAUSE = 1.0
+"""Seconds before the next step after one in which the bus did not answer."""
+
+log = logging.getLogger(__name__)
+
+
+class Worker(Protocol):
+    """A worker of any role."""
+
+    counters: Counters
+
+    def step(self, wait: float = 0.0) -> bool:
+        """Do some work; return whether there was any. Raises BusError: then it is called again."""
+
+    def close(self) -> None:
+        """Leave the bus."""
+
+
+def run(
+    worker: Worker, bus: Bus, streams: Streams, codec: Codec, *, every: float, stopped: Callable[[float], bool]
+) -> None:
+    """Step until `stopped`, which is asked with seconds to wait for it, is true.
+
+    Statistics are sent `every` so many seconds; 0: never. Raises what a step raises, apart from BusError.
+    """
+    statistics = bus.producer(streams.statistics)
+    due = monotonic() + every
+    away: BusError | None = None
+    while not stopped(0.0):
+        try:
+            worker.step(WAIT)
+        except BusError as error:
+            if away is None:
+                log.warning("waiting for the message bus: %s", error)
+            away = error
+            if stopped(PAUSE):
+                return
+        else:
+            if away is not None:
+                log.info("the message bus answers again")
+            away = None
+        if every and monotonic() >= due and away is None:
+            due = monotonic() + every
+            with suppress(BusError):  # the next ones say as much
+                statistics.send(codec.encode(worker.counters.message()))
+                statistics.flush(1.0)

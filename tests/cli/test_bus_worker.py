@@ -1,0 +1,107 @@
+"""The command `bus-worker`: what it refuses, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier
+from budgetfrontier.bus.codecs.codec import Codec
+from budgetfrontier.bus.connect import DEFAULT, connect, shown
+from budgetfrontier.bus.streams import SPIDERS, streams
+from budgetfrontier.cli import main
+from budgetfrontier.cli.bus_worker import BUS
+from budgetfrontier.service import log_lines
+from tests.bus.conftest import zeromq_broker
+from tests.support import PATIENCE, until
+
+STRATEGY = ["bus-worker", "--role", "strategy", "--bus", "zmq+ipc:///nowhere"]
+
+
+@pytest.fixture(autouse=True)
+def log_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the log of this process as it is; that of the command is seen where it has a process of its own."""
+    monkeypatch.setattr(log_lines, "begin", lambda *, as_json: None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["bus-worker", "--role", "db"], 2, "JOB is the folder of a database worker"),
+        ([*STRATEGY, "job"], 2, "a strategy worker has none"),
+        ([*STRATEGY, "--batch", "0"], 2, "0 is less than 1"),
+        ([*STRATEGY, "--partition", "1"], 4, "--spider-log-partitions is 1"),
+        ([*STRATEGY, "--codec", "no.such"], 4, "no.such"),
+        ([*STRATEGY, "--strategy", "no:such"], 4, "no:such cannot be imported"),
+        ([*STRATEGY, "-a", "no=such"], 4, "BreadthFirst cannot be made: TypeError"),
+        ([*STRATEGY, "--strategy", "json:dumps", "-a", "x=y"], 4, "json:dumps is no class"),
+        (["bus-worker", "--role", "strategy", "--bus", "mqtt://x"], 4, "'mqtt' is no transport"),
+    ],
+)
+def test_it_refuses(arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == code
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_it_refuses_is_logged_as_json(caplog: pytest.LogCaptureFixture) -> None:
+    assert main([*STRATEGY, "--partition", "1", "--log-format", "json"]) == 4
+    assert caplog.records[-1].event == "failed"  # type: ignore[attr-defined]
+
+
+def test_a_frontier_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Frontier.open(tmp_path / "frontier"):
+        assert main(["bus-worker", str(tmp_path), "--role", "db", "--bus", "zmq+ipc:///nowhere"]) == 5
+    assert "open" in capsys.readouterr().err
+
+
+def test_the_bus_is_that_of_connect() -> None:
+    assert BUS == DEFAULT
+
+
+def test_passwords_are_not_shown() -> None:
+    assert shown("redis://bob:secret@host/0") == "redis://bob:***@host/0"
+    assert shown("kafka://host:9092?sasl.password=secret") == "kafka://host:9092"
+
+
+CONFIG = """
+crawl: bus
+seeds: [http://a.test/]
+frontier: {politeness: {min_delay: 0, delay_factor: 0}}
+"""
+
+
+def test_workers_wait_for_a_bus_and_end_at_a_signal(tmp_path: Path) -> None:
+    """Both are started before the broker; a seed of the YAML comes to the feed."""
+    (tmp_path / "crawl.yaml").write_text(CONFIG)
+    address = f"ipc://{tmp_path}/socket"
+    common = ["--bus", f"zmq+{address}", "--config", str(tmp_path / "crawl.yaml"), "--log-format", "json"]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "budgetfrontier", "bus-worker", *role, *common], stderr=subprocess.PIPE, text=True
+        )
+        for role in (["--role", "strategy"], [str(tmp_path / "job"), "--role", "db"])
+    ]
+    try:
+        with zeromq_broker(tmp_path / "journal", address=address), closing(connect(f"zmq+{address}")) as bus:
+            feed = streams().spider_feed
+            until(lambda: bus.lag(feed, SPIDERS) == [1], started[1])
+            [received] = bus.consumer(feed, SPIDERS).poll(10, PATIENCE)
+            assert Codec().decode_request(received.data).url == "http://a.test/"
+            for process in started:
+                process.send_signal(signal.SIGTERM)
+            logs = [process.communicate(timeout=PATIENCE)[1] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    for process, log in zip(started, logs, strict=True):
+        assert process.returncode == 0, log
+        events = [json.loads(line).get("event") for line in log.splitlines()]
+        assert events[0] == "started" and events[-1] == "stopped"
+    with Frontier.open(tmp_path / "job" / "frontier", keep_leases=True) as frontier:
+        assert frontier.summary().in_process == 1, "its lease stays"
