@@ -67,8 +67,13 @@ class Scheduler:
     def from_crawler(cls, crawler: Any) -> Any:
         """Create the scheduler of a crawler: with BUDGETFRONTIER_URL that of a shared frontier. Scrapy calls this.
 
-        An empty BUDGETFRONTIER_URL is an error of that scheduler's `open`. Raises MissingExtra.
+        With BUDGETFRONTIER_BUS, it is that of a spider at a message bus. An empty one of these is an error of that
+        scheduler's `open`. Raises MissingExtra.
         """
+        if crawler.settings.get("BUDGETFRONTIER_BUS") is not None:
+            from budgetfrontier.scrapy.bus.scheduler import BusScheduler
+
+            return BusScheduler(crawler)
         if crawler.settings.get("BUDGETFRONTIER_URL") is not None:
             from budgetfrontier.scrapy.shared.scheduler import SharedScheduler
 

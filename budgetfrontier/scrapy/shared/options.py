@@ -44,14 +44,14 @@ def shared_options(scrapy: Any, spider: Any) -> SharedOptions:
             "settings to `budgetfrontier serve --config`, or change them with `budgetfrontier adjust` on its folder"
         )
     return SharedOptions(
-        address=_address(_text(scrapy, URL)),
-        crawl=_text(scrapy, "BUDGETFRONTIER_CRAWL") or spider.name,
-        token=_text(scrapy, "BUDGETFRONTIER_TOKEN"),
-        tls=_tls(_given(scrapy, "BUDGETFRONTIER_TLS")),
-        seal=_seal(_text(scrapy, "BUDGETFRONTIER_KEY"), spider.name),
-        lease_ttl=_seconds(scrapy, "BUDGETFRONTIER_LEASE_TTL", LEASE_TTL, least=1.0),
-        prefetch=_prefetch(scrapy),
-        idle_before_close=_seconds(scrapy, "BUDGETFRONTIER_IDLE_BEFORE_CLOSE", IDLE_BEFORE_CLOSE, least=0.0),
+        address=_address(text_of(scrapy, URL)),
+        crawl=text_of(scrapy, "BUDGETFRONTIER_CRAWL") or spider.name,
+        token=text_of(scrapy, "BUDGETFRONTIER_TOKEN"),
+        tls=_tls(given(scrapy, "BUDGETFRONTIER_TLS")),
+        seal=seal_of(text_of(scrapy, "BUDGETFRONTIER_KEY"), spider.name),
+        lease_ttl=seconds_of(scrapy, "BUDGETFRONTIER_LEASE_TTL", LEASE_TTL, least=1.0),
+        prefetch=prefetch_of(scrapy),
+        idle_before_close=seconds_of(scrapy, "BUDGETFRONTIER_IDLE_BEFORE_CLOSE", IDLE_BEFORE_CLOSE, least=0.0),
     )
 
 
@@ -79,11 +79,13 @@ def _address(value: str | None) -> str:
         raise SettingsError(f'{URL} is "HOST:PORT" or "unix:PATH", not {value!r}') from None
 
 
-def _given(scrapy: Any, name: str) -> Any:
+def given(scrapy: Any, name: str) -> Any:
     """Return a setting, None if it is not set. Raises SettingsError for an empty one, which may have been meant."""
     value = scrapy.get(name)
     if isinstance(value, str) and not value.strip():
-        raise SettingsError(f"{name} is empty: give it a value, or leave it out (None) for {_WITHOUT[name]}")
+        raise SettingsError(
+            f"{name} is empty: give it a value, or leave it out (None) for {_WITHOUT.get(name, 'the default')}"
+        )
     return value
 
 
@@ -100,8 +102,9 @@ _WITHOUT = {
 """By setting: what holds if it is not set."""
 
 
-def _text(scrapy: Any, name: str) -> str | None:
-    value = _given(scrapy, name)
+def text_of(scrapy: Any, name: str) -> str | None:
+    """Return a setting that is text; None if it is not set. Raises SettingsError."""
+    value = given(scrapy, name)
     if not isinstance(value, str | None):
         raise SettingsError(f"{name} is text, not {type(value).__name__}")
     return value
@@ -118,7 +121,8 @@ def _tls(value: object) -> bool | str:
     return str(path)
 
 
-def _seal(secret: str | None, spider: str) -> SharedKey | NoKey:
+def seal_of(secret: str | None, spider: str) -> SharedKey | NoKey:
+    """Return the seal on the requests of a spider. Raises SettingsError for a short secret."""
     if secret is None:
         return NoKey()
     if len(secret) < MIN_KEY:
@@ -129,8 +133,9 @@ def _seal(secret: str | None, spider: str) -> SharedKey | NoKey:
     return SharedKey(secret, spider)
 
 
-def _seconds(scrapy: Any, name: str, default: float, *, least: float) -> float:
-    value = _given(scrapy, name)
+def seconds_of(scrapy: Any, name: str, default: float, *, least: float) -> float:
+    """Return a setting that is a number of seconds. Raises SettingsError."""
+    value = given(scrapy, name)
     if value is None:
         return default
     try:
@@ -142,8 +147,9 @@ def _seconds(scrapy: Any, name: str, default: float, *, least: float) -> float:
     return seconds
 
 
-def _prefetch(scrapy: Any) -> int:
-    value = _given(scrapy, "BUDGETFRONTIER_PREFETCH")
+def prefetch_of(scrapy: Any) -> int:
+    """Return the number of requests that may wait in this process for the downloader. Raises SettingsError."""
+    value = given(scrapy, "BUDGETFRONTIER_PREFETCH")
     if value is None:
         return max(1, (int(scrapy["CONCURRENT_REQUESTS"]) + 1) // 2)
     try:

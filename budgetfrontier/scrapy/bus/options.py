@@ -1,0 +1,75 @@
+"""Scrapy's settings for a message bus."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from budgetfrontier.bus.codecs.codec import Codec
+from budgetfrontier.bus.streams import Streams, streams
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.scrapy.shared.options import IDLE_BEFORE_CLOSE, given, prefetch_of, seal_of, seconds_of, text_of
+from budgetfrontier.scrapy.shared.seals import NoKey, SharedKey
+
+STATISTICS_EVERY = 60.0
+
+
+class BusOptions(NamedTuple):
+    """The options of one spider at a message bus."""
+
+    url: str
+    codec: Codec
+    streams: Streams
+    partitions: tuple[int, ...]
+    """The partitions of the spider feed that the spider reads; empty: those that no other spider reads."""
+    seal: SharedKey | NoKey
+    prefetch: int
+    """Requests that may wait in this process for the downloader."""
+    store_content: bool
+    idle_before_close: float
+    statistics_every: float
+
+
+def bus_options(scrapy: Any, spider: Any) -> BusOptions:
+    """Return the options in the settings of Scrapy. Raises SettingsError."""
+    for name in ("BUDGETFRONTIER_SETTINGS", "BUDGETFRONTIER_URL"):
+        if scrapy.get(name) is not None:
+            raise SettingsError(
+                f"{name} has no effect with BUDGETFRONTIER_BUS: the frontier is the database worker's, "
+                "`budgetfrontier bus-worker --role db`; remove one of the two settings"
+            )
+    store_content = scrapy.getbool("BUDGETFRONTIER_STORE_CONTENT")
+    names = streams(
+        prefix=text_of(scrapy, "BUDGETFRONTIER_BUS_PREFIX") or "frontier",
+        spider_log_partitions=_number(scrapy, "BUDGETFRONTIER_SPIDER_LOG_PARTITIONS", 1, least=1),
+        spider_feed_partitions=_number(scrapy, "BUDGETFRONTIER_SPIDER_FEED_PARTITIONS", 1, least=1),
+    )
+    partition = _number(scrapy, "BUDGETFRONTIER_SPIDER_PARTITION_ID", -1, least=0)
+    if partition >= names.spider_feed.partitions:
+        raise SettingsError(
+            f"BUDGETFRONTIER_SPIDER_PARTITION_ID is {partition}: partitions are numbered from 0, and "
+            f"BUDGETFRONTIER_SPIDER_FEED_PARTITIONS is {names.spider_feed.partitions}"
+        )
+    return BusOptions(
+        url=text_of(scrapy, "BUDGETFRONTIER_BUS") or "",
+        codec=Codec(text_of(scrapy, "BUDGETFRONTIER_BUS_CODEC") or "msgpack", send_body=store_content),
+        streams=names,
+        partitions=() if partition < 0 else (partition,),
+        seal=seal_of(text_of(scrapy, "BUDGETFRONTIER_KEY"), spider.name),
+        prefetch=prefetch_of(scrapy),
+        store_content=store_content,
+        idle_before_close=seconds_of(scrapy, "BUDGETFRONTIER_IDLE_BEFORE_CLOSE", IDLE_BEFORE_CLOSE, least=0.0),
+        statistics_every=seconds_of(scrapy, "BUDGETFRONTIER_STATISTICS_EVERY", STATISTICS_EVERY, least=0.0),
+    )
+
+
+def _number(scrapy: Any, name: str, default: int, *, least: int) -> int:
+    value = given(scrapy, name)
+    if value is None:
+        return default
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = least - 1
+    if number < least:
+        raise SettingsError(f"{name} is a whole number, {least} or more, not {value!r}")
+    return number

@@ -1,0 +1,380 @@
+"""The scheduler of a spider that takes its requests from a message bus, and reports there what it has fetched.
+
+It has the interface of the other schedulers. Requests of the feed are fetched under leases of a database worker: a
+lease ends with the last of its retries and redirects, which stay in this process. Links and start requests go to the
+strategy workers, and come back through the feed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from time import monotonic
+from typing import Any
+
+from scrapy import signals
+
+from budgetfrontier.bus import request_meta
+from budgetfrontier.bus.connect import connect, shown
+from budgetfrontier.bus.counters import Counters
+from budgetfrontier.bus.messages import BadMessage, Request, RequestError
+from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.model import CrawlUri, Lease
+from budgetfrontier.scrapy import download_slots
+from budgetfrontier.scrapy.bus.conversion import PAGE, Unsendable, bus_request, scrapy_request
+from budgetfrontier.scrapy.bus.options import bus_options
+from budgetfrontier.scrapy.bus.pages import Pages
+from budgetfrontier.scrapy.bus.reports import Reports
+from budgetfrontier.scrapy.bus.threads import Fed, FeedReader, LogSender
+from budgetfrontier.scrapy.closing import SpiderCloser
+from budgetfrontier.scrapy.conversion import STARTED, Refused
+from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
+from budgetfrontier.scrapy.intake import MAX_SEEN_URLS, Dupefilter
+from budgetfrontier.scrapy.seals import RequestLost
+from budgetfrontier.scrapy.serialization import Serializer
+from budgetfrontier.scrapy.shared.event_loop import Post, in_thread, pause, poster
+from budgetfrontier.scrapy.shared.seals import OtherKey
+from budgetfrontier.scrapy.stats import Size
+from budgetfrontier.scrapy.wakeups import Wakeup
+
+CLOSE_WITHIN = 5.0
+"""Seconds in which a spider that closes reports what it has not reported yet; 1 if the bus is away already."""
+TICK = 0.5
+"""Seconds between two looks at requests that have ended."""
+MOST_WAITING = 10_000
+"""Messages that the broker does not have, from which on no more pages are fetched."""
+MOST_GATHERED = 1000
+"""Links, start requests and results that are gathered before they are sent."""
+MAX_LOST = 100  # requests that cannot be restored, in one call of `next_request`
+
+log = logging.getLogger(__name__)
+
+
+class BusScheduler:
+    """The scheduler of `BUDGETFRONTIER_BUS = "redis://..."`. `len()` is the number of requests in this process."""
+
+    def __init__(self, crawler: Any) -> None:
+        self.crawler = crawler
+        self.stats = crawler.stats
+        self._dupefilter = Dupefilter(crawler)
+        self.df = self._dupefilter.filter
+        self._spider_closer = SpiderCloser(crawler)
+        self._closed = True
+        self._stopped = False
+        self._warned: set[str] = set()
+
+    @property
+    def _extra(self) -> dict[str, Any]:
+        return {"spider": self.spider}
+
+    # -- opening and closing
+
+    def open(self, spider: Any) -> Any:
+        """Begin to read the feed; the broker may be started later. Raises SettingsError and MissingExtra."""
+        self.spider = spider
+        self._options = options = bus_options(self.crawler.settings, spider)
+        connect(options.url).close()  # raises what is wrong with the URL here
+        self._in_flight = InFlight(self.crawler, lambda request, state: None)
+        self._serializer = Serializer(spider, seal=options.seal, durable=True)
+        self._reports = Reports(options.codec, options.streams.spider_log.partitions)
+        self._pages = Pages(store_content=options.store_content)
+        self.crawler.signals.connect(self._pages.received, signal=signals.response_received)
+        self._elsewhere: dict[str, Request] = {}
+        self._local: deque[Any] = deque()
+        self._seen_urls: set[str] = set()
+        self._numbers = count(1)
+        self._job = 0
+        self._last_work = monotonic()
+        self._next_statistics = monotonic() + options.statistics_every
+        post: Post | None = poster() if slot_of(self.crawler) is not None else None
+        wake: Callable[[], None] = (lambda: None) if post is None else partial(post, self._on_news)
+        self._sender = LogSender(partial(connect, options.url), options.streams, wake=wake)
+        self._reader = FeedReader(
+            partial(connect, options.url),
+            options.streams,
+            options.codec,
+            partitions=options.partitions,
+            prefetch=options.prefetch,
+            wake=wake,
+        )
+        self._post = post
+        self._ticker, self._idle_timer = Wakeup(self._tick), Wakeup(self._wake_engine)
+        self._closed = False
+        if post is not None:
+            self._ticker.set(TICK)
+            engine = self.crawler.engine
+            if getattr(engine, "_start", None) is not None:
+                engine._start = self._held_back(engine._start)
+        which = f"partition {options.partitions[0]}" if options.partitions else "a share"
+        where = options.streams.spider_feed.name, shown(options.url)
+        log.info("Reading %s of %s at %s", which, *where, extra=self._extra)
+        return self.df.open()
+
+    async def _held_back(self, start: Any) -> Any:
+        """Yield what `start()` of the spider yields, while the bus keeps up."""
+        async for each in start:
+            while not self._closed and self._sender.waiting > MOST_WAITING:
+                await pause(0.1)
+            yield each
+
+    def close(self, reason: str) -> Any:
+        """Report what has ended, and leave the bus. Return a Deferred if Scrapy's engine runs."""
+        if self._closed:
+            return self.df.close(reason)
+        self._ticker.stop()
+        self._idle_timer.stop()
+        if slot_of(self.crawler) is not None:
+            self._finish_ended()
+        self._send_reports()
+        self._tell_statistics()
+        self._closed = True
+        within = 1.0 if self._sender.away or self._reader.away else CLOSE_WITHIN
+
+        def leave() -> bool:
+            return self._reader.close(within) & self._sender.close(within)
+
+        if self._post is None:
+            self._left(leave())
+            return self.df.close(reason)
+        leaving = in_thread(leave, self._post, "budgetfrontier close")
+        leaving.addCallback(self._left)
+        leaving.addCallback(lambda _: self.df.close(reason))
+        return leaving
+
+    def _left(self, whole: bool) -> None:
+        if lost := sum(PAGE not in request.meta for request in self._local):
+            log.warning("Requests that could not be sent are lost: %d", lost, extra=self._extra)
+        if not whole:
+            log.warning(
+                "The message bus did not take everything: what was not reported is fetched again when its leases "
+                "expire, and start requests that were not sent are lost",
+                extra=self._extra,
+            )
+
+    # -- requests in
+
+    def enqueue_request(self, request: Any) -> bool:
+        """Send a link or a start request to the workers; keep a retry or a redirect in this process. Raises nothing.
+
+        Return False for one that is known to be a duplicate, or refused.
+        """
+        if self._closed or self._stopped:
+            return False
+        try:
+            return self._enqueue(request)
+        except (InvalidUrl, Refused, BadMessage) as e:
+            self.stats.inc_value("budgetfrontier/refused")
+            log.warning("Not scheduled: %s: %s", request, e, extra=self._extra)
+        except Exception:
+            log.exception("Cannot enqueue %s", request, extra=self._extra)
+        return False
+
+    def _enqueue(self, request: Any) -> bool:
+        if self._pages.take(request):
+            self._add_local(request)
+            return True
+        filtered = not request.dont_filter
+        if self._dupefilter.stops(request) or self._is_seen(request):
+            self._dupefilter.log(request)
+            return False
+        is_start = bool(request.meta.get("is_start_request")) and STARTED not in request.meta
+        download_slots.take_own(request)
+        try:
+            force = not is_start and not (filtered and self._dupefilter.own)
+            sent = bus_request(request, self._serializer, force=force)
+        except Unsendable as e:
+            return self._keep(request, str(e))
+        if is_start:
+            self._reports.add_seed(sent)
+        else:
+            self._reports.add_link(self._page_of(request), sent)
+        if len(self._reports) >= MOST_GATHERED:
+            self._send_reports()
+        self.stats.inc_value("scheduler/enqueued/bus")
+        self.stats.inc_value("scheduler/enqueued")
+        return True
+
+    def _is_seen(self, request: Any) -> bool:
+        """Tell whether a link was sent lately."""
+        if not self._dupefilter.own or request.dont_filter or request.method != "GET" or request.body:
+            return False
+        if request.url in self._seen_urls:
+            return True
+        if len(self._seen_urls) >= MAX_SEEN_URLS:
+            self._seen_urls.clear()
+        self._seen_urls.add(request.url)
+        return False
+
+    def _page_of(self, link: Any) -> Request:
+        """Return the request of the page that a link was found on, as its Referer says; else one that only says that.
+
+        Scrapy does not tell a scheduler on which page a request was found.
+        """
+        referer = link.headers.get("Referer", b"").decode("utf-8", "replace")
+        if (page := self._pages.find(referer)) is not None:
+            return page
+        depth = link.meta.get("depth")
+        meta = {request_meta.JOB: self._job, request_meta.DEPTH: max(0, depth - 1) if type(depth) is int else 0}
+        return self._elsewhere.setdefault(f"{depth} {referer}", Request(referer, meta=meta))
+
+    def _keep(self, request: Any, reason: str) -> bool:
+        """Keep a request in this process that cannot be sent."""
+        if not request.dont_filter and self._dupefilter.own and self.df.request_seen(request):
+            self._dupefilter.log(request)
+            return False
+        self.stats.inc_value("scheduler/unserializable")
+        if "kept" not in self._warned:
+            self._warned.add("kept")
+            log.warning(
+                "Unable to send request: %s - reason: %s - it stays with this process, outside of the frontier, and is "
+                "lost when that ends - no more such requests will be logged (stats being collected)",
+                request,
+                reason,
+                extra=self._extra,
+            )
+        self._add_local(request)
+        return True
+
+    def _add_local(self, request: Any) -> None:
+        self._local.append(request)
+        self.stats.inc_value("scheduler/enqueued/memory")
+        self.stats.inc_value("scheduler/enqueued")
+
+    # -- requests out
+
+    def next_request(self) -> Any:
+        """Return the next request; None if none is here, and wake the engine once one is. Raises nothing."""
+        if self._closed or self._stopped:
+            return None
+        try:
+            self._finish_ended()
+            if self._sender.waiting > MOST_WAITING:
+                return None
+            if self._local:
+                return self._hand_out(self._local.popleft(), "memory")
+            for _ in range(MAX_LOST):
+                fed = self._reader.take()
+                if fed is None:
+                    return None
+                request = self._restored(fed)
+                if request is not None or self._stopped:
+                    return None if request is None else self._hand_out(request, "bus")
+            self._idle_timer.set(0.0)
+        except Exception:
+            log.exception("Cannot take the next request", extra=self._extra)
+        return None
+
+    def _restored(self, fed: Fed) -> Any:
+        """Return the request of Scrapy for one of the feed. If there is none, report that, and return None."""
+        try:
+            request = scrapy_request(fed.request, self._serializer)
+        except OtherKey as e:
+            log.error("Cannot run %s: %s", fed.request.url, e, extra=self._extra)
+            self._stop("other_key")
+            return None
+        except RequestLost as e:
+            log.error("Dead letter: %s: %s", fed.request.url, e, extra=self._extra)
+            self.stats.inc_value("budgetfrontier/dead_letters")
+            self._reports.add_result(RequestError(fed.request, f"RequestLost: {e}"))
+            return None
+        self._job = request_meta.job_of(fed.request.meta)
+        if request.meta.get("is_start_request"):
+            request.meta[STARTED] = True
+        self._pages.begin(fed.request, next(self._numbers), request)
+        return request
+
+    def _hand_out(self, request: Any, storage: str) -> Any:
+        number = request.meta.get(PAGE) or next(self._numbers)
+        lease = Lease(number, "", CrawlUri(request.url), 0, 0.0, 1)
+        if before := self._in_flight.start(request, lease):
+            self._finish(request, before)
+        self.stats.inc_value(f"scheduler/dequeued/{storage}")
+        self.stats.inc_value("scheduler/dequeued")
+        return request
+
+    def _finish_ended(self) -> None:
+        """Report the requests that have ended, after the links that were found on them."""
+        for request, state in self._in_flight.ended():
+            self._finish(request, state)
+        self._send_reports()
+
+    def _finish(self, request: Any, state: RequestState) -> None:
+        self._last_work = monotonic()
+        result = self._pages.ended(request, state)
+        if result is not None:
+            self._reports.add_result(result)
+            self.stats.inc_value(f"budgetfrontier/finished/{state.outcome().lower()}")
+
+    def _send_reports(self) -> None:
+        self._elsewhere.clear()
+        if not self._reports:
+            return
+        items, errors = self._reports.taken()
+        for error in errors:
+            log.error("A message cannot be sent: %s", error, extra=self._extra)
+        self._sender.send(items)
+
+    # -- sizes
+
+    def has_pending_requests(self) -> bool:
+        """Return whether the spider is to stay open."""
+        if self._closed:
+            return False
+        self._finish_ended()
+        since, limit = monotonic() - self._last_work, self._options.idle_before_close
+        away = self._sender.away or self._reader.away
+        if len(self) or self._in_flight or (self._sender.waiting and not away) or since < limit:
+            if slot_of(self.crawler) is not None:
+                self._idle_timer.set(max(limit - since, TICK))
+            return True
+        log.info("No request for %.0f s (BUDGETFRONTIER_IDLE_BEFORE_CLOSE)", since, extra=self._extra)
+        self._spider_closer.close_soon("connection_lost" if away else "idle_before_close")
+        return True
+
+    def __len__(self) -> int:
+        return 0 if self._closed else len(self._local) + self._reader.ready
+
+    @property
+    def mqs(self) -> Size:
+        """The requests in this process, for Scrapy's telnet console."""
+        return Size(len(self))
+
+    # -- time
+
+    def _wake_engine(self) -> None:
+        slot = slot_of(self.crawler)
+        if slot is not None:
+            slot.nextcall.schedule()
+
+    def _on_news(self) -> None:
+        if self._closed:
+            return
+        for part in (self._reader, self._sender):
+            if part.failed is not None and not self._stopped:
+                log.error("The message bus cannot be used: %s", part.failed, extra=self._extra)
+                self._stop("bus_error")
+        self._wake_engine()
+
+    def _tick(self) -> None:
+        """Report what has ended, also while the engine asks for nothing, and send statistics."""
+        if self._closed:
+            return
+        self._finish_ended()
+        if self._options.statistics_every and monotonic() >= self._next_statistics:
+            self._next_statistics = monotonic() + self._options.statistics_every
+            self._tell_statistics()
+        self.stats.set_value("budgetfrontier/feed/expired", self._reader.expired)
+        self.stats.set_value("budgetfrontier/feed/delivered_twice", self._reader.twice)
+        self._ticker.set(TICK)
+
+    def _tell_statistics(self) -> None:
+        found = {name: each for name, each in self.stats.get_stats().items() if type(each) in (int, float)}
+        counters = Counters("spider", self._options.partitions)
+        self._sender.tell(self._options.codec.encode(counters.message(**found)))
+
+    def _stop(self, reason: str) -> None:
+        self._stopped = True
+        self._spider_closer.close_soon(reason)

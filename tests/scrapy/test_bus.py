@@ -1,0 +1,191 @@
+"""Spiders that take their requests from a message bus: real crawls, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from scrapy import Spider
+from scrapy.settings import Settings as ScrapySettings
+
+from budgetfrontier import Frontier, Settings
+from budgetfrontier.bus.codecs.codec import Codec
+from budgetfrontier.bus.connect import connect
+from budgetfrontier.bus.messages import Request, Stats
+from budgetfrontier.bus.streams import DATABASE, STATISTICS, streams
+from budgetfrontier.crawl.demo.loopback import Loopback
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.model import Summary
+from budgetfrontier.scrapy.bus.conversion import scrapy_request
+from budgetfrontier.scrapy.bus.options import BusOptions, bus_options
+from budgetfrontier.scrapy.seals import RequestLost
+from budgetfrontier.scrapy.serialization import Serializer
+from budgetfrontier.scrapy.shared.seals import NoKey
+from budgetfrontier.workers import loop
+from budgetfrontier.workers.database import DatabaseWorker
+from budgetfrontier.workers.strategies import BreadthFirst
+from budgetfrontier.workers.strategy import StrategyWorker
+from tests.bus.conftest import zeromq_broker
+from tests.scrapy.process import started
+from tests.support import PATIENCE, until
+
+SETTINGS = Settings.from_dict(
+    {"frontier": {"politeness": {"min_delay": 0, "delay_factor": 0}, "retry": {"max_retries": 0}}}
+)
+
+
+class Site(Loopback):
+    """A page with links to pages, one of which redirects, and one fails at first."""
+
+    def __init__(self) -> None:
+        super().__init__(self._answer)
+        self.asked: Counter[str] = Counter()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.asked[request.path] += 1
+        if request.path == "/old":
+            raise web.HTTPFound("/new")
+        if request.path == "/flaky" and self.asked["/flaky"] == 1:
+            return web.Response(status=503)
+        if request.path == "/gone":
+            return web.Response(status=500)
+        return web.Response(text="page", content_type="text/html")
+
+
+@contextmanager
+def workers(folder: Path) -> Iterator[str]:
+    """A broker, and a worker of each role in threads; the address of the bus."""
+    stop, names, codec = threading.Event(), streams(), Codec()
+    with zeromq_broker(folder / "journal") as address:
+        url = f"zmq+{address}"
+
+        def database() -> None:
+            with (
+                closing(connect(url)) as bus,
+                Frontier.open(folder / "job" / "frontier", SETTINGS, keep_leases=True) as frontier,
+            ):
+                worker = DatabaseWorker(frontier, bus, names, codec)
+                loop.run(worker, bus, names, codec, every=60.0, stopped=stop.wait)
+                worker.close()
+
+        def strategy() -> None:
+            with closing(connect(url)) as bus:
+                worker = StrategyWorker(BreadthFirst(), bus, names, codec)
+                loop.run(worker, bus, names, codec, every=60.0, stopped=stop.wait)
+                worker.close()
+
+        threads = [threading.Thread(target=target) for target in (database, strategy)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield url
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+
+def total_of(folder: Path) -> Summary:
+    with Frontier.open(folder / "job" / "frontier", keep_leases=True) as frontier:
+        frontier.check()
+        return frontier.summary()
+
+
+def options_of(**settings: object) -> BusOptions:
+    return bus_options(ScrapySettings({"BUDGETFRONTIER_BUS": "redis://host"} | settings), Spider(name="mine"))
+
+
+def test_settings() -> None:
+    options = options_of(BUDGETFRONTIER_SPIDER_FEED_PARTITIONS="4", BUDGETFRONTIER_SPIDER_PARTITION_ID=3)
+    assert options.partitions == (3,) and options.streams.spider_feed.partitions == 4
+    assert (options.prefetch, options.idle_before_close, options.statistics_every) == (8, 300.0, 60.0)
+    assert options_of().partitions == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"BUDGETFRONTIER_URL": "host:1"}, "BUDGETFRONTIER_URL has no effect with BUDGETFRONTIER_BUS"),
+        ({"BUDGETFRONTIER_SPIDER_PARTITION_ID": 1}, "partitions are numbered from 0"),
+        ({"BUDGETFRONTIER_SPIDER_LOG_PARTITIONS": "many"}, "a whole number, 1 or more, not 'many'"),
+        ({"BUDGETFRONTIER_BUS_CODEC": "no.such"}, "no.such"),
+        ({"BUDGETFRONTIER_BUS": ""}, "BUDGETFRONTIER_BUS is empty"),
+        ({"BUDGETFRONTIER_SPIDER_FEED_PARTITIONS": " "}, "BUDGETFRONTIER_SPIDER_FEED_PARTITIONS is empty"),
+    ],
+)
+def test_wrong_settings(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        options_of(**settings)
+
+
+class Foreign(Spider):  # type: ignore[misc]
+    """A spider with a public callback."""
+
+    name = "mine"
+
+    def parse_item(self, response: object) -> None: ...
+
+
+def made(**fields: Any) -> Any:
+    request = Request("http://a.test/", b"POST", **fields)
+    return scrapy_request(request, Serializer(Foreign(), seal=NoKey(), durable=True))
+
+
+def test_requests_that_no_spider_has_made() -> None:
+    meta = {b"scrapy_callback": b"parse_item", b"scrapy_meta": {"mine": 1}, b"depth": 2, b"body": b"q"}
+    found = made(headers={b"X": [b"1"]}, cookies={"c": "d"}, meta=meta)
+    assert (found.url, found.method, found.body, found.cookies) == ("http://a.test/", "POST", b"q", {"c": "d"})
+    assert found.callback.__name__ == "parse_item" and found.meta == {"mine": 1, "depth": 2}
+    assert found.headers[b"X"] == b"1" and not found.dont_filter
+    assert made().callback is None
+    for name in (b"_private", b"no_such", "log"):
+        with pytest.raises(RequestLost):
+            made(meta={b"scrapy_callback": name})
+
+
+SPIDER = """
+class Mine(Links):
+    told = []
+
+    async def start(self):
+        yield Request(url("a/start"), callback=self.parse_start)
+
+    def parse_start(self, response):
+        for page in ("old", "flaky", "gone", "a", "b", "a", "start"):
+            yield Request(url(f"a/{page}"), callback=self.parse_page, errback=self.failed, cb_kwargs={"page": page})
+        yield Request(url("a/local"), callback=lambda response: self.told.append("local"))
+
+    def parse_page(self, response, page):
+        self.told.append(f"{page} {response.status} {response.meta['depth']}")
+        yield Request(url("a/a"), callback=self.parse_page, meta=response.meta)
+
+    def failed(self, failure):
+        self.told.append(type(failure.value).__name__)
+"""
+
+
+def test_a_spider_takes_its_requests_from_the_bus_and_reports_there(tmp_path: Path) -> None:
+    asked = {"/start": 1, "/old": 1, "/new": 1, "/flaky": 2, "/gone": 2, "/a": 1, "/b": 1, "/local": 1}
+    with Site() as site, workers(tmp_path) as bus, closing(connect(bus)) as connection:
+        with started(site, tmp_path, SPIDER, BUDGETFRONTIER_BUS=bus) as process:
+            until(lambda: site.asked == asked, process)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=PATIENCE)
+        until(lambda: not any(connection.lag(streams().spider_log, DATABASE)))
+        consumer = connection.consumer(streams().statistics, STATISTICS)
+        told = [Codec().decode(received.data) for received in consumer.poll(1000, PATIENCE)]
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert site.asked == asked
+    assert sorted(result["told"]) == ["HttpError", "a 200 1", "b 200 1", "flaky 200 1", "local", "old 200 1"]
+    assert result["stats"]["scheduler/enqueued/memory"] == 4, "a redirect, two retries, and the one that stays"
+    total = total_of(tmp_path)
+    assert (total.succeeded, total.failed, total.expenditure) == (5, 1, 6)
+    assert [each.stats["_tags"] for each in told[-1:] if isinstance(each, Stats)] == [{"source": "spider"}]
