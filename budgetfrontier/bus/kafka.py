@@ -187,6 +187,7 @@ class KafkaConsumer:
             "session.timeout.ms": int(session * 1000),
             "heartbeat.interval.ms": max(100, int(session * 100)),
             "max.poll.interval.ms": max(int(session * 1000), 300_000),
+            "topic.metadata.refresh.interval.ms": 10_000,  # a new topic may not be known everywhere yet
         }
         self._consumer: Any = None
         self._positions: dict[int, int | None] = {}
