@@ -270,10 +270,21 @@ class KafkaConsumer:
         with _explained():
             self._consumer = confluent_kafka.Consumer(settings)
             if self._bound:
-                places = [TopicPartition(self._stream.name, partition) for partition in self._bound]
-                self._assigned(self._consumer, places)
+                self._assigned(self._consumer, self._committed())
             else:
                 self._consumer.subscribe([self._stream.name], on_assign=self._assigned, on_revoke=self._revoked)
+
+    def _committed(self) -> list[Any]:
+        """Return where to read the partitions that this consumer is bound to, as the group has committed.
+
+        librdkafka looks that up by itself, but was seen to wait for ever on a broker that has just started.
+        """
+        asked = [TopicPartition(self._stream.name, partition) for partition in self._bound]
+        found = _repeated(lambda: self._consumer.committed(asked, timeout=TIMEOUT))
+        for place in found:
+            if place.offset < 0:
+                place.offset = confluent_kafka.OFFSET_BEGINNING
+        return list(found)
 
     def _assigned(self, consumer: Any, places: list[Any]) -> None:
         for place in places:

@@ -15,6 +15,7 @@ from budgetfrontier.bus.interface import BusError
 from tests.bus.conformance import (
     CHECKS,
     Transport,
+    check_a_consumer_can_be_bound_to_partitions,
     check_a_consumer_can_start_where_it_has_stored,
     check_consumers_of_a_group_share_the_partitions,
     check_what_was_not_committed_is_delivered_again,
@@ -64,6 +65,7 @@ def test_a_real_broker_keeps_the_rules(tmp_path: Path) -> None:
             raise
         pytest.skip(f"a real Kafka broker was NOT tested: {error}")
     with running(tmp_path) as brokers, ThreadPoolExecutor() as threads:
+        check_a_consumer_can_be_bound_to_partitions(transport(brokers))  # which has no groups yet
         runs = [threads.submit(check, transport(brokers)) for check in CHECKS]
         runs.append(threads.submit(check_a_consumer_that_is_killed_is_replaced, brokers))
         for check in (
