@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
@@ -11,7 +11,7 @@ from budgetfrontier.model import Admission, CrawlUri
 from budgetfrontier.scrapy import download_slots, options
 from budgetfrontier.scrapy.conversion import QUEUE, STARTED, address, crawl_uri
 from budgetfrontier.scrapy.order import PriorityMapping
-from budgetfrontier.scrapy.serialization import START, Serializer
+from budgetfrontier.scrapy.serialization import Serializer, start_method
 
 MAX_SEEN_URLS = 1 << 15  # URLs remembered in memory that the frontier is known to have seen
 
@@ -53,16 +53,33 @@ class Candidate(NamedTuple):
     """Whether its URL alone tells whether it is a duplicate."""
 
 
+class StartIdentity(Protocol):
+    """A function that tells a start request from others of the same URL."""
+
+    def __call__(self, request: Any, /, *, storable: bool) -> str:
+        """Return the identity of a request; it is called once for each."""
+
+
 class Intake:
     """A converter of the requests of one spider."""
 
     def __init__(
-        self, dupefilter: Dupefilter, serializer: Serializer, priorities: PriorityMapping, *, one_queue: bool
+        self,
+        dupefilter: Dupefilter,
+        serializer: Serializer,
+        priorities: PriorityMapping,
+        *,
+        one_queue: bool,
+        start_identity: StartIdentity | None = None,
     ) -> None:
-        """Take `one_queue` for a frontier with a single queue, where requests have no queue of their own."""
+        """Take `one_queue` for a frontier with a single queue, where requests have no queue of their own.
+
+        Without `start_identity`, start requests of one URL, method and body are the same one.
+        """
         self._own_dupefilter = dupefilter.own
         self._serializer, self._priorities = serializer, priorities
         self._one_queue = one_queue
+        self._start_identity = start_identity
         self._seen_urls: set[str] = set()
 
     def is_seen(self, request: Any) -> bool:
@@ -88,7 +105,8 @@ class Intake:
             raise
         uri.force = not is_start and not (filtered and self._own_dupefilter)
         if is_start:  # so that a resumed crawl does not repeat its start requests
-            uri.method = START + uri.method
+            identity = self._start_identity(request, storable=not reason) if self._start_identity else ""
+            uri.method = start_method(uri.method, identity)
         return Candidate(request, uri, is_start, reason, scheme_queue is None and self._is_plain(request))
 
     def settle(self, candidate: Candidate, admission: Admission | None) -> None:

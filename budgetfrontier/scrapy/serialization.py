@@ -83,7 +83,7 @@ class Serializer:
 
         Raises RequestLost.
         """
-        payload, method = uri.payload, uri.method.removeprefix(START)
+        payload, method = uri.payload, own_method(uri.method)
         if payload is None:
             return self._imported(uri)
         data = self._seal.opened(payload)
@@ -192,6 +192,16 @@ def _restore_kinds(fields: dict[str, Any], kinds: Any) -> None:
 
 START = "START "
 """Prefix of the method of a start request in the frontier, which deduplicates start requests apart from all others."""
+
+
+def start_method(method: str, identity: str = "") -> str:
+    """Return the method under which the frontier has a start request, with what tells it from others of its URL."""
+    return f"{START}{identity} {method}" if identity else START + method
+
+
+def own_method(method: str) -> str:
+    """Return the method of a request from that in the frontier."""
+    return method.rpartition(" ")[2] if method.startswith(START) else method
 
 
 def _is_copyable(request: Request) -> bool:

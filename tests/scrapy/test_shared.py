@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from datetime import date
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from time import monotonic
 from typing import Any
 
@@ -112,6 +113,49 @@ def test_start_requests_are_made_once_by_all_processes(shared: Shared, frontier:
         enqueue(one, start("a"), start("b"))
         enqueue(other, start("a"), start("b"))
         assert frontier.summary().scheduled == 2 and stats(other)["dupefilter/filtered"] == 2
+
+
+def test_start_requests_that_differ_or_are_repeated_are_all_made_and_once_by_all(
+    shared: Shared, frontier: RemoteFrontier, caplog: pytest.LogCaptureFixture
+) -> None:
+    def made(one: Any) -> list[Request]:
+        return [
+            *(start("a", cb_kwargs={"number": number}) for number in range(3)),
+            *(start("a", meta={"points": {0, 8}, "when": date(2026, 1, day)}) for day in (1, 2)),
+            *(start("a") for _ in range(3)),
+            start("a", callback=one.spider.parse_more),
+            start("a", errback=one.spider.parse_more),
+            start("a", flags=["x"]),
+            start("a", method="POST", body=b"1"),
+            start("a#fragment"),
+        ]
+
+    with shared(BUDGETFRONTIER_KEY=KEY) as one, shared(BUDGETFRONTIER_KEY=KEY) as other:
+        enqueue(one, *made(one))
+        assert frontier.summary().scheduled == 13 and "dupefilter/filtered" not in stats(one)
+        with caplog.at_level(logging.INFO):
+            enqueue(other, *reversed(made(other)))
+        assert frontier.summary().scheduled == 13 and stats(other)["budgetfrontier/made_before"] == 13
+        [line] = [each.getMessage() for each in caplog.records if "Start request not made" in each.getMessage()]
+        assert "https://example.org/a" in line
+        enqueue(other, start("a", cb_kwargs={"number": 3}), start("a"))
+        assert frontier.summary().scheduled == 15, "those that the first process has not made"
+    with shared(BUDGETFRONTIER_KEY=KEY) as again:
+        enqueue(again, *made(again))
+        assert frontier.summary().scheduled == 15
+        requests = take(again, 15)
+        assert sorted(request.cb_kwargs.get("number", -1) for request in requests)[-4:] == [0, 1, 2, 3]
+        assert sorted(request.method for request in requests)[-2:] == ["GET", "POST"]
+
+
+def test_start_requests_that_cannot_be_stored_are_all_made_and_once_by_all(shared: Shared) -> None:
+    def made() -> list[Request]:
+        return [start("a", callback=lambda response: None, meta={"lock": Lock(), "number": n}) for n in (1, 2, 2)]
+
+    with shared() as one, shared() as other:
+        enqueue(one, *made())
+        enqueue(other, *made())
+        assert len(take(one, 3)) == 3 and stats(other)["budgetfrontier/made_before"] == 3
 
 
 def test_a_finished_request_ends_its_lease(shared: Shared, frontier: RemoteFrontier) -> None:

@@ -61,6 +61,16 @@ class Announcements:
                 extra=self._extra,
             )
 
+    def made_before(self, request: Any) -> None:
+        """Say once that start requests are not made again."""
+        if self._is_first("made before"):
+            log.info(
+                "Start request not made: %s: this crawl has had it, from another process or before this one was "
+                "started again - no more such requests will be logged (stats being collected)",
+                request,
+                extra=self._extra,
+            )
+
     def refused(self, request: Any, reason: str) -> None:
         """Say that a request is not scheduled."""
         log.warning("Not scheduled: %s: %s", request, reason, extra=self._extra)

@@ -32,6 +32,7 @@ from budgetfrontier.scrapy.shared.kept import KeptRequests
 from budgetfrontier.scrapy.shared.options import check_order, has_one_queue, shared_options
 from budgetfrontier.scrapy.shared.pace import Pace
 from budgetfrontier.scrapy.shared.seals import OtherKey
+from budgetfrontier.scrapy.shared.start_requests import StartRequests
 from budgetfrontier.scrapy.shared.staying import Stay, stay
 from budgetfrontier.scrapy.stats import Size
 from budgetfrontier.scrapy.wakeups import Wakeup
@@ -130,7 +131,13 @@ class SharedScheduler:
         self._in_flight = InFlight(self.crawler, self._on_fetched)
         self._serializer = Serializer(self.spider, seal=options.seal, durable=True)
         self._priorities = PriorityMapping(start=wanted_order.start, lifo=settings.frontier.order == "lifo")
-        self._intake = Intake(self._dupefilter, self._serializer, self._priorities, one_queue=one_queue)
+        self._intake = Intake(
+            self._dupefilter,
+            self._serializer,
+            self._priorities,
+            one_queue=one_queue,
+            start_identity=StartRequests().identity,
+        )
         self._kept = KeptRequests(settings, program=f"scrapy spider {self.spider.name}")
         self._pace = Pace(settings)
         self._closed = False
@@ -223,6 +230,9 @@ class SharedScheduler:
         elif admission is Admission.DUPLICATE:
             self._duplicates += 1
             self._dupefilter.log(candidate.request)
+            if candidate.is_start:
+                self.stats.inc_value("budgetfrontier/made_before")
+                self._says.made_before(candidate.request)
         else:
             full = admission is Admission.FULL
             self._refuse(candidate.request, "the frontier is full" if full else "the frontier cannot keep it")
