@@ -8,9 +8,9 @@ threads, no network.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -39,6 +39,10 @@ from budgetfrontier.store.uri_values import link_hops
 
 _PARTITION_BITS: Final = 12
 _ENTRY_BITS: Final = 24
+TOGETHER: Final = 500
+"""URIs in one entry for another partition: no more bytes than an entry may have, whatever their length."""
+_AFTER_FOUND: Final = 1 << 16
+"""A greater number than that of the entries with URIs that one entry can make."""
 RECENT: Final = 200_000
 """URLs found for other partitions that are remembered, so that they are not sent again soon."""
 EXPIRY: Final = 5.0
@@ -71,6 +75,7 @@ class Outgoing(NamedTuple):
 
 
 Work = Callable[[Frontier, Any], Any]
+_T = TypeVar("_T")
 
 
 class Partition:
@@ -294,9 +299,9 @@ class Partition:
             if parts:
                 each.discovered = own
                 self._collect(each.id, parts, elsewhere)
-        for place, (partition, found) in enumerate(elsewhere.items()):
-            if found:
-                self._tell(partition, Found(self.number, (offset, place), found))
+        parts_of_all = ((number, part) for number, found in elsewhere.items() for part in _batched(found, TOGETHER))
+        for place, (number, part) in enumerate(parts_of_all):
+            self._tell(number, Found(self.number, (offset, place), part))
 
     def _collect(self, lease_id: int, parts: dict[int, list[Uri]], elsewhere: dict[int, list[Uri]]) -> None:
         lease = self.frontier.leased(lease_id)
@@ -319,7 +324,7 @@ class Partition:
 
     def _send(self, partition: int, kind: Callable[..., Told], *fields: Any) -> None:
         """Send what the spending has to tell, after the URIs that the same entry has found for that partition."""
-        origin = self._offset, self.state.partitions + self._sent
+        origin = self._offset, _AFTER_FOUND + self._sent
         self._sent += 1
         self._tell(partition, kind(self.number, origin, *fields))
 
@@ -391,6 +396,12 @@ _WORK: dict[str, Work] = {
     protocol.LANDED.name: frontier_calls.landed,
     protocol.SET_BUDGETS.name: frontier_calls.set_budgets,
 }
+
+
+def _batched(items: list[_T], size: int) -> Iterator[list[_T]]:
+    """Yield parts of at most `size` items."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def _is_of(body: entries.Body, epoch: int) -> bool:

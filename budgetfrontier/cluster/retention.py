@@ -4,21 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from budgetfrontier import protocol
+from budgetfrontier.cluster.entries import LONGEST
 from budgetfrontier.settings.checks import RETENTION
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.units import say_duration
+
+NEEDED = protocol.MOST_BYTES + (1 << 20)
+"""Bytes that an entry may have: those of a call, and more."""
 
 
 def settings_of_topic(cluster: ClusterSettings) -> dict[str, str]:
     """Return the settings with which the topic of the logs is created."""
     milliseconds = -1 if cluster.retention is None else int(cluster.retention * 1000)
-    return {"cleanup.policy": "delete", "retention.ms": str(milliseconds), "retention.bytes": "-1"}
+    return {
+        "cleanup.policy": "delete",
+        "retention.ms": str(milliseconds),
+        "retention.bytes": "-1",
+        "max.message.bytes": str(LONGEST),
+    }
 
 
 def objection(topic: str, found: Mapping[str, str], cluster: ClusterSettings, *, snapshots: bool) -> str | None:
     """Return why the topic of the logs, as it is set, would lose entries that are needed; None if it does not."""
     if "compact" in found.get("cleanup.policy", "delete"):
         return f"the topic {topic} has cleanup.policy={found['cleanup.policy']}, and a log needs `delete`"
+    size = _number(found, "max.message.bytes")
+    if size is not None and size < NEEDED:
+        return (
+            f"the topic {topic} takes no entries of more than {size:,} bytes (max.message.bytes), and the calls of "
+            f"clients may have {NEEDED:,}: set max.message.bytes to {LONGEST}"
+        )
     kept = _number(found, "retention.ms")
     needed = RETENTION * cluster.snapshot_every
     if kept is None or not snapshots or kept / 1000 >= needed:

@@ -158,6 +158,16 @@ def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:
     assert owner.partition.take_outgoing() == []
 
 
+def test_many_uris_for_another_partition_are_several_entries(owner: Owner) -> None:
+    owner.schedule(f"https://{OWN[0]}/")
+    (lease,) = owner.lease()
+    owner.finish(Ended(lease.id, discovered=[f"https://{OTHER[0]}/{number}" for number in range(1200)]))
+    sent = [outgoing.body for outgoing in owner.partition.take_outgoing()]
+    assert [len(found.uris) for found in sent if isinstance(found, Found)] == [500, 500, 200]
+    assert [found.origin[1] for found in sent] == [0, 1, 2]
+    assert owner.partition.state.told == {1: sent[-1].origin}
+
+
 def test_uris_that_come_twice_count_once(owner: Owner) -> None:
     for _ in range(2):
         owner.log.append(Found(1, (7, 0), [CrawlUri(f"https://{OWN[0]}/", force=True)]))

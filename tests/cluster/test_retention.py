@@ -11,6 +11,7 @@ from budgetfrontier.settings.schema import ClusterSettings
 
 WEEK = {"retention.ms": "604800000", "cleanup.policy": "delete", "retention.bytes": "-1"}
 FOREVER = WEEK | {"retention.ms": "-1"}
+LARGE = {"max.message.bytes": "16777216"}
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,8 @@ FOREVER = WEEK | {"retention.ms": "-1"}
         (WEEK, 9e6, False, None),  # which is doubted
         (WEEK | {"cleanup.policy": "compact"}, 600.0, True, "has cleanup.policy=compact, and a log needs `delete`"),
         (WEEK | {"cleanup.policy": "compact,delete"}, 600.0, False, "a log needs `delete`"),
+        (WEEK | LARGE, 600.0, True, None),
+        (WEEK | {"max.message.bytes": "1048588"}, 600.0, True, r"entries of more than 1,048,588 bytes .* to 16777216"),
     ],
 )
 def test_entries_are_kept_for_longer_than_snapshots_need_them(
@@ -41,5 +44,5 @@ def test_a_log_that_loses_entries_without_snapshots_is_doubted() -> None:
 
 
 def test_topics_that_are_created_keep_everything_unless_told_otherwise() -> None:
-    assert settings_of_topic(ClusterSettings()) == FOREVER
+    assert settings_of_topic(ClusterSettings()) == FOREVER | LARGE
     assert settings_of_topic(ClusterSettings(retention=3600.0))["retention.ms"] == "3600000"
