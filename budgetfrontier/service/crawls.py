@@ -142,7 +142,9 @@ class Crawls:
 
     def _settings_of_new(self, crawl_id: str) -> Settings:
         """Return the settings of a crawl that is created now."""
-        settings, delay = replace(self._settings, crawl=clean(crawl_id)), self.node.delay
+        name = clean(crawl_id)
+        name = name if name.strip() else repr(name)  # settings have no names of blanks alone
+        settings, delay = replace(self._settings, crawl=name), self.node.delay
         if delay is None:
             return settings
         politeness = replace(settings.frontier.politeness, min_interval=delay)
@@ -197,14 +199,21 @@ class Crawls:
     async def set_delay(self, delay: float) -> None:
         """Set the default delay of all crawls: those that are open take it now, the others when they are opened.
 
-        Raises OSError if it cannot be stored, and what one raises that stays open and does not take it.
+        One above the greatest that the settings have is that. Raises OSError if it cannot be stored, and what one
+        raises that stays open and does not take it.
         """
-        self.set_node(delay=delay, delay_set=WallClock().time())
-        taken = (
-            crawl.run(partial(default_delay.take, folder=crawl.folder, node=self.node, now=True), uses=False)
-            for crawl in self.opened()
-        )
-        for error in await errors_of(taken):
+        self.set_node(delay=node.delay_in_bounds(delay), delay_set=WallClock().time())
+        errors: list[Exception] = []  # of crawls that are open: one that cannot be opened now takes it when it can
+
+        def take(frontier: Frontier, folder: Path) -> None:
+            try:
+                default_delay.take(frontier, folder, self.node, now=True)
+            except Exception as e:
+                errors.append(e)
+                raise
+
+        await errors_of(crawl.run(partial(take, folder=crawl.folder), uses=False) for crawl in self.opened())
+        for error in errors:
             if not isinstance(error, _OPENED_ANEW):
                 raise error
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import msgspec
 
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.settings.values import LONGEST
 from budgetfrontier.store.whole_files import atomic_file
 
 FILE = "node.json"
+
+log = logging.getLogger("budgetfrontier.service")
 
 
 class Node(msgspec.Struct):
@@ -25,13 +29,23 @@ class Node(msgspec.Struct):
 
 def read(folder: Path) -> Node:
     """Return the state stored in a folder, the initial one if there is none. Raises FrontierError if it is damaged."""
+    path = folder / FILE
     try:
-        return msgspec.json.decode((folder / FILE).read_bytes(), type=Node)
+        node = msgspec.json.decode(path.read_bytes(), type=Node)
     except FileNotFoundError:
         return Node()
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        path = folder / FILE
         raise FrontierError(f"{path} is damaged ({e}); delete it, then set the active flag and the delay again") from e
+    if node.delay is not None and not 0.0 <= node.delay <= LONGEST:
+        taken = delay_in_bounds(node.delay)
+        log.warning("%s has a delay of %.0f seconds, which no crawl can take: it is %.0f", path, node.delay, taken)
+        node.delay = taken
+    return node
+
+
+def delay_in_bounds(delay: float) -> float:
+    """Return a delay as crawls can take it: the greatest that their settings have in place of a greater one."""
+    return min(max(delay, 0.0), LONGEST)
 
 
 def write(folder: Path, node: Node) -> None:

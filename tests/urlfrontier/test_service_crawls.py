@@ -16,6 +16,7 @@ from budgetfrontier import Frontier, Reader, Settings
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.service import crawl_thread
 from budgetfrontier.service.crawls import DELETED, Crawls
+from budgetfrontier.settings.values import LONGEST
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
 from tests.urlfrontier.service_client import FAIL, OK, SKIPPED, Client, discovered, info, serving
 
@@ -157,6 +158,49 @@ def test_crawls_that_do_not_keep_their_urls_are_not_handed_out_to_who_cannot_rep
         client.SetDelay(delay_requestable=7)
     with Frontier.open(jobs / "own" / "frontier") as frontier:
         assert (frontier.summary().queued, frontier.audit()) == (1, [])
+
+
+@pytest.mark.parametrize("stored", [None, 4294967295.0, -1.0])
+def test_a_delay_beyond_that_of_the_settings_is_the_longest_that_they_have(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, stored: float | None
+) -> None:
+    """It is checked before it is stored; one that is stored in `node.json` all the same harms no crawl."""
+    jobs = tmp_path / "jobs"
+    with serving(jobs) as client:
+        assert client.put(discovered("http://a.test/1", "old")) == [OK]
+        if stored is None:
+            client.SetDelay(delay_requestable=(1 << 32) - 1)
+            assert client.put(discovered("http://a.test/1", "new")) == [OK]
+    if stored is not None:
+        (jobs / "node.json").write_text(f'{{"active":true,"delay":{stored},"delay_set":9e9}}')
+    delay = 0.0 if stored == -1.0 else LONGEST
+    with serving(jobs) as client:
+        assert client.put(*[discovered("http://a.test/2", crawl, id=crawl) for crawl in ("old", "new")]) == [OK, OK]
+    assert ("which no crawl can take" in caplog.text) == (stored is not None)
+    for crawl in ("old", "new"):
+        with Frontier.open(jobs / crawl / "frontier") as frontier:
+            [lease] = frontier.lease(1)
+            assert frontier.settings_for(lease).min_interval == delay
+
+
+def test_the_default_delay_is_set_although_a_crawl_cannot_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Crawls, "opened", lambda self: list(self._open.values()))  # as while one is being opened
+    broken = tmp_path / "jobs" / "broken" / "frontier"
+    broken.mkdir(parents=True)
+    (broken / "data.mdb").write_bytes(b"x" * 20_000)
+    with serving(tmp_path / "jobs") as client:
+        urls = [discovered(f"http://a.test/{number}") for number in range(2)]
+        assert client.put(*urls, discovered("http://a.test/", "broken")) == [OK, OK, FAIL]
+        client.SetDelay(delay_requestable=0)
+        assert [len(client.get(max_urls_per_queue=most)) for most in (1, 2)] == [1, 1]
+
+
+def test_a_crawl_id_of_blanks_can_be_opened_again(tmp_path: Path) -> None:
+    for number in range(2):
+        with serving(tmp_path / "jobs") as client:
+            assert client.put(discovered(f"http://a.test/{number}", " ")) == [OK]
 
 
 def test_a_folder_has_one_server(tmp_path: Path) -> None:
