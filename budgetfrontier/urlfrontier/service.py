@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from budgetfrontier.service.status import status_of
 from budgetfrontier.service.tasks import Step
 from budgetfrontier.urlfrontier import engine_calls
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
+from budgetfrontier.urlfrontier.batches import Batches
 from budgetfrontier.urlfrontier.methods import METHODS, SERVICE
 
 STEP = 1000
@@ -56,6 +57,7 @@ class Service:
         self._crawls = crawls
         self._address = address
         self._first = 0
+        self._batches = Batches(self._discovered)
         self._told: dict[str, set[str]] = {}
         """By crawlID: the effects of its failures that were logged since it was all right."""
 
@@ -128,23 +130,17 @@ class Service:
             told.add(effect)
             log.warning("crawl %r: %s: %s", crawl_id, effect, error, extra={"crawl": crawl_id})
 
-    async def PutDiscovered(self, batch: Any, call: Call) -> Any:
+    async def PutDiscovered(self, batch: Any, call: Call) -> None:
         """Schedule a batch of URLs that were found; answer with their statuses."""
-        places: dict[str, list[int]] = {}
-        for number, info in enumerate(batch.items):
-            places.setdefault(info.crawlID, []).append(number)
-        statuses = [engine_calls.FAIL] * len(batch.items)
-        for crawl_id, numbers in places.items():
-            infos = [batch.items[number] for number in numbers]
-            try:
-                found = await self._crawls.get(crawl_id).run(partial(engine_calls.discovered, infos=infos))
-            except BaseException as e:
-                found = self._refused(crawl_id, len(infos), e)
-            for number, status in zip(numbers, found, strict=True):
-                statuses[number] = status
-        reply = messages.BatchAck(ID=batch.ID)
-        reply.statuses.extend(statuses)  # type: ignore[arg-type]
-        return reply
+        await self._batches.take(batch, call)
+
+    async def _discovered(self, crawl_id: str, infos: Sequence[Any]) -> list[int]:
+        """Schedule URLs of a crawl; return their statuses."""
+        try:
+            statuses: list[int] = await self._crawls.get(crawl_id).run(partial(engine_calls.discovered, infos=infos))
+        except BaseException as e:
+            return self._refused(crawl_id, len(infos), e)
+        return statuses
 
     # -- URLs out
 
