@@ -307,6 +307,8 @@ class WorkerCrawls:
         self._worker = worker
         self.stopping = threading.Event()
         """Set when the server is stopped: calls that wait are to end."""
+        self.active = True
+        """Whether URIs are leased."""
 
     def get(self, crawl_id: str) -> WorkerCrawl:
         """Return the crawl. Raises NotOwner for another one."""

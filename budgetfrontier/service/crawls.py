@@ -92,6 +92,11 @@ class Crawls:
     def __repr__(self) -> str:
         return f"<Crawls in {self.folder}: {len(self._open)} open>"
 
+    @property
+    def active(self) -> bool:
+        """Whether URLs are handed out."""
+        return self.node.active
+
     def names(self) -> list[str]:
         """Return the crawlIDs that there are, in order."""
         try:

@@ -72,6 +72,9 @@ class Crawls(Protocol):
 
     @property
     def stopping(self) -> threading.Event: ...
+    @property
+    def active(self) -> bool:
+        """Whether URIs are leased: SetActive of URLFrontier."""
 
     def get(self, crawl_id: str, /) -> Crawl:
         """Return a crawl, created if need be."""
@@ -122,6 +125,8 @@ class Service:
 
     async def _change(self, crawl_id: str, name: str, arguments: Any) -> bytes:
         crawl = self._crawls.get(crawl_id)
+        if name == protocol.EXCHANGE.name and not self._crawls.active:
+            arguments.wanted.count = 0
         reply: bytes = await crawl.run(Work(name, arguments, _encoded(_CHANGES[name])))
         self._waiting_of(crawl).changed()
         return reply
@@ -153,6 +158,9 @@ class Service:
 
         async def do() -> bytes:
             nonlocal ready_in
+            if not self._crawls.active:
+                ready_in = None
+                return protocol.encode([])
             found: tuple[bytes, float | None]
             found = await self._crawls.get(asked.crawl).run(Work(protocol.LEASE.name, wanted, frontier_calls.lease))
             ready_in = found[1]

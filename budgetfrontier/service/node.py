@@ -20,7 +20,7 @@ class Node(msgspec.Struct):
     """The state of a server."""
 
     active: bool = True
-    """Whether GetURLs hands URLs out: SetActive."""
+    """Whether URLs are handed out, by whatever protocol: SetActive."""
     delay: float | None = None
     """Seconds between two serves of a queue that has no delay of its own: SetDelay without a key; None: the setting."""
     delay_set: float = 0.0

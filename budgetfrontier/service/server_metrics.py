@@ -106,7 +106,7 @@ class _Server(Collector):
         crawls.add_metric(["closed"], max(count - opened, 0))
         yield crawls
         yield GaugeMetricFamily(
-            f"{PREFIX}active", "Whether GetURLs hands URLs out (SetActive).", value=float(self._crawls.node.active)
+            f"{PREFIX}active", "Whether the server leases URLs (SetActive).", value=float(self._crawls.active)
         )
 
 

@@ -146,7 +146,7 @@ class Service:
 
     async def GetURLs(self, request: Any, call: Call) -> None:
         """Lease URLs of a crawl, or of any."""
-        if not self._crawls.node.active:
+        if not self._crawls.active:
             return
         of_any = request.WhichOneof("item") != "crawlID"
         if not of_any:
@@ -248,7 +248,7 @@ class Service:
 
     async def GetActive(self, request: Any, call: Call) -> Any:
         """Tell whether URLs are handed out."""
-        return messages.Boolean(state=self._crawls.node.active)
+        return messages.Boolean(state=self._crawls.active)
 
     # -- steering
 

@@ -106,6 +106,7 @@ def known(url: str, date: int = 0, crawl: str = "c", key: str = "", *, id: str =
 @contextmanager
 def serving(jobs: Path, **options: Any) -> Iterator[Client]:
     """Serve jobs in this process, on a socket beside them, and yield a client."""
+    services = options.pop("services", (service.URLFRONTIER,))
     settings = options.pop("settings", None) or Settings.from_dict({"profile": "served"})
     stop, started = Stop(), threading.Event()
     errors: list[BaseException] = []
@@ -117,7 +118,7 @@ def serving(jobs: Path, **options: Any) -> Iterator[Client]:
                 jobs,
                 settings,
                 listen=address,
-                services=[service.URLFRONTIER],
+                services=services,
                 started=lambda _: started.set(),
                 stop=stop,
                 **options,

@@ -13,11 +13,15 @@ import grpc
 import pytest
 
 from budgetfrontier import Frontier, Reader, Settings
+from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.service import crawl_thread
 from budgetfrontier.service.crawls import DELETED, Crawls
+from budgetfrontier.service.frontier_service import FRONTIER
 from budgetfrontier.settings.values import LONGEST
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
+from budgetfrontier.urlfrontier.service import URLFRONTIER
+from tests.support import PATIENCE
 from tests.urlfrontier.service_client import FAIL, OK, SKIPPED, Client, discovered, info, serving
 
 HOLD = """
@@ -201,6 +205,24 @@ def test_a_crawl_id_of_blanks_can_be_opened_again(tmp_path: Path) -> None:
     for number in range(2):
         with serving(tmp_path / "jobs") as client:
             assert client.put(discovered(f"http://a.test/{number}", " ")) == [OK]
+
+
+def test_a_server_that_is_not_active_leases_nothing_by_any_protocol(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    with (
+        serving(jobs, services=(URLFRONTIER, FRONTIER)) as client,
+        RemoteFrontier(f"unix:{jobs}.socket", crawl="c") as remote,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        client.put(*[discovered(f"http://{host}.test/") for host in "abc"])
+        [held] = remote.lease(1)
+        client.SetActive(state=False)
+        assert (client.get(), remote.lease(9)) == ([], [])
+        assert remote.finish_and_lease([held], 9) == ([], [])
+        waiting = pool.submit(remote.lease, 9, wait=PATIENCE)
+        client.SetActive(state=True)
+        assert len(waiting.result(PATIENCE)) == 2
+        assert client.GetStats(crawlID="c").counts["completed"] == 1
 
 
 def test_a_folder_has_one_server(tmp_path: Path) -> None:
