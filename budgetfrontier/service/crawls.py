@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 from contextlib import suppress
@@ -16,7 +17,15 @@ from msgspec.structs import replace
 
 from budgetfrontier.clock import WallClock
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, FrontierRemoved, StorageFull
+from budgetfrontier.errors import (
+    CorruptFrontier,
+    FrontierClosed,
+    FrontierError,
+    FrontierLocked,
+    FrontierRemoved,
+    SettingsError,
+    StorageFull,
+)
 from budgetfrontier.model import RunEnd
 from budgetfrontier.reports.format import clean
 from budgetfrontier.service import default_delay, node
@@ -40,6 +49,12 @@ LIST_EVERY = 1.0
 
 _OPENED_ANEW = (FrontierClosed, FrontierLocked, FrontierRemoved, StorageFull)
 """Errors after which a frontier is opened anew for its next use."""
+
+
+_DAMAGED = (CorruptFrontier, SettingsError)
+"""Errors after which a crawl may be deleted uncounted; one that gives others may be used by another process."""
+
+log = logging.getLogger("budgetfrontier.service")
 
 
 class InvalidCrawlId(FrontierError):
@@ -171,13 +186,19 @@ class Crawls:
     async def delete(self, crawl_id: str) -> int:
         """Delete a crawl: its frontier, and the folder of its job if that holds nothing else.
 
-        Return the number of its URLs, 0 if there is none.
+        Return the number of its URLs, 0 if there is none, or if it is damaged.
         Of a crawl that does not keep its URLs it is the number of those that wait.
         """
         crawl = self.find(crawl_id)
         if crawl is None:
             return 0
-        count = await crawl.run(_count_urls, changes=False)
+        try:
+            count = await crawl.run(_count_urls, changes=False)
+        except _DAMAGED as e:
+            count = 0
+            log.warning(
+                "crawl %r is deleted although it cannot be opened: %s", crawl.name, e, extra={"crawl": crawl.name}
+            )
         await Step[None](lambda done: threading.Thread(target=self._remove, args=(crawl, done)).start())
         return count
 

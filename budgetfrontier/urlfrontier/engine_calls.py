@@ -264,6 +264,14 @@ def queue_page(frontier: Frontier, after: bytes, limit: int, *, inactive: bool) 
     return found, looked[-1].encode() if len(looked) == limit else None
 
 
+def queue_count(frontier: Frontier, *, inactive: bool) -> int:
+    """Return the number of queues with URLs to hand out, of blocked ones too, or of all that have URLs."""
+    if not frontier.settings.frontier.keep_urls:
+        return 0
+    totals = frontier.kept_totals()
+    return 0 if totals is None else totals.queues if inactive else totals.active_queues
+
+
 # -- steering
 
 

@@ -236,6 +236,9 @@ class Service:
             reply.values.extend(shown)
             if not left:
                 break
+        if crawl is not None:
+            total = partial(engine_calls.queue_count, inactive=request.include_inactive)
+            reply.total = await crawl.run(total, changes=False)
         return reply
 
     async def ListCrawls(self, request: Any, call: Call) -> Any:

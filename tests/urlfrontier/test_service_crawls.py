@@ -201,6 +201,17 @@ def test_the_default_delay_is_set_although_a_crawl_cannot_be_opened(
         assert [len(client.get(max_urls_per_queue=most)) for most in (1, 2)] == [1, 1]
 
 
+def test_a_damaged_crawl_can_be_deleted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    broken = tmp_path / "jobs" / "broken" / "frontier"
+    broken.mkdir(parents=True)
+    (broken / "data.mdb").write_bytes(b"x" * 20_000)
+    with serving(tmp_path / "jobs") as client:
+        assert client.DeleteCrawl(value="broken").value == 0
+        assert client.ListCrawls().values == []
+        assert client.put(discovered("http://a.test/", "broken")) == [OK]
+    assert "crawl 'broken' is deleted although it cannot be opened" in caplog.text
+
+
 def test_a_crawl_id_of_blanks_can_be_opened_again(tmp_path: Path) -> None:
     for number in range(2):
         with serving(tmp_path / "jobs") as client:

@@ -167,9 +167,12 @@ def test_lists_counts_and_deletions_take_any_number_of_pages(
     assert [len(page) for page in listed] == [5, 5, 2, 0]
     assert {item.known.info.url for page in listed for item in page} == urls
     assert client.CountURLs(crawlID="k").value == 12
-    queues = [client.ListQueues(crawlID="k", start=start, size=3).values for start in (0, 3)]
-    assert queues == [["b.test", "c.test", "d.test"], ["e.test"]]
+    queues = [client.ListQueues(crawlID="k", start=start, size=3) for start in (0, 3)]
+    assert [page.values for page in queues] == [["b.test", "c.test", "d.test"], ["e.test"]]
+    client.put(known("http://f.test/", crawl="k"))
+    queues.append(client.ListQueues(crawlID="k", include_inactive=True))
+    assert [page.total for page in queues] == [4, 4, 5]
     assert client.DeleteQueue(crawlID="k", key="b.test").value == 3
-    assert client.PurgeURLs(crawlID="k", days=0).value == 9
+    assert client.PurgeURLs(crawlID="k", days=0).value == 10
     assert client.CountURLs(crawlID="k").value == 0
     assert client.CountURLs(crawlID="none").value == 0 and client.ListQueues(crawlID="none").values == []
