@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import methodcaller
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from budgetfrontier.engine.known_urls import Known
 from budgetfrontier.engine.regulation import MOST_BUDGET
 from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.model import Admission, CrawlUri, KeptUrl
+from budgetfrontier.rules.queue_keys import queue_key_bytes
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
 
 LONGEST_KEY = 255
@@ -48,11 +49,18 @@ _HOST = re.compile(r"(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*", re.ASCII)
 
 log = logging.getLogger("budgetfrontier.urlfrontier")
 
+Lost = Callable[[Any], None]
+"""Is told of each URLInfo that is not taken because of what it is."""
+
+
+def _ignore(info: Any) -> None:
+    """Tell nobody."""
+
 
 # -- URLs in
 
 
-def discovered(frontier: Frontier, infos: Sequence[Any]) -> list[int]:
+def discovered(frontier: Frontier, infos: Sequence[Any], lost: Lost = _ignore) -> list[int]:
     """Schedule URLs that were found; return the status of each."""
     given: list[str | CrawlUri | None] = [uri_of(info) for info in infos]
     found = iter(frontier.schedule_each([uri for uri in given if uri is not None]))
@@ -65,11 +73,18 @@ def discovered(frontier: Frontier, infos: Sequence[Any]) -> list[int]:
             if admission is not Admission.INVALID and _asks_budget(uri)
         ],
     )
+    if Admission.INVALID in admissions:
+        for info, admission in zip(infos, admissions, strict=True):
+            if admission is Admission.INVALID:
+                lost(info)
     return [_OF_ADMISSION[admission] for admission in admissions]
 
 
-def known(frontier: Frontier, items: Sequence[Any]) -> list[int]:
-    """Take reports of fetches (KnownURLItem); return the status of each."""
+def known(frontier: Frontier, items: Sequence[Any], lost: Lost = _ignore) -> list[int]:
+    """Take reports of fetches (KnownURLItem); return the status of each.
+
+    One whose key cannot be that of a queue holds for its URL all the same, in the queue where it is.
+    """
     given: list[tuple[CrawlUri, float | None] | None] = []
     for item in items:
         uri = uri_of(item.info, moves=bool(item.refetchable_from_date))
@@ -86,18 +101,40 @@ def known(frontier: Frontier, items: Sequence[Any]) -> list[int]:
             if each is not None and report is not Known.INVALID and _asks_budget(each[0])
         ],
     )
+    for place, report in enumerate(reports):
+        if report is Known.INVALID:
+            reports[place] = _known_without_key(frontier, items[place])
+            if reports[place] is Known.INVALID:
+                lost(items[place].info)
     return [_OF_REPORT.get(report, OK) for report in reports]
 
 
-def put(frontier: Frontier, items: Sequence[Any]) -> list[int]:
+def _known_without_key(frontier: Frontier, item: Any) -> Known:
+    """Take the report of a URL that is known, if its key cannot be that of a queue."""
+    if not item.info.key or queue_key_bytes(item.info.key) is not None:
+        return Known.INVALID
+    try:
+        if frontier.find_url(item.info.url) is None:
+            return Known.INVALID
+    except InvalidUrl:
+        return Known.INVALID
+    info = messages.URLInfo()
+    info.CopyFrom(item.info)
+    info.key = ""
+    uri = uri_of(info)
+    uri = CrawlUri(uri) if isinstance(uri, str) else uri
+    return Known.INVALID if uri is None else frontier.fetched([(uri, float(item.refetchable_from_date) or None)])[0]
+
+
+def put(frontier: Frontier, items: Sequence[Any], lost: Lost = _ignore) -> list[int]:
     """Take URLItems in order; return the status of each."""
     statuses: list[int] = []
     for kind, group in groupby(items, methodcaller("WhichOneof", "item")):
         run = list(group)
         if kind == "discovered":
-            statuses += discovered(frontier, [item.discovered.info for item in run])
+            statuses += discovered(frontier, [item.discovered.info for item in run], lost)
         elif kind == "known":
-            statuses += known(frontier, [item.known for item in run])
+            statuses += known(frontier, [item.known for item in run], lost)
         else:
             statuses += [SKIPPED] * len(run)
     return statuses

@@ -28,14 +28,13 @@ from budgetfrontier.urlfrontier import engine_calls
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
 from budgetfrontier.urlfrontier.batches import Batches
 from budgetfrontier.urlfrontier.methods import METHODS, SERVICE
+from budgetfrontier.urlfrontier.told import Told
 
 STEP = 1000
 """URLs or queues that a list, a count or a deletion looks at, or GetURLs hands out, in one call to a crawl."""
 PAGE = 100
 """Items that a list has if its size is not given."""
 _ANY = 1 << 30
-MOST_TOLD = 1000
-"""Crawls of whose failures it is remembered what was logged."""
 
 _LEVELS = {"TRACE": logging.DEBUG, "WARN": logging.WARNING}
 
@@ -58,8 +57,7 @@ class Service:
         self._address = address
         self._first = 0
         self._batches = Batches(self._discovered)
-        self._told: dict[str, set[str]] = {}
-        """By crawlID: the effects of its failures that were logged since it was all right."""
+        self._told = Told()
 
     def __repr__(self) -> str:
         return f"<Service of {self._crawls!r} at {self._address}>"
@@ -86,8 +84,10 @@ class Service:
                 tasks.run(handler(request, call), partial(_end, call))
         for crawl_id, items in puts.items():
             done = partial(self._put, crawl_id, items)
+            lost = partial(self._told.lost, crawl_id)
+            work = partial(engine_calls.put, items=[item for _, item in items], lost=lost)
             try:
-                self._crawls.get(crawl_id).submit(partial(engine_calls.put, items=[item for _, item in items]), done)
+                self._crawls.get(crawl_id).submit(work, done)
             except (FrontierError, OSError) as e:
                 done(None, e)
 
@@ -100,8 +100,8 @@ class Service:
         try:
             if statuses is None:
                 statuses = self._refused(crawl_id, len(items), error)
-            elif self._told:
-                self._told.pop(crawl_id, None)
+            else:
+                self._told.all_right(crawl_id)
             _acknowledge(items, statuses)
         except BaseException as e:
             for call in {call for call, _ in items}:
@@ -117,18 +117,10 @@ class Service:
         if full or self._crawls.stopping.is_set() or not isinstance(error, FrontierError | OSError):
             raise error
         if isinstance(error, InvalidCrawlId):
+            self._told.no_crawl(crawl_id, error)
             return [engine_calls.SKIPPED] * count  # to send them again would not help
-        self._tell(crawl_id, "its URLs are answered with FAIL", error)
+        self._told.failed(crawl_id, "its URLs are answered with FAIL", error)
         return [engine_calls.FAIL] * count
-
-    def _tell(self, crawl_id: str, effect: str, error: BaseException) -> None:
-        """Log the failure of a crawl, once until it is all right again."""
-        if len(self._told) > MOST_TOLD:
-            self._told.clear()
-        told = self._told.setdefault(crawl_id, set())
-        if effect not in told:
-            told.add(effect)
-            log.warning("crawl %r: %s: %s", crawl_id, effect, error, extra={"crawl": crawl_id})
 
     async def PutDiscovered(self, batch: Any, call: Call) -> None:
         """Schedule a batch of URLs that were found; answer with their statuses."""
@@ -136,8 +128,9 @@ class Service:
 
     async def _discovered(self, crawl_id: str, infos: Sequence[Any]) -> list[int]:
         """Schedule URLs of a crawl; return their statuses."""
+        work = partial(engine_calls.discovered, infos=infos, lost=partial(self._told.lost, crawl_id))
         try:
-            statuses: list[int] = await self._crawls.get(crawl_id).run(partial(engine_calls.discovered, infos=infos))
+            statuses: list[int] = await self._crawls.get(crawl_id).run(work)
         except BaseException as e:
             return self._refused(crawl_id, len(infos), e)
         return statuses
@@ -168,7 +161,7 @@ class Service:
                 except FrontierError as e:
                     if not of_any:
                         raise
-                    self._tell(crawl.name, "GetURLs leaves it out", e)  # the others are served
+                    self._told.failed(crawl.name, "GetURLs leaves it out", e)  # the others are served
                     break
                 left -= queues
                 if infos:

@@ -36,9 +36,9 @@ def test_a_long_batch_is_scheduled_in_steps_and_answered_in_order(
     sizes: list[int] = []
     discovered = engine_calls.discovered
 
-    def noted(frontier: Any, infos: Sequence[Any]) -> list[int]:
+    def noted(frontier: Any, infos: Sequence[Any], lost: Any) -> list[int]:
         sizes.append(len(infos))
-        return discovered(frontier, infos)
+        return discovered(frontier, infos, lost)
 
     monkeypatch.setattr(engine_calls, "discovered", noted)
     urls = [info(f"http://a.test/{number % 900}", "cd"[number % 2]) for number in range(2100)]

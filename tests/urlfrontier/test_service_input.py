@@ -65,6 +65,36 @@ def test_a_key_that_is_too_long(client: Client, key: str) -> None:
     client.SetDelay(crawlID="c", key=key, delay_requestable=5)
 
 
+@pytest.mark.parametrize("key", ["k" * 256, "ü" * 128, "a\0b"])
+def test_a_report_whose_key_cannot_be_one_ends_the_lease_of_its_url(client: Client, key: str) -> None:
+    url = "http://a.test/1"
+    for date, completed in ((1 << 40, 0), (0, 1)):
+        assert client.get() == [url]
+        assert client.put(known(url, date, key=key)) == [OK]
+        stats = client.GetStats(crawlID="c", key="a.test")
+        assert (stats.size, stats.inProcess, stats.counts["completed"]) == (1 - completed, 0, completed)
+        client.SetDelay(crawlID="c", key="a.test", delay_requestable=0)
+        assert client.put(known(url, 1)) == [OK]
+
+
+@pytest.mark.parametrize(
+    ("lost", "why"),
+    [
+        (discovered("http://a.test/2", key="k" * 256), "more than 255 bytes"),
+        (known("http://a.test/2", key="a\0b"), "a character that keys cannot have"),
+        (discovered("http://a.test/2", text="x" * (1 << 21)), "too many to be stored"),
+        (discovered("http://a.test/2", "x" * 1000), "is too long"),
+    ],
+)
+def test_what_is_lost_is_logged_once_a_minute(
+    client: Client, caplog: pytest.LogCaptureFixture, lost: Any, why: str
+) -> None:
+    for _ in range(2):
+        assert client.put(lost, discovered("http://a.test/1"), discovered("mailto:a@b.test")) == [SKIPPED] * 3
+    [line] = [record.getMessage() for record in caplog.records if "SKIPPED" in record.getMessage()]
+    assert why in line
+
+
 @pytest.mark.parametrize(
     ("url", "key"),
     [
