@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from decimal import Decimal
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -128,6 +129,18 @@ def describe_duration(seconds: float) -> str:
         if count:
             words.append(f"{count:g}{unit}")
     return " ".join(words[:2]) or "0s"
+
+
+def format_time(epoch: float, pattern: str = "%Y-%m-%dT%H:%M:%SZ") -> str:
+    """Return epoch seconds as a UTC date; in words if it has none: a queue may be blocked until any time.
+
+    >>> format_time(1795457992.1), format_time(1795457992.1, "%Y-%m-%d %H:%M"), format_time(2.0**64)
+    ('2026-11-23T18:19:52Z', '2026-11-23 18:19', 'after the year 9999')
+    """
+    try:
+        return datetime.fromtimestamp(epoch, UTC).strftime(pattern)
+    except (ValueError, OverflowError, OSError):
+        return "after the year 9999" if epoch > 0 else "before the year 1"
 
 
 def format_clock(seconds: float) -> str:

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +14,7 @@ from budgetfrontier.cli import common
 from budgetfrontier.cli.messages import note, say
 from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.store.reader import Reader
+from budgetfrontier.units import format_time
 
 if TYPE_CHECKING:
     from budgetfrontier.engine.commands.preview import Change
@@ -144,7 +144,7 @@ def _settings(adjustment: dict[str, Any]) -> str:
 
 def _minute(epoch: float) -> str:
     """Format a stored time as UTC to the minute."""
-    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d %H:%M")
+    return format_time(epoch, "%Y-%m-%d %H:%M")
 
 
 def _changes(match: str, effect: dict[str, Any]) -> Iterator[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cli import common, named
 from budgetfrontier.cli.common import Commands, add_command, add_job
+from budgetfrontier.units import format_time
 from budgetfrontier.vocabulary import LEASE_FIELDS
 
 if TYPE_CHECKING:
@@ -66,4 +66,4 @@ def _sort_key(value: Any) -> tuple[bool, Any]:
 
 
 def _when(epoch: float | None) -> str:
-    return "-" if epoch is None else datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return "-" if epoch is None else format_time(epoch)

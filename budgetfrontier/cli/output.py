@@ -7,12 +7,12 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.messages import note, say
+from budgetfrontier.units import format_time
 from budgetfrontier.vocabulary import ROW_FIELDS
 
 if TYPE_CHECKING:
@@ -131,4 +131,4 @@ def write_audit(
 
 def _when(epoch: float) -> str:
     """Format a stored time as UTC to the second, or "-" for never."""
-    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if epoch else "-"
+    return format_time(epoch) if epoch else "-"

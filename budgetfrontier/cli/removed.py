@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.cli.messages import note, say
+from budgetfrontier.units import format_time
 
 if TYPE_CHECKING:
     from budgetfrontier.store.reader import Reader
@@ -81,6 +81,6 @@ def kept(reader: Reader, *, before: float) -> list[tuple[AuditEntry, int]]:
 
 
 def _row(entry: AuditEntry, size: int, *, text: bool) -> tuple[object, ...]:
-    when = datetime.fromtimestamp(entry.when, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if text else entry.when
+    when = format_time(entry.when) if text else entry.when
     uris = entry.effect.get("deleted", entry.effect.get("dropped"))
     return entry.id, entry.command, when, entry.who, uris, size, entry.reason

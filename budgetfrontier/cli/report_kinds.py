@@ -123,14 +123,14 @@ def _write_rows(args: argparse.Namespace, made: Rows) -> None:
 
 
 def _shown(name: str, value: Any) -> str:
-    from budgetfrontier.units import format_duration
+    from budgetfrontier.units import format_duration, format_time
 
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name in ("began", "ended"):
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(value))
+        return format_time(value)
     return format_duration(value) if name == "duration" else str(value)
 
 

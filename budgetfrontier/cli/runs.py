@@ -6,12 +6,12 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
 from budgetfrontier.cli.messages import note
+from budgetfrontier.units import format_time
 
 if TYPE_CHECKING:
     from budgetfrontier.model import Run
@@ -68,8 +68,8 @@ def _row(run: Run, now: float, when: Callable[[float | None], str] | None) -> tu
 
 def _minute(epoch: float | None) -> str:
     """Format a time as UTC to the minute, for a terminal."""
-    return "-" if epoch is None else datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d %H:%M")
+    return "-" if epoch is None else format_time(epoch, "%Y-%m-%d %H:%M")
 
 
 def _when(epoch: float | None) -> str:
-    return "-" if epoch is None else datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return "-" if epoch is None else format_time(epoch)

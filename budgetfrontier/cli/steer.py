@@ -13,6 +13,7 @@ from budgetfrontier.cli import common, kept, named
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.cli.exits import ERROR, OK
 from budgetfrontier.cli.messages import note, say
+from budgetfrontier.units import format_time
 from budgetfrontier.vocabulary import CrawlState
 
 if TYPE_CHECKING:
@@ -338,7 +339,7 @@ def _preview_undo(args: argparse.Namespace) -> None:
 def _told(name: str, value: Any) -> str:
     """Format a value of an effect: the times in it for people."""
     if name in ("wake_time", "block", "delayed", "rest"):
-        return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%dT%H:%M:%SZ}" if 0 < value < 1e11 else "-"
+        return format_time(value) if value > 0 else "-"
     if isinstance(value, list):
         return ", ".join(f"{one['id']} ({one['match']})" for one in value) or "-"
     return str(value)
@@ -375,7 +376,7 @@ def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effec
         say(f"{args.key}: {'; '.join(told)}")
         return
     until = effect["after"]["wake_time"]
-    wakes = f", until {datetime.fromtimestamp(until, UTC):%Y-%m-%dT%H:%M:%SZ}" if op == "snooze" else ""
+    wakes = f", until {format_time(until)}" if op == "snooze" else ""
     say(f"{args.key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
 
 

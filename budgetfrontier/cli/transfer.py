@@ -11,7 +11,6 @@ import io
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
@@ -20,6 +19,7 @@ from budgetfrontier.cli import common, kept, named
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.cli.messages import note, say
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.units import format_time
 from budgetfrontier.vocabulary import SOURCE_KINDS
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ def write_dead_letters(args: argparse.Namespace, letters: Iterable[DeadLetter]) 
     rows: Iterable[dict[str, Any]] = map(_letter_row, chosen)
     rows = common.page(rows, args, key=itemgetter(args.sort))
     if args.format == "text":
-        rows = (row | {"time": f"{datetime.fromtimestamp(row['time'], UTC):%Y-%m-%dT%H:%M:%SZ}"} for row in rows)
+        rows = (row | {"time": format_time(row["time"])} for row in rows)
     common.write_rows(args, map(itemgetter(*DEAD_COLUMNS), rows), DEAD_COLUMNS, drop=DEAD_DROP)
 
 

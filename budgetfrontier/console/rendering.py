@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -17,7 +16,7 @@ from budgetfrontier.console import told
 from budgetfrontier.console.static_files import STYLE
 from budgetfrontier.reports import charts
 from budgetfrontier.reports.format import between, called, clean, counted, figure, percent, time_left
-from budgetfrontier.units import format_duration, format_size
+from budgetfrontier.units import format_duration, format_size, format_time
 
 LONGEST = 2000
 """The most characters that are shown of any text."""
@@ -120,13 +119,11 @@ def link_to(base: str, path: str, /, **values: object) -> str:
 
 
 def utc(when: float) -> Markup:
-    """Return a time in UTC, "-" for never."""
-    if not 0 < when < 1e11:
+    """Return a time in UTC, in words if it has no date; "-" for never."""
+    if when <= 0:
         return Markup("-")
-    moment = datetime.fromtimestamp(when, UTC)
-    return Markup('<time datetime="{}">{}</time>').format(
-        moment.strftime("%Y-%m-%dT%H:%M:%SZ"), moment.strftime("%Y-%m-%d %H:%M:%S")
-    )
+    stamp, shown = format_time(when), format_time(when, "%Y-%m-%d %H:%M:%S")
+    return Markup(shown) if shown == stamp else Markup('<time datetime="{}">{}</time>').format(stamp, shown)
 
 
 def ago(when: float) -> str:

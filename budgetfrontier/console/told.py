@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
+
+from budgetfrontier.units import format_time
 
 _TIMES = ("wake_time", "block", "delayed", "rest", "until", "as_of")  # the names of values that are epoch seconds
 _LISTED = 5  # items of a list that are shown themselves, unless they have parts of their own
@@ -23,7 +24,7 @@ def as_told(name: str, value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "-", True: "yes", False: "no"}[value]
     if name in _TIMES and isinstance(value, int | float):
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(value)) if 0 < value < 1e11 else "-"
+        return format_time(value) if value > 0 else "-"
     if isinstance(value, dict):
         return " ".join(f"{key}={as_told(key, inner)}" for key, inner in value.items())
     if isinstance(value, list):

@@ -18,6 +18,8 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.cli import main
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.console.rendering import utc
+from budgetfrontier.console.told import as_told
 from budgetfrontier.model import ROW_FIELDS, Summary
 from tests.cli.conftest import Cli
 from tests.support import PATIENCE
@@ -598,3 +600,17 @@ def test_a_queue_that_is_due_is_not_said_to_be_snoozed_for_no_time(tmp_path: Pat
     said = cli("explain", tmp_path, "a.test").out
     assert "Queue a.test is SNOOZED and due: it joins the READY queues at the next lease." in said
     assert "comes to queue b.test with the next lease: it is due" in cli("explain", tmp_path, "http://b.test/").out
+
+
+@pytest.mark.parametrize("until", [253402300800.0, 2.0**64])
+def test_a_queue_that_is_blocked_until_a_time_without_a_date(tmp_path: Path, cli: Cli, until: float) -> None:
+    """Crawlers block queues until any time, of the year 10000 on, too."""
+    job = tmp_path / "job"
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(["http://a.test/", "http://b.test/"])
+        frontier.regulate("a.test", blocked_until=until)
+    assert "after the year 9999" in cli("queue", job, "a.test").out
+    assert cli("snooze", job, "b.test", "--until", until).out.endswith(", until after the year 9999\n")
+    others = [("explain", "a.test"), ("queues",), ("audit",), ("undo", "1", "--dry-run"), ("report",)]
+    assert [cli(name, job, *rest).code for name, *rest in others] == [0] * len(others)
+    assert as_told("block", until) == utc(until) == "after the year 9999"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.removed import ended, kept
 from budgetfrontier.store.view import View
+from budgetfrontier.units import format_time
 
 FORCE = "`undo --force` does it nevertheless"
 """The end of the refusals that can be overruled."""
@@ -132,7 +132,7 @@ def _shown(value: float | None) -> str:
 
 
 def _until(when: float) -> str:
-    return f"until {datetime.fromtimestamp(when, UTC):%Y-%m-%dT%H:%M:%SZ}" if 0 < when < 1e11 else "not at all"
+    return f"until {format_time(when)}" if when > 0 else "not at all"
 
 
 def check_crawl(entry: AuditEntry, found: dict[str, Any], *, force: bool) -> None:
