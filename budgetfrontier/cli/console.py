@@ -22,7 +22,11 @@ def register(commands: Commands) -> None:
         more="Read-only unless --token-file is given. Needs the extra 'console'.",
     )
     parser.add_argument(
-        "jobs", metavar="JOB", type=common.job, nargs="+", help="a job's folder; the jobs may be running"
+        "jobs",
+        metavar="JOB",
+        type=common.job,
+        nargs="+",
+        help="a job's folder, or a folder of jobs, such as that of a server; the jobs may be running",
     )
     parser.add_argument(
         "--cluster", metavar="URL",
@@ -68,7 +72,30 @@ def console(args: argparse.Namespace) -> None:
     if any(isinstance(job, common.ClusterJob) for job in args.jobs):
         _serve_cluster(args, options)
     else:
-        serve(named([(job, common.frontier_path(job)) for job in args.jobs]), **options)
+        serve(named([(job, common.frontier_path(job)) for job in _folders(args.jobs)]), **options)
+
+
+def _folders(given: list[Path]) -> list[Path]:
+    """Return the folders of the jobs, those in a folder of jobs among them. Raises NotAFrontier if there is none.
+
+    Others beside them are passed over, and named: a pattern such as jobs/* matches the files of a server, too.
+    """
+    found: dict[Path, None] = {}
+    passed: list[Path] = []
+    for path in given:
+        inside = [path] if _is_job(path) else sorted(filter(_is_job, path.iterdir())) if path.is_dir() else []
+        found |= dict.fromkeys(inside)
+        passed += [] if inside else [path]
+    for path in passed:
+        if not found or not path.exists():
+            common.frontier_path(path)  # raises
+        note(f"passed over, for there is no frontier: {path}")
+    return list(found)
+
+
+def _is_job(path: Path) -> bool:
+    """Tell whether a path is a job's folder, or a frontier itself."""
+    return any((folder / "data.mdb").is_file() for folder in (path / "frontier", path))
 
 
 def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:

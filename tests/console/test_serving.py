@@ -16,6 +16,7 @@ import pytest
 
 from budgetfrontier import Frontier
 from budgetfrontier.cli import main
+from budgetfrontier.console import serving
 from budgetfrontier.console.app import Console
 from budgetfrontier.console.pages.table import PAGES
 from budgetfrontier.store import keys
@@ -61,10 +62,34 @@ def test_a_socket_that_a_killed_console_has_left_is_replaced(job: Path, tmp_path
 def test_a_folder_that_is_no_job_is_named(tmp_path: Path, job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["console", str(tmp_path / "nowhere")]) == 1
     assert "there is no such folder" in capsys.readouterr().err
-    assert main(["console", str(job), str(tmp_path)]) == 1
+    assert main(["console", str(job), str(tmp_path / "nowhere")]) == 1
+    assert "there is no such folder" in capsys.readouterr().err
+    assert main(["console", str(job / "frontier" / "lock")]) == 1
+    assert "there is no such folder" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert main(["console", str(tmp_path / "empty")]) == 1
     assert "there is no frontier here" in capsys.readouterr().err
     assert main(["console", str(job), "--listen", "0.0.0.0:0"]) == 1
     assert "--token-file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "given", [("jobs",), ("jobs/deleted", "jobs/news", "jobs/node.json", "jobs/sport"), ("jobs/news", "jobs")]
+)
+def test_the_jobs_of_a_server_are_shown_without_its_files(
+    given: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("news", "sport"):
+        Frontier.open(tmp_path / "jobs" / name / "frontier").close()
+    (tmp_path / "jobs" / "deleted").mkdir()
+    (tmp_path / "jobs" / "node.json").touch()
+    shown: list[str] = []
+    monkeypatch.setattr(serving, "serve", lambda jobs, **_: shown.extend(job.name for job in jobs))
+    monkeypatch.chdir(tmp_path)
+    assert main(["console", *given]) == 0
+    assert shown == ["news", "sport"]
+    passed = [line for line in capsys.readouterr().err.splitlines() if "passed over" in line]
+    assert [line.rpartition("/")[2] for line in passed] == (["deleted", "node.json"] if len(given) == 4 else [])
 
 
 def newer(folder: Path) -> None:
