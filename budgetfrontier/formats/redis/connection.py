@@ -19,8 +19,12 @@ PASSWORD = "REDISCLI_AUTH"
 """The environment variable with the password if the URL has none: that of `redis-cli`."""
 PORT = 6379
 TIMEOUT = 30
-"""Seconds to connect, and to wait for an answer. A read that fails for a lost connection is tried again, thrice."""
+"""Seconds to connect, and to wait for an answer."""
+RETRIES = 3
+"""How often a read is tried again that fails because the connection is lost. The first connection is tried once."""
 _USAGE = "redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], rediss:// for TLS, or unix:///PATH[?db=DATABASE]"
+_PLAIN = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|PACKET_LENGTH_TOO_LONG", re.IGNORECASE)
+_CUT_OFF = re.compile("closed by server|reset by peer", re.IGNORECASE)
 _TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 
 
@@ -37,7 +41,7 @@ def connected(url: str) -> Iterator[Server]:
     """Connect to a server. Raises FrontierError if the URL, the server or its answer is not right."""
     try:
         import redis
-        from redis.backoff import ExponentialBackoff
+        from redis.backoff import ExponentialBackoff, NoBackoff
         from redis.retry import Retry
     except ModuleNotFoundError as error:
         raise MissingExtra("redis") from error
@@ -48,13 +52,14 @@ def connected(url: str) -> Iterator[Server]:
     client = redis.Redis(
         **options,
         decode_responses=False,
-        retry=Retry(ExponentialBackoff(), 3),
+        retry=Retry(NoBackoff(), 0),
         socket_timeout=TIMEOUT,
         socket_connect_timeout=TIMEOUT,
     )
     try:
-        with explained(name):
+        with explained(name, first=True):
             client.ping()
+        client.set_retry(Retry(ExponentialBackoff(), RETRIES))
         yield Server(name, client)
     finally:
         client.close()
@@ -96,18 +101,36 @@ def _options(url: str) -> tuple[str, dict[str, Any]]:
 
 
 @contextmanager
-def explained(name: str) -> Iterator[None]:
-    """Turn an error of the client into a FrontierError that says what to do."""
+def explained(name: str, *, first: bool = False) -> Iterator[None]:
+    """Turn an error of the client into a FrontierError that says what to do; `first` is for that of the first try."""
     from redis import RedisError
 
     try:
         yield
     except (RedisError, OSError) as error:
-        raise FrontierError(f"{name}: {explanation(error)}") from error
+        told = (_about_tls(name, error) if first else "") or explanation(error, tries=1 if first else RETRIES + 1)
+        raise FrontierError(f"{name}: {told}") from error
 
 
-def explanation(error: Exception) -> str:
-    """Return what an error of the client means."""
+def _about_tls(name: str, error: Exception) -> str:
+    """Return what a first try without success may mean if one side alone has TLS; "" if it means something else.
+
+    A server without TLS waits for the rest of a command, or answers in plain text, as the bytes of the handshake are.
+    """
+    from redis import exceptions
+
+    if name.startswith("rediss:"):
+        if isinstance(error, exceptions.TimeoutError):
+            return f"it did not answer within {TIMEOUT} s; if it has no TLS at this port, write redis:// instead"
+        if _PLAIN.search(str(error)):
+            return "it has no TLS at this port; write redis:// instead"
+    elif name.startswith("redis:") and _CUT_OFF.search(str(error)):
+        return "it has closed the connection; if it has TLS at this port, write rediss:// instead"
+    return ""
+
+
+def explanation(error: Exception, *, tries: int = RETRIES + 1) -> str:
+    """Return what an error of the client means, after so many tries of a read."""
     from redis import exceptions
 
     text = str(error).rstrip(". ")
@@ -118,7 +141,7 @@ def explanation(error: Exception) -> str:
     if isinstance(error, exceptions.BusyLoadingError):
         return "it is still loading its data; try again later"
     if isinstance(error, exceptions.TimeoutError):
-        return f"it did not answer within {TIMEOUT} s"
+        return f"it did not answer within {TIMEOUT} s" + (f", {tries} times in a row" if tries > 1 else "")
     if text.startswith(("MOVED", "ASK", "CROSSSLOT")):
         return "it is a part of a Redis Cluster, which cannot be imported as a whole; name the server that has the keys"
     if isinstance(error, exceptions.ResponseError):

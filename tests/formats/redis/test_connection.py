@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from budgetfrontier.store.reader import Reader
 from tests.engine_process import running_engine
 from tests.formats.redis.conftest import Job
 from tests.formats.redis.server import Redis, needs_server, started
+from tests.support import PATIENCE
 
 
 @pytest.fixture
@@ -50,6 +53,32 @@ def test_a_url_that_is_wrong_is_not_quoted(job: Job, url: str, problem: str) -> 
 def test_a_server_that_does_not_answer(job: Job) -> None:
     assert job.import_("redis://:secret@127.0.0.1:1/3").code == 1
     assert "redis://127.0.0.1:1/3: it cannot be reached (" in job.err and "secret" not in job.err
+
+
+def test_a_server_without_tls_is_tried_once(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "TIMEOUT", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections, and never answers
+        port = server.getsockname()[1]
+        assert job.import_(f"rediss://127.0.0.1:{port}").code == 1
+        assert job.err.endswith("did not answer within 0.1 s; if it has no TLS at this port, write redis:// instead\n")
+        server.accept()[0].close()
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+        server.setblocking(True)
+        monkeypatch.setattr(connection, "TIMEOUT", PATIENCE)
+        answered: list[socket.socket] = []
+
+        def answer() -> None:
+            answered.append(server.accept()[0])
+            answered[0].sendall(b"-ERR unknown command\r\n")
+
+        with ThreadPoolExecutor() as pool:
+            pool.submit(answer)
+            assert job.import_(f"rediss://127.0.0.1:{port}").err.endswith(
+                "it has no TLS at this port; write redis:// instead\n"
+            )
+        answered[0].close()
 
 
 def test_another_scheme_is_refused_without_its_password(job: Job) -> None:
@@ -134,6 +163,8 @@ def test_tls_checks_who_answers(job: Job, tmp_path: Path) -> None:
         ):
             assert job.import_(f"rediss://{address}/0{query}", "--key", "urls").code == 1
             assert "it cannot be reached (" in job.err and problem in job.err
+        assert job.import_(f"redis://localhost:{server.port}").code == 1
+        assert job.err.endswith("if it has TLS at this port, write rediss:// instead\n")
         url = f"rediss://localhost:{server.port}/0?ssl_ca_certs={cert}"
         assert job.import_(url, "--key", "urls").out.startswith("added 1,")
 
