@@ -66,6 +66,21 @@ def checked_address(address: str, *, any_port: bool = False) -> str:
 _HOST_AND_PORT = re.compile(r"(?:[^\s/:\[\]@]+|\[[0-9A-Fa-f:.]+(?:%\w+)?\]):([0-9]{1,5})", re.ASCII)
 
 
+_LONGEST_TOKEN = 4096  # characters: an RPC has room for 8 KiB of metadata
+
+
+def checked_token(text: str) -> str:
+    """Return a token without the spaces and line breaks around it. Raises ValueError with what is wrong with it."""
+    token = text.strip()
+    if not token:
+        raise ValueError("is empty")
+    if not token.isascii() or not token.isprintable():
+        raise ValueError("has characters that cannot be sent: a token is one line of ASCII")
+    if len(token) > _LONGEST_TOKEN:
+        raise ValueError(f"has more than {_LONGEST_TOKEN:,} characters, which cannot be sent")
+    return token
+
+
 class Call(msgspec.Struct, array_like=True, gc=False):
     """The body of every RPC.
 

@@ -107,11 +107,14 @@ def _crawl_shared(args: argparse.Namespace, settings: Settings, again: list[str]
         raise FrontierError(
             f"{' and '.join(refused)}: not with --frontier; pause, rename and watch the crawl where it is served"
         )
+    from budgetfrontier.cli.serve import token_in
     from budgetfrontier.crawl.shared import addresses, job
 
-    token = None if args.token_file is None else args.token_file.read_text(encoding="utf-8").strip()
     remote = addresses.remote_crawl(
-        args.frontier, crawl=settings.crawl, token=token, tls=args.tls == "system" or args.tls or False
+        args.frontier,
+        crawl=settings.crawl,
+        token=token_in(args.token_file),
+        tls=args.tls == "system" or args.tls or False,
     )
     for option, value in {"--frontier": args.frontier, "--token-file": args.token_file, "--tls": args.tls}.items():
         again += [option, str(value)] if value else []

@@ -130,11 +130,16 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def token_in(path: Path | None) -> str | None:
-    """Return the token in a file; None without one. Raises FrontierError if the file is empty."""
-    token = None if path is None else path.read_text(encoding="utf-8").strip()
-    if token == "":
-        raise FrontierError(f"{path} is empty; write a token into it")
-    return token
+    """Return the token in a file; None without one. Raises FrontierError if none is in it that can be sent."""
+    from budgetfrontier.protocol import checked_token
+
+    if path is None:
+        return None
+    try:
+        return checked_token(path.read_text(encoding="utf-8", errors="replace"))  # which is no ASCII
+    except ValueError as why:
+        example = "such as the output of `openssl rand -hex 20`"
+        raise FrontierError(f"{path}: the token {why}; write one into it, {example}") from None
 
 
 @contextmanager

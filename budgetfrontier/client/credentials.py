@@ -17,11 +17,11 @@ def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
     """Return what each call carries for a token, which may end with a line break. Raises WrongCredentials."""
     if token is None:
         return ()
-    text = token.strip()
-    if text and text.isascii() and text.isprintable():
-        return ((protocol.TOKEN, f"Bearer {text}"),)
-    why = "has characters that cannot be sent" if text else "is empty"
-    raise WrongCredentials(f"the token {why}", "set {option} to the server's, or leave it out", option="token")
+    try:
+        return ((protocol.TOKEN, f"Bearer {protocol.checked_token(token)}"),)
+    except ValueError as why:
+        remedy = "set {option} to the server's, or leave it out"
+        raise WrongCredentials(f"the token {why}", remedy, option="token") from None
 
 
 def certificates(tls: bool | str | os.PathLike[str]) -> Any:

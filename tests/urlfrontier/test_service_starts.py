@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from budgetfrontier.cli import main
 from tests.urlfrontier.service_client import command
 
 
@@ -42,6 +43,23 @@ def test_what_is_wrong_with_the_address(tmp_path: Path) -> None:
 def test_a_token_file_without_a_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("\n")
     assert "is empty" in refusal(tmp_path / "jobs", "--token-file", tmp_path / "token")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"one\ntwo\n", "tök".encode(), b"a\x07b", b"x" * 5000])
+def test_a_token_that_no_client_can_send(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "token").write_bytes(content)
+    (tmp_path / "crawl.yaml").write_text(
+        "crawl: x\nfetch: {user_agent: 'x (+http://x.test/)'}\ncluster: {kafka: nowhere:1}\n"
+    )
+    token = ("--token-file", tmp_path / "token")
+    for line in (
+        ("serve", tmp_path / "jobs", *token, "--listen", "nowhere"),
+        ("worker", "--config", tmp_path / "crawl.yaml", "--folder", tmp_path / "jobs", "--listen", "nowhere", *token),
+        ("crawl", tmp_path / "crawl.yaml", "--job", tmp_path / "job", "--frontier", "127.0.0.1:1", *token),
+    ):
+        assert main([str(word) for word in line]) == 1, line
+        assert "token: the token has " in capsys.readouterr().err
+    assert not (tmp_path / "jobs").exists() and not (tmp_path / "job").exists()
 
 
 def test_a_key_of_another_certificate(tmp_path: Path) -> None:
