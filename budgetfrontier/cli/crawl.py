@@ -135,6 +135,8 @@ def demo(args: argparse.Namespace) -> int:
 def _metrics(listen: str | None, names: list[str]) -> Iterator[ServingMetrics | None]:
     """Hold the socket of --metrics, if it is given, before anything of the crawl is opened."""
     if listen is None:
+        if names:
+            raise FrontierError("--allow-host is for --metrics, which is not given")
         yield None
         return
     try:

@@ -146,6 +146,8 @@ def token_in(path: Path | None) -> str | None:
 def _metrics(listen: str | None, names: list[str]) -> Iterator[ServingMetrics | None]:
     """Hold the socket of --metrics, if it is given, before anything is opened."""
     if listen is None:
+        if names:
+            raise FrontierError("--allow-host is for --metrics, which is not given")
         yield None
         return
     try:

@@ -62,6 +62,17 @@ def test_a_token_that_no_client_can_send(tmp_path: Path, content: bytes, capsys:
     assert not (tmp_path / "jobs").exists() and not (tmp_path / "job").exists()
 
 
+@pytest.mark.parametrize("line", [("serve", "jobs", "--listen", "nowhere"), ("crawl", "crawl.yaml", "--job", "jobs")])
+def test_a_name_for_metrics_that_are_not_served(
+    line: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("crawl.yaml").write_text("crawl: x\nfetch: {user_agent: 'x (+http://x.test/)'}\n")
+    assert main([*line, "--allow-host", "metrics.test"]) == 1
+    assert "--allow-host is for --metrics, which is not given" in capsys.readouterr().err
+    assert not Path("jobs").exists()
+
+
 def test_a_key_of_another_certificate(tmp_path: Path) -> None:
     make = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2")
     try:
