@@ -250,6 +250,8 @@ class Process(msgspec.Struct, kw_only=True):
     """The time of the last commit of any process; None if none is known."""
     last_stop: Run | None = None
     """The run that ended last, commands on a stopped crawl aside."""
+    server: int | None = None
+    """The pid of the server that opens it when somebody uses it; None if there is none, or a process has it open."""
 
 
 class Tally(msgspec.Struct, kw_only=True, eq=False):

@@ -333,12 +333,16 @@ def is_descending(args: argparse.Namespace) -> bool:
 
 def note_if_stopped(args: argparse.Namespace) -> None:
     """Print, if no process runs the job, that it is stopped, and the command that continues it."""
+    from budgetfrontier.rules.verdict import opener
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.start_command import start_command
 
     with Reader(frontier_path(args.job)) as reader:
-        if reader.lock_pid() is None:
-            stop = reader.process().last_stop
+        process = reader.process()
+        if opens := opener(process):
+            note(f"no process has this crawl open; {opens}")
+        elif not process.alive:
+            stop = process.last_stop
             start = start_command(str(args.job), "" if stop is None else stop.program)
             note(f"no process runs this crawl; to go on: {start or 'start the program that opened it'}")
 

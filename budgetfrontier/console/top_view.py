@@ -20,7 +20,7 @@ from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.layout import cells, shortened
 from budgetfrontier.reports.over_time import HOUR
 from budgetfrontier.rules.rates import SHOWN, curves, window
-from budgetfrontier.rules.verdict import Verdict
+from budgetfrontier.rules.verdict import Verdict, opener
 from budgetfrontier.store.series import SeriesRow
 from budgetfrontier.store.view import PendingUri
 from budgetfrontier.units import format_count, format_duration, format_size
@@ -212,7 +212,9 @@ def _legend(counts: Mapping[str, int], number: Callable[[int], str]) -> Text:
 
 def _process(shown: Shown) -> str:
     process = shown.process
-    if not process.alive:
+    if opens := opener(process):
+        found = f"no process; {opens}"
+    elif not process.alive:
         found = "no process runs this crawl"
     else:
         where = f", pid {process.pid}" if process.pid else ""

@@ -17,7 +17,7 @@ from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.reports.suggested_commands import replenish_amount
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
 from budgetfrontier.rules.crawl_states import FINISH
-from budgetfrontier.rules.verdict import is_hung, pause_sentence, process_line, verdict
+from budgetfrontier.rules.verdict import is_hung, opener, pause_sentence, process_line, verdict
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.store.start_command import start_command
 from budgetfrontier.units import say_duration
@@ -385,7 +385,9 @@ class _Explainer:
             explanation.add(
                 "finished", "The crawl is FINISHED; it goes on by itself when a URI arrives or a queue revives."
             )
-        if not standing.process.alive:
+        if standing.process.server is not None:
+            explanation.add("unused", f"No process has this frontier open: {opener(standing.process)}.")
+        elif not standing.process.alive:
             stop = standing.process.last_stop
             start = start_command(self._job, "" if stop is None else stop.program)
             last = process_line(standing).removeprefix("none; ")

@@ -51,6 +51,8 @@ def state_line(report: Report) -> str:
     text = f"{report.state}" + (f" ({clean(report.pause_reason)})" if report.pause_reason else "")
     if report.state not in (CrawlState.RUNNING, CrawlState.PAUSING):
         return text
+    if report.standing.process.server is not None:
+        return f"{text}, but nobody uses it"
     if not report.standing.process.alive:
         return f"{text}, but no process runs it"
     return f"{text}, but its process hangs" if is_hung(report.standing) else text

@@ -13,7 +13,7 @@ import msgspec
 
 from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
 from budgetfrontier.rules.crawl_states import FINISH
-from budgetfrontier.rules.run_history import may_crawl, steered_by
+from budgetfrontier.rules.run_history import SERVE, may_crawl, steered_by
 from budgetfrontier.units import counted, say_duration
 
 SILENT = 60.0
@@ -83,7 +83,7 @@ def verdict(standing: Standing) -> Verdict:
     if state is CrawlState.FINISHED or (state is CrawlState.PAUSED and s.totals.pause_reason == FINISH):
         return _over(s)
     if not s.process.alive:
-        return _stopped(s)
+        return _stopped(s) if s.process.server is None else _unused(s)
     if is_hung(s):
         return _hung(s)
     if not may_crawl(s.process.program):
@@ -121,6 +121,8 @@ def process_line(standing: Standing) -> str:
             hangs = f"not used by it for {_age(s, s.process.last_call)}, "
         return f"{who(s.process)}, {hangs}{commit}"
     stop = s.process.last_stop
+    if opens := opener(s.process):
+        return f"none; {opens}; {commit}"
     return f"none; {commit}" if stop is None else f"none; {_stop(s, stop)}; {commit}"
 
 
@@ -130,6 +132,13 @@ def who(process: Process | Run) -> str:
         return process.program
     number = f"process {process.pid}" if process.pid else "a process elsewhere"
     return f"{process.program} ({number})" if process.program else number
+
+
+def opener(process: Process) -> str:
+    """Return a clause on the server that opens a frontier when somebody uses it; "" if there is none."""
+    if process.server is None:
+        return ""
+    return f"{who(Process(alive=True, pid=process.server, program=SERVE))} opens it when somebody uses it"
 
 
 # -- over
@@ -170,6 +179,17 @@ def _stopped(s: Standing) -> Verdict:
     paused = f" {pause_sentence(s)}" if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING) else ""
     text = f"No process runs this crawl: {told}{commit}.{paused}"
     return Verdict(slug, "bad" if stop is None or _stopped_badly(s) else "warn", text, s.start)
+
+
+def _unused(s: Standing) -> Verdict:
+    """Return the verdict on a crawl that has work left, and that its server has closed, or not opened yet."""
+    stop = s.process.last_stop
+    told = f"; {_stop(s, stop)}" if stop is not None and _stopped_badly(s) else ""
+    commit = "" if s.process.last_commit is None else f"; the last commit was {_ago(s, s.process.last_commit)}"
+    text = f"Nobody uses this crawl: {opener(s.process)}{told}{commit}."
+    if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):
+        return Verdict("paused", "warn", f"{pause_sentence(s)} {text}", _command(s, "resume"))
+    return Verdict("unused", "warn" if told else "good", text)
 
 
 def _stopped_badly(s: Standing) -> bool:

@@ -32,15 +32,13 @@ from budgetfrontier.service import default_delay, node
 from budgetfrontier.service.crawl_thread import CrawlThread
 from budgetfrontier.service.tasks import Step, errors_of
 from budgetfrontier.settings import Settings
-from budgetfrontier.store.lock import WriterLock
+from budgetfrontier.store.lock import SERVER_LOCK, WriterLock
 
 DEFAULT = "DEFAULT"
 """The crawlID of calls that give none."""
 FRONTIER = "frontier"
 DELETED = ".deleted"
 """The name to which a frontier is moved before it is removed, so that a kill leaves no half of one."""
-LOCK = ".serve.lock"
-"""The file in the folder of the jobs that the server of them has locked."""
 LONGEST = 200
 """Bytes of the name of a folder."""
 LIST_EVERY = 1.0
@@ -256,7 +254,7 @@ class Crawls:
         for wait in (False, True):  # all at once
             for crawl in crawls:
                 crawl.close(wait=wait, end=end, reason=reason)
-        (self.folder / LOCK).unlink(missing_ok=True)
+        (self.folder / SERVER_LOCK).unlink(missing_ok=True)
         self._server_lock.release()
 
 
@@ -267,7 +265,7 @@ def _locked(folder: Path) -> WriterLock:
     if (folder / FRONTIER / "data.mdb").is_file():
         raise FrontierError(f"{folder} is a job: give the folder in which it is, {folder.absolute().parent}")
     try:
-        return WriterLock(folder / LOCK)
+        return WriterLock(folder / SERVER_LOCK)
     except FrontierLocked as e:
         raise FrontierError(f"{folder} is served already, by process {e.pid}: end that server first") from e
 

@@ -17,6 +17,8 @@ from budgetfrontier.store.last_note import COPIED_FILE
 from budgetfrontier.store.modes import file_mode
 
 LOCK = "lock"  # the name of the file
+SERVER_LOCK = ".serve.lock"
+"""The file in a folder of jobs that the server of them has locked."""
 _LONGEST_NOTE = 1 << 14  # bytes
 
 # `struct flock`: on Linux type, whence, start, length, pid; on macOS start, length, pid, type, whence.
@@ -87,17 +89,24 @@ def locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def lock_holder(path: Path) -> int | None:
+def server_of(path: Path) -> int | None:
+    """Return the pid of the server of the folder of jobs that the frontier at `path` is in, None if none serves it."""
+    if path.name != "frontier":
+        return None
+    return lock_holder(Path(os.path.abspath(path)).parent.parent, SERVER_LOCK)
+
+
+def lock_holder(path: Path, name: str = LOCK) -> int | None:
     """Return the pid of the process that has the frontier at `path` open for writing, None if no process has.
 
     0 for a process that has no pid here: on another machine, or in another container. Takes no lock, and needs no
     permission to write.
     """
     with _mutex:
-        if os.path.realpath(path / LOCK) in _held:
+        if os.path.realpath(path / name) in _held:
             return os.getpid()
         try:
-            fd = os.open(path / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(path / name, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
         try:

@@ -11,7 +11,7 @@ from budgetfrontier.model import Process, Run, RunEnd, RunRow
 from budgetfrontier.rules import run_history
 from budgetfrontier.store import keys
 from budgetfrontier.store.last_note import decode_note, how_copied
-from budgetfrontier.store.lock import LOCK, lock_holder, read_note
+from budgetfrontier.store.lock import LOCK, lock_holder, read_note, server_of
 from budgetfrontier.store.records import decode_run
 from budgetfrontier.store.view import View
 
@@ -24,6 +24,8 @@ def process(view: View, path: Path) -> Process:
     if holder is not None:
         with suppress(OSError):
             found.last_call = os.stat(path / LOCK).st_mtime
+    else:
+        found.server = server_of(path)
     latest = next(runs(view, path, holder=holder), None)
     if latest is not None and latest.end is None:
         found.host, found.program, found.began = latest.host, latest.program, latest.began

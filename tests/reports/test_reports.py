@@ -242,6 +242,7 @@ def test_the_report_says_which_process_runs_the_crawl_and_what_the_verdict_is() 
         "last_call": NOW - 1,
         "last_commit": NOW - 2,
         "last_stop": None,
+        "server": None,
         "hung": False,
     }
     assert data["verdict"] == {

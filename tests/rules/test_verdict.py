@@ -43,6 +43,12 @@ def stopped(end: RunEnd | None, reason: str = "") -> Process:
     return Process(alive=False, pid=None, last_commit=NOW - HOUR, last_stop=stop)
 
 
+def served(process: Process) -> Process:
+    """The same, where a server has the folder of the job."""
+    process.server = 9
+    return process
+
+
 def queues(**counts: int) -> dict[str, int]:
     return {QueueState[name.upper()].value: count for name, count in counts.items()}
 
@@ -68,6 +74,19 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "warn",
         f"No process runs this crawl: spider (process 6) ended 1h ago{COMMIT}",
         "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "unused": (
+        standing(queues=queues(ready=1), process=served(stopped(RunEnd.EXIT))),
+        "good",
+        f"Nobody uses this crawl: budgetfrontier serve (process 9) opens it when somebody uses it{COMMIT}",
+        None,
+    ),
+    "unused after a kill": (
+        standing(queues=queues(ready=1), process=served(stopped(RunEnd.KILLED))),
+        "warn",
+        "Nobody uses this crawl: budgetfrontier serve (process 9) opens it when somebody uses it; spider (process 6) "
+        f"was killed, or crashed{COMMIT}",
+        None,
     ),
     "killed": (
         standing(queues=queues(ready=1), process=stopped(RunEnd.KILLED)),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Frontier, FrontierLocked, Reader
+from budgetfrontier.cli import main
 from budgetfrontier.service import crawl_thread
 from tests.support import until
 from tests.urlfrontier.service_client import OK, Client, Process, command, discovered, known, serving
@@ -49,6 +50,33 @@ def test_what_was_closed_is_as_it_was(tmp_path: Path) -> None:
         assert client.put(discovered("http://a.test/0")) == [OK]
     with Reader(tmp_path / "jobs" / "c" / "frontier") as reader:
         assert reader.summary().queued == 1
+
+
+def test_commands_say_of_what_was_closed_which_server_opens_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "urls").write_text("http://b.test/\n")
+    opens = f"budgetfrontier serve (process {os.getpid()}) opens it when somebody uses it"
+    with serving(tmp_path / "jobs", close_after=0.05) as client:
+        client.put(discovered("http://a.test/"))
+        until(closed("c"))
+        monkeypatch.chdir(tmp_path / "jobs" / "c")
+        for line in (
+            ("report", tmp_path / "jobs" / "c"),
+            ("report", "."),
+            ("explain", ".", "a.test"),
+            ("import", ".", tmp_path / "urls"),
+            ("pause", "."),
+            ("resume", "."),
+        ):
+            assert main([str(word) for word in line]) == 0
+            told = "".join(capsys.readouterr())
+            assert (opens in told) is (line[0] != "pause"), told
+            assert "to go on" not in told and "not known" not in told and "start the" not in told
+        with Reader("frontier") as reader:
+            assert (reader.verdict().slug, reader.process().server) == ("unused", os.getpid())
+    with Reader("frontier") as reader:
+        assert reader.verdict().slug == "stopped" and reader.process().server is None
 
 
 def test_calls_for_any_crawl_open_those_alone_that_may_have_something(tmp_path: Path) -> None:
