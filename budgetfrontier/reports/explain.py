@@ -352,8 +352,9 @@ class _Explainer:
             explanation.add(
                 "completed" if retired else "over-budget",
                 f"{subject}: its limit of {queue.max_completed:,} completed URLs is reached, with {queue.completed:,}. "
-                "Whoever has set it may raise it, or take it away with 0: SetCrawlLimit, or `Frontier.set_queue`.",
+                "The command takes it away; a crawler has set it (SetCrawlLimit), or `set-queue`.",
                 verdict=Outlook.BLOCKED,
+                command=self._command("set-queue", queue.queue, "--limit", "0"),
             )
         if replenish <= 0:
             subject = f"Queue {queue.queue} is RETIRED" if retired else "It will retire on its turn without a fetch"

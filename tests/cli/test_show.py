@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -246,6 +247,8 @@ def test_explain_tells_of_the_limits_and_intervals_of_queues(tmp_path: Path, cli
     assert codes(tmp_path, cli, "a.test")[1] == ["completed"]
     out = cli("explain", tmp_path, "a.test").out
     assert "Queue a.test is RETIRED: its limit of 2 completed URLs is reached, with 2." in out
+    helps = re.search(r"\$ budgetfrontier (set-queue .*)", out)
+    assert helps is not None
     out = cli("explain", tmp_path, "b.test").out
     assert "Queue b.test is SNOOZED for" in out and "at most once in 5m, its interval" in out
     assert "at most once in 1m30s, its interval" in cli("explain", tmp_path, "c.test").out
@@ -253,6 +256,8 @@ def test_explain_tells_of_the_limits_and_intervals_of_queues(tmp_path: Path, cli
     assert [(row["queue"], row["raise_to"], row["floor"], row["ceiling"]) for row in work] == [("a.test", None, 0, 0)]
     over = json.loads(cli("queues", tmp_path, "--over-budget", "--format", "json").out)
     assert [row["queue"] for row in over] == ["a.test"]
+    assert cli(*shlex.split(helps[1])).code == 0
+    assert "completed" not in codes(tmp_path, cli, "a.test")[1]
 
 
 def test_explain_finds_urls_that_are_kept_in_a_queue_other_than_their_hosts(tmp_path: Path, cli: Cli) -> None:
