@@ -107,8 +107,8 @@ class LeaseQueue:
     Create it with `LeaseQueue.open`. Methods take a Lease or its id. A lease that has ended cannot be ended again:
     `ack_lease` and the other methods then change nothing and return False, and `ack_many` returns it, so that a slow
     consumer does not affect the one that holds the URI now. An id may be text, such as "7" from a message; anything
-    that is neither a Lease nor an integer is a TypeError, and so is a reason that is not text. `frontier` gives access
-    to everything else: budgets, reports, pausing.
+    that is neither a Lease nor an integer is a TypeError, and so is a reason that is not text; a number of more than 64
+    bits is a ValueError. `frontier` gives access to everything else: budgets, reports, pausing.
     """
 
     def __init__(self, frontier: Frontier, folder: Path) -> None:
@@ -336,11 +336,13 @@ class LeaseQueue:
 
 
 def _as_lease(lease: Lease | int | str) -> Lease:
-    """Return a lease, made from an id if necessary: the frontier needs only that. Raises TypeError for other types."""
+    """Return a lease, made from an id if necessary: the frontier needs only that. Raises TypeError, ValueError."""
     if isinstance(lease, Lease):
         return lease
     if isinstance(lease, str) and len(lease) <= LONGEST_ID and lease.isascii() and lease.isdigit():
         lease = int(lease)
     if isinstance(lease, bool) or not isinstance(lease, int):
         raise TypeError(f"a lease is named by itself or by its id, a whole number, not by {lease!r}")
+    if not -(1 << 63) <= lease < 1 << 63:
+        raise ValueError(f"a lease has an id of at most 64 bits, not {lease}")
     return Lease(lease, "", CrawlUri(""), 0, 0.0, 0)

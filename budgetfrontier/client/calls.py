@@ -211,7 +211,7 @@ def finish_and_lease(
     ttl = None if ttl is None else float(ttl)
     wanted = protocol.Wanted(min(int(count), protocol.MOST_ITEMS), ttl)
     exchange = protocol.Exchange(ended[start:], wanted)
-    exchanged: protocol.Exchanged = yield Rpc(protocol.EXCHANGE, protocol.encode(exchange))
+    exchanged: protocol.Exchanged = yield Rpc(protocol.EXCHANGE, encoded(exchange))
     late += [_lease_of(given[start + place]) for place in exchanged.late]
     leases = exchanged.leases
     if not leases and count > 0 and arguments.seconds(wait, "wait") > 0.0:
@@ -258,10 +258,18 @@ def finish_many(given: list[Lease | Finish]) -> Steps[list[Lease]]:
     """End many leases; return those that had ended already."""
     ended = [_end(each) for each in given]
     parts = list(_finishes(ended))
-    replies = yield Train(Rpc(protocol.FINISH_MANY, protocol.encode(ended[start:end])) for start, end in parts)
+    replies = yield Train(Rpc(protocol.FINISH_MANY, encoded(ended[start:end])) for start, end in parts)
     return [
         _lease_of(given[start + place]) for (start, _), places in zip(parts, replies, strict=True) for place in places
     ]
+
+
+def encoded(leases: Any) -> bytes:
+    """Return leases, or the ends of leases, as they are sent."""
+    try:
+        return protocol.encode(leases)
+    except OverflowError:
+        raise ValueError("the id of a lease is a number of at most 64 bits") from None
 
 
 def _lease_of(item: Lease | Finish) -> Lease:
@@ -337,9 +345,25 @@ def plain(name: str, *positional: Any, **named: Any) -> Steps[_T]:
     """Call a method of the frontier with plain data."""
     offered = protocol.PLAIN[name]
     request = protocol.Request(name, list(positional), named)
-    reply = yield Rpc(offered.method, protocol.encode(request))
+    try:
+        body = protocol.encode(request)
+    except _NOT_ENCODABLE as error:
+        raise _refused(name, positional, named, error) from None
+    reply = yield Rpc(offered.method, body)
     result: _T = msgspec.convert(reply, offered.reply)
     return result
+
+
+def _refused(name: str, positional: Iterable[Any], named: dict[str, Any], error: Exception) -> Exception:
+    """Return an error that names the argument which cannot be encoded; `error` if it is none alone."""
+    for given, value in [*((f"argument {n}", value) for n, value in enumerate(positional, 1)), *named.items()]:
+        try:
+            protocol.encode(value)
+        except OverflowError:
+            return ValueError(f"{name}: {given} is a number of at most 64 bits, not {value!r}")
+        except _NOT_ENCODABLE as why:
+            return TypeError(f"{name}: {given} cannot be sent to a server: {why}")
+    return error
 
 
 def rest(uri: CrawlUri, key: str, fetch_seconds: float | None, crawl_delay: float | None) -> Steps[float]:

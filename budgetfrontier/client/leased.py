@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from budgetfrontier import protocol
-from budgetfrontier.client.calls import Rpc, Steps, has_ended
+from budgetfrontier.client.calls import Rpc, Steps, encoded, has_ended
 from budgetfrontier.engine import arguments
 from budgetfrontier.model import Lease
 
@@ -24,7 +24,7 @@ def renew_many(leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]
     for start in range(0, len(given), protocol.MOST_ITEMS):
         part = given[start : start + protocol.MOST_ITEMS]
         renewal = protocol.Renewal([lease.id for lease in part], ttl)
-        renewed: protocol.Renewed = yield Rpc(protocol.RENEW, protocol.encode(renewal))
+        renewed: protocol.Renewed = yield Rpc(protocol.RENEW, encoded(renewal))
         ended = set(renewed.late)
         for place, lease in enumerate(part):
             if place in ended:
@@ -40,7 +40,7 @@ def give_back(leases: Iterable[Lease]) -> Steps[list[Lease]]:
     late: list[Lease] = []
     for start in reversed(range(0, len(given), protocol.MOST_ITEMS)):  # the last come before the first in the ring
         part = given[start : start + protocol.MOST_ITEMS]
-        places = yield Rpc(protocol.GIVE_BACK, protocol.encode([lease.id for lease in part]))
+        places = yield Rpc(protocol.GIVE_BACK, encoded([lease.id for lease in part]))
         late = [part[place] for place in places] + late
     return late
 
@@ -64,7 +64,7 @@ def _landed(downloads: list[tuple[Lease, float | None, float | None]]) -> Steps[
     late: list[Lease] = []
     for start in range(0, len(landings), protocol.MOST_ITEMS):
         part = slice(start, start + protocol.MOST_ITEMS)
-        ended = set((yield Rpc(protocol.LANDED, protocol.encode(landings[part]))))
+        ended = set((yield Rpc(protocol.LANDED, encoded(landings[part]))))
         for place, (lease, _, _) in enumerate(downloads[part]):
             if place in ended:
                 late.append(lease)

@@ -50,8 +50,9 @@ class Link:
     """The session of one client, without I/O. Its methods may be called from any thread."""
 
     def __init__(self, address: str, crawl: str, token: str | None, tls: bool | str | os.PathLike[str]) -> None:
-        self.address = protocol.checked_address(address)
-        self.crawl = crawl
+        self.address = protocol.checked_address(_text(address, "address"))
+        self.crawl = _text(crawl, "crawl")
+        token = None if token is None else _text(token, "token")
         self.metadata = credentials.metadata(token)
         self.credentials = credentials.certificates(tls)
         self.connecting = Connecting(self.address, tls=tls is not False, token=token is not None)
@@ -152,6 +153,13 @@ class Link:
         return ConnectionLost(
             f"{why}; look whether `budgetfrontier serve` runs there. What it has acknowledged is on its disk"
         )
+
+
+def _text(value: object, name: str) -> str:
+    """Return an argument that is a text. Raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"`{name}` is a str, not {type(value).__name__}")
+    return value
 
 
 def _drained(numbers: deque[int]) -> list[int]:

@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from budgetfrontier import (
@@ -368,6 +369,29 @@ def test_threads_share_a_client(served: Served) -> None:
 def test_what_is_no_address_is_refused_at_once(kind: Any, address: str) -> None:
     with pytest.raises(FrontierError, match="HOST:PORT"):
         kind(address)
+
+
+@pytest.mark.parametrize("kind", [RemoteFrontier, AsyncRemoteFrontier])
+@pytest.mark.parametrize("name", ["address", "crawl", "token"])
+def test_what_is_no_text_is_named(kind: Any, name: str) -> None:
+    for wrong in (5, b"a", *([] if name == "token" else [None])):
+        with pytest.raises(TypeError, match=f"`{name}` is a str, not {type(wrong).__name__}"):
+            kind(**{"address": "127.0.0.1:1", name: wrong})
+
+
+def test_a_number_that_no_message_can_hold_is_named(served: Served) -> None:
+    with RemoteFrontier(served.address) as frontier:
+        frontier.schedule("https://a.test/")
+        (lease,) = frontier.lease()
+        with pytest.raises(ValueError, match="regulate: total_budget is a number of at most 64 bits"):
+            frontier.regulate("a.test", total_budget=1 << 70)
+        with pytest.raises(TypeError, match="retire: argument 1 cannot be sent"):
+            frontier.retire(object())  # type: ignore[arg-type]
+        unknown = msgspec.structs.replace(lease, id=1 << 70)
+        for call in (frontier.finish, frontier.renew, frontier.landed, lambda one: frontier.give_back([one])):
+            with pytest.raises(ValueError, match="the id of a lease"):
+                call(unknown)
+        frontier.finish(lease)
 
 
 def test_no_server_is_an_error_that_says_where(tmp_path: Path) -> None:

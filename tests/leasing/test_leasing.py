@@ -429,6 +429,9 @@ def test_a_lease_may_be_named_by_its_id_as_text_but_by_nothing_else(queue: Lease
         for end in (queue.ack_lease, queue.release_lease, queue.retry_lease, queue.dead_letter, queue.renew_lease):
             with pytest.raises(TypeError, match="a whole number"):
                 end(wrong)  # type: ignore[arg-type]
+    for unknown in (1 << 70, -(1 << 70), "9" * 20):
+        with pytest.raises(ValueError, match="at most 64 bits"):
+            queue.ack_lease(unknown)
     assert queue.renew_lease(str(lease.id)) and queue.ack_lease(str(lease.id))
     assert not queue.ack_lease(str(lease.id)) and queue.is_empty()
 
