@@ -21,7 +21,7 @@ PORT = 6379
 TIMEOUT = 30
 """Seconds to connect, and to wait for an answer."""
 RETRIES = 3
-"""How often a read is tried again that fails because the connection is lost. The first connection is tried once."""
+"""Further tries of a read that fails because the connection is lost. The first connection is tried once."""
 _USAGE = "redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], rediss:// for TLS, or unix:///PATH[?db=DATABASE]"
 _PLAIN = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|PACKET_LENGTH_TOO_LONG", re.IGNORECASE)
 _CUT_OFF = re.compile("closed by server|reset by peer", re.IGNORECASE)
