@@ -41,11 +41,10 @@ class JsonLines(logging.Formatter):
 def begin(*, as_json: bool) -> None:
     """Log to stderr for the rest of the process: records of the level INFO and above.
 
-    gRPC's own messages, which are no JSON, are left out of JSON, unless the environment has a GRPC_VERBOSITY: call this
+    gRPC's own messages, which have another form, are left out, unless the environment has a GRPC_VERBOSITY: call this
     before gRPC is imported.
     """
-    if as_json:
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if as_json else TextLines())
     root = logging.getLogger()

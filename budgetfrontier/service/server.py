@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hmac
 import logging
+import os
 import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -31,6 +33,8 @@ THREADS = 1
 """Threads for calls without the token, which are refused; all else runs on the threads of gRPC and of the crawls."""
 LONGEST_MESSAGE = 16 << 20
 """Bytes of a message that is accepted."""
+LONGEST_PATH = 107 if sys.platform == "linux" else 103
+"""Bytes of the path of a Unix socket."""
 LOOK_AGAIN = 0.05
 """Seconds between two looks whether calls have ended, or whether somebody has asked for the end at once."""
 
@@ -160,18 +164,33 @@ def _add(server: grpc.Server, name: str, turns: Turns, methods: Sequence[Method]
 def _bind(server: grpc.Server, listen: str, tls: Tls | None) -> str:
     """Let a server listen; return the address."""
     checked_address(listen, any_port=True)
-    if listen.startswith("unix:") and _is_listened_on(listen.removeprefix("unix:")):
-        raise FrontierError(f"another server listens on {listen}: end it, or give another path")  # gRPC would take it
+    if listen.startswith("unix:"):
+        _check_socket(listen, Path(listen.removeprefix("unix:")))
     try:
         if tls is None:
             port = server.add_insecure_port(listen)
         else:
             pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
+            for path, data in zip((tls.key, tls.certificate), pair, strict=True):
+                if b"-----BEGIN " not in data:
+                    raise FrontierError(f"{path} is not in PEM: give `--tls CERTIFICATE KEY` files in PEM")
             port = server.add_secure_port(listen, grpc.ssl_server_credentials([pair]))
     except RuntimeError as e:
         tls_too = "" if tls is None else f", or is {tls.key} not the key of {tls.certificate}"
         raise FrontierError(f"{listen} cannot be listened on; is another server at work there{tls_too}?") from e
     return listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
+
+
+def _check_socket(listen: str, path: Path) -> None:
+    """Raise FrontierError, with the cause, for the path of a Unix socket that cannot be listened on."""
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise FrontierError(f"{listen} cannot be listened on: the path of a socket has up to {LONGEST_PATH} bytes")
+    if not path.parent.is_dir():
+        raise FrontierError(f"{listen} cannot be listened on: there is no folder {path.parent}; create it")
+    if path.exists() and not path.is_socket():
+        raise FrontierError(f"{listen} cannot be listened on: {path} is no socket; give another path")
+    if _is_listened_on(str(path)):  # gRPC would take it
+        raise FrontierError(f"another server listens on {listen}: end it, or give another path")
 
 
 def _is_listened_on(path: str) -> bool:
