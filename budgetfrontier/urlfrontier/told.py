@@ -1,4 +1,4 @@
-"""What the log is told of the URLs of crawls: failures once until all is right again, and lost URLs once a minute."""
+"""The log lines about the URLs of crawls: failures once until all is right again, and lost URLs once a minute."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("budgetfrontier.urlfrontier")
 
 
 class Told:
-    """What was logged."""
+    """The lines that were logged."""
 
     def __init__(self) -> None:
         self._failures: dict[str, set[str]] = {}
