@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .PHONY: help demo test check format proto wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults soak cluster sites oldest clean
@@ -44,10 +45,10 @@ $(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.stamp-crawl $(VENV)/.stamp-console
 	$(BIN)/budgetfrontier demo $(ARGS)
 
-# One process for each core; idle ones take over tests from busy ones.
+# A process more than there are cores, because some tests wait; idle ones take over tests from busy ones.
 # Bytecode is written whatever the environment says, because the tests start Python hundreds of times.
 test: $(VENV)/.stamp-dev
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
 
 check: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .
