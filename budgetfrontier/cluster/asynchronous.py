@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from budgetfrontier.bus.interface import BusError
 from budgetfrontier.client import AsyncRemoteFrontier, calls
 from budgetfrontier.cluster.client import LOOK_AGAIN, PART, PAUSE, SHORT, partition_of
 from budgetfrontier.cluster.owners import Directory, Owner
@@ -325,12 +326,18 @@ class AsyncClusterFrontier:
             await self._refresh()
 
     async def _refresh(self) -> None:
-        """Read the directory, unless that was done just now."""
+        """Read the directory, unless that was done just now; owners stay as they were while it does not answer."""
         async with self._reading:
             if time.monotonic() < self._read_at + PAUSE / 2:
                 return
-            found: Mapping[int, Owner] = await asyncio.to_thread(self._directory.read)
-            self._read_at = time.monotonic()
+            try:
+                found: Mapping[int, Owner] = await asyncio.to_thread(self._directory.read)
+            except BusError:
+                if not self._partitions:
+                    raise
+                return
+            finally:
+                self._read_at = time.monotonic()
         self._owners = {number: owner.address for number, owner in found.items() if owner.address}
         self._partitions = max((owner.partitions for owner in found.values()), default=0)
 

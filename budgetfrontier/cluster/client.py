@@ -11,6 +11,7 @@ from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
+from budgetfrontier.bus.interface import BusError
 from budgetfrontier.client import RemoteFrontier, calls
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition import partition_of_lease
@@ -71,6 +72,7 @@ class ClusterFrontier:
         self._router: Router | None = None
         self._turn = 0
         self._read_at = -LOOK_AGAIN
+        self._found: Mapping[int, Owner] = {}
         self._closed = False
 
     def __repr__(self) -> str:
@@ -184,7 +186,7 @@ class ClusterFrontier:
 
     def owners(self) -> Mapping[int, Owner]:
         """Return the owners of the partitions as the directory has them now."""
-        return self._refresh()
+        return self._refresh(strict=True)
 
     @property
     def partitions(self) -> int:
@@ -333,9 +335,15 @@ class ClusterFrontier:
             self._refresh()
         return sorted(set(self._owners.values()))
 
-    def _refresh(self) -> Mapping[int, Owner]:
-        found = self._directory.read()
+    def _refresh(self, *, strict: bool = False) -> Mapping[int, Owner]:
+        """Look up the owners; unless `strict`, those known before stay while the directory does not answer."""
         self._read_at = time.monotonic()
+        try:
+            self._found = found = self._directory.read()
+        except BusError:
+            if strict or not self._partitions:
+                raise
+            return self._found
         self._owners = {number: owner.address for number, owner in found.items() if owner.address}
         self._partitions = max((owner.partitions for owner in found.values()), default=0)
         return found

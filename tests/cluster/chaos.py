@@ -1,9 +1,9 @@
 """Workers and crawlers of one crawl, which are killed and paused at random, and the broker with them.
 
 `python -m tests.cluster.chaos` starts three workers and four crawlers on a real broker of Kafka, and a web of hosts on
-loopback that notes who asks for what, and when. Until the crawl is over, a process is killed and started again every
-few seconds, or a worker is paused for longer than its session. Then every page must have been fetched, no host by two
-at once or before its delay was over, every page must be charged once, and every partition must be sound.
+loopback that notes who asks for what, and when. Every few seconds a process is killed and started again, or a worker
+is paused for longer than its session, or its disk is filled. At the end every page must have been fetched, no host by
+two at once or before its delay was over, every page must be charged once, and every partition must be sound.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from typing import Any, NamedTuple, Self
 
 from aiohttp import web
 
+from budgetfrontier.cli.exits import DISK_FULL
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.kafka import KafkaDirectory, place
 from budgetfrontier.crawl.demo.loopback import Loopback
 from budgetfrontier.model import Summary
 from tests.bus import kafka_server
-from tests.support import until
+from tests.crash.disks import Disk, disk
+from tests.support import PATIENCE, until
 
 CRAWL = "chaos"
 DELAY = 0.3
@@ -97,6 +99,8 @@ class Cluster:
         self.brokers = brokers
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.kills: Counter[str] = Counter()
+        self.folders: dict[str, Path] = {}
+        """Those of workers that have others than the one of their name."""
         options = f"session.timeout.ms={SESSION * 1000:.0f}&heartbeat.interval.ms=500&max.poll.interval.ms=60000"
         common: dict[str, Any] = {
             "crawl": CRAWL,
@@ -135,6 +139,15 @@ class Cluster:
         self.processes[name].send_signal(signal.SIGCONT)
         self.kills[f"{name} paused"] += 1
 
+    def fill(self, name: str, small: Disk) -> None:
+        """Fill the disk of a worker until it ends, make room, and start it again."""
+        small.fill(0)
+        code = self.processes[name].wait(PATIENCE)
+        assert code == DISK_FULL, (name, code)
+        small.clear()
+        self.kills["full disk"] += 1
+        self.start(name)
+
     def _start(self, name: str, *arguments: object) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
@@ -146,7 +159,8 @@ class Cluster:
             listen = f"unix:{self.folder / name}.socket"
             Path(listen.removeprefix("unix:")).unlink(missing_ok=True)
             config = self.folder / "worker.yaml"
-            return ["worker", "--config", config, "--folder", self.folder / name, "--listen", listen]
+            folder = self.folders.get(name, self.folder / name)
+            return ["worker", "--config", config, "--folder", folder, "--listen", listen]
         address = f"kafka://{self.brokers}/{CRAWL}"
         return ["crawl", self.folder / f"{name}.yaml", "--job", self.folder / f"{name}-job", "--frontier", address]
 
@@ -159,6 +173,8 @@ class Run(NamedTuple):
     total: Summary
     codes: dict[str, int]
     seconds: float
+    unsound: list[str]
+    """What `verify` says of the partitions on the small disk."""
 
 
 @contextmanager
@@ -191,24 +207,32 @@ def run(
     seconds: float,
     seed: int,
     brokers_too: bool = True,
+    disk_too: bool = False,
     processes: tuple[int, int] = (3, 4),
     between: tuple[float, float] = (2.0, 6.0),
 ) -> Run:
     """Crawl all hosts; kill something now and then, for so many seconds, and let the crawl end.
 
-    `processes` are the numbers of workers and of crawlers, `between` bounds the seconds from one kill to the next.
+    With `disk_too`, one worker has a small disk, which is filled now and then. `processes` are the numbers of workers
+    and of crawlers, `between` bounds the seconds from one kill to the next.
     """
     chance = random.Random(seed)
     began = time.monotonic()
-    with broker(folder / "kafka") as (address, again), Web(hosts, 0.02) as site:
+    with ExitStack() as stack:
+        address, again = stack.enter_context(broker(folder / "kafka"))
+        site = stack.enter_context(Web(hosts, 0.02))
         cluster = Cluster(folder, address, site, partitions=partitions)
+        small: Disk | None = None
+        if disk_too:
+            small = stack.enter_context(disk(folder, "tmpfs", size=128 << 20))
+            cluster.folders["worker0"] = small.folder
         workers = [f"worker{number}" for number in range(processes[0])]
         crawlers = [f"crawler{number}" for number in range(processes[1])]
         for name in [*workers, *crawlers]:
             cluster.start(name)
         until(lambda: len(site.fetches) > 5)
         end = time.monotonic() + seconds
-        what = ["worker", "crawler", "worker", "crawler", "pause"] + ["broker"] * brokers_too
+        what = ["worker", "crawler", "worker", "crawler", "pause"] + ["broker"] * brokers_too + ["disk"] * disk_too
         while time.monotonic() < end:
             time.sleep(chance.uniform(*between))
             match chance.choice(what):
@@ -218,6 +242,8 @@ def run(
                     cluster.kill(chance.choice(crawlers))
                 case "pause":
                     cluster.pause(chance.choice(workers), SESSION * 1.7)
+                case "disk" if small is not None:
+                    cluster.fill("worker0", small)
                 case "broker":
                     again()
                     cluster.kills["broker"] += 1
@@ -251,7 +277,19 @@ def run(
                     process.terminate()
             for process in cluster.processes.values():
                 process.wait(60)
-    return Run(site, cluster.kills, total, codes, time.monotonic() - began)
+        unsound = [] if small is None else verified(small.folder)
+    return Run(site, cluster.kills, total, codes, time.monotonic() - began, unsound)
+
+
+def verified(folder: Path) -> list[str]:
+    """Return what `verify` says of the partitions of a worker that are not sound."""
+    wrong = []
+    for path in sorted(folder.glob("partition-*/frontier")):
+        command = [sys.executable, "-m", "budgetfrontier", "verify", str(path)]
+        found = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        if found.returncode:
+            wrong.append(f"{path}: {found.stdout}{found.stderr}")
+    return wrong
 
 
 def check(run: Run, folder: Path) -> list[str]:
@@ -281,11 +319,9 @@ def check(run: Run, folder: Path) -> list[str]:
         wrong.append(f"not all was done: {total}")
     if any(run.codes.values()):
         wrong.append(f"crawlers ended with {run.codes}")
-    for path in sorted(folder.glob("worker*/partition-*/frontier")):
-        command = [sys.executable, "-m", "budgetfrontier", "verify", str(path)]
-        verified = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-        if verified.returncode:
-            wrong.append(f"{path}: {verified.stdout}{verified.stderr}")
+    wrong += run.unsound
+    for worker in sorted(folder.glob("worker?")):
+        wrong += verified(worker)
     return wrong
 
 
@@ -298,13 +334,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", type=Path, default=None, help="a new folder for all files, which are kept")
     parser.add_argument("--no-broker", action="store_true", help="do not kill the broker")
+    parser.add_argument("--no-disk", action="store_true", help="fill no disk, which needs the right to mount one")
     args = parser.parse_args()
     folder = args.keep or Path(tempfile.mkdtemp(prefix="chaos"))
     folder.mkdir(parents=True, exist_ok=True)
     print(f"seed {args.seed}, files in {folder}", flush=True)
     seen = run(
         folder, hosts=args.hosts, partitions=args.partitions, seconds=args.seconds, seed=args.seed,
-        brokers_too=not args.no_broker,
+        brokers_too=not args.no_broker, disk_too=not args.no_disk,
     )  # fmt: skip
     print(f"{len(seen.site.fetches)} fetches in {seen.seconds:.0f} s; {dict(seen.kills)}; {seen.total}")
     wrong = check(seen, folder)
