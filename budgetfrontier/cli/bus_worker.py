@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.exits import exit_code
+from budgetfrontier.cli.signals import stopped_by_signals
 from budgetfrontier.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 BUS = "zmq+tcp://127.0.0.1:5550"
 """The one of `connect`, whose module needs packages that `--help` does without."""
 DB, STRATEGY = "db", "strategy"
-JSON = "json"
 
 log = logging.getLogger("budgetfrontier.workers")
 
@@ -98,10 +97,7 @@ def register(commands: Commands) -> None:
         "--statistics-every", type=common.duration, default=60.0, metavar="TIME",
         help="send counters to the stream of statistics so often (default: 60s; 0: never)",
     )  # fmt: skip
-    parser.add_argument(
-        "--log-format", choices=("text", JSON), default="text",
-        help="what is logged on stderr: `text`, or `json` with one object on each line (default: text)",
-    )  # fmt: skip
+    common.add_log_format(parser)
 
 
 def _positive(text: str) -> int:
@@ -117,12 +113,12 @@ def work(args: argparse.Namespace) -> int:
 
     if (args.role == DB) != (args.job is not None):
         args.parser.error("JOB is the folder of a database worker, which needs one; a strategy worker has none")
-    log_lines.begin(as_json=args.log_format == JSON)
+    log_lines.begin(as_json=args.log_format == common.JSON)
     try:
         _work(args)
     except Exception as error:
         code = exit_code(error)
-        if args.log_format != JSON or code is None:
+        if args.log_format != common.JSON or code is None:
             raise
         log.critical("%s", error, extra={"event": "failed"})
         return code
@@ -150,7 +146,8 @@ def _work(args: argparse.Namespace) -> None:
     )
     stop = _Stop()
     make = _database_worker if args.role == DB else _strategy_worker
-    with stop.at_signals(), closing(connect(args.bus)) as bus, make(args, settings, bus, names, codec) as worker:
+    signals = stopped_by_signals(stop.ask)
+    with signals, closing(connect(args.bus)) as bus, make(args, settings, bus, names, codec) as worker:
         where = shown(args.bus)
         log.info("%s worker at %s; Ctrl-C ends it", args.role, where, extra={"event": "started", "bus": where})
         try:
@@ -236,21 +233,9 @@ class _Stop:
         self._asked = self._asked or self._stop.wait(seconds) is not None
         return self._asked
 
-    @contextmanager
-    def at_signals(self) -> Iterator[None]:
-        """Ask at SIGINT, SIGTERM and SIGHUP, in place of what they did before."""
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # it is under nohup
-            numbers.append(signal.SIGHUP)
-        before = {number: signal.signal(number, self._ask) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler or signal.SIG_DFL)
-
-    def _ask(self, number: int, _: object) -> None:
+    def ask(self, name: str) -> None:
+        """Ask for it by the name of a signal."""
         self._signals += 1
         if self._signals > 1:
             raise KeyboardInterrupt
-        self._stop.ask(signal.Signals(number).name)
+        self._stop.ask(name)

@@ -94,6 +94,30 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+JSON = "json"
+"""The value of --log-format for logs that programs read."""
+
+
+def add_server_access(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a server that say who may connect."""
+    parser.add_argument(
+        "--tls", type=Path, nargs=2, default=None, metavar=("CERTIFICATE", "KEY"),
+        help="files with the certificate chain and its private key, in PEM",
+    )  # fmt: skip
+    parser.add_argument(
+        "--token-file", type=Path, default=None, metavar="FILE",
+        help="a file with a token, which clients then have to send as `authorization: Bearer TOKEN`",
+    )  # fmt: skip
+
+
+def add_log_format(parser: argparse.ArgumentParser) -> None:
+    """Add the option of a program that runs for long, and logs what happens."""
+    parser.add_argument(
+        "--log-format", choices=("text", JSON), default="text",
+        help="what is logged on stderr: `text`, or `json` with one object on each line (default: text)",
+    )  # fmt: skip
+
+
 def job(text: str) -> Path | ClusterJob:
     """Parse the argument JOB: a folder, or the URL of a crawl in partitions."""
     return ClusterJob(text) if text.startswith("kafka://") else Path(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,13 +13,11 @@ from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.exits import exit_code
 from budgetfrontier.cli.messages import note
+from budgetfrontier.cli.signals import stopped_by_signals
 from budgetfrontier.errors import FrontierError, MissingExtra
 
 if TYPE_CHECKING:
     from budgetfrontier.service.server import ServingMetrics
-    from budgetfrontier.service.stopping import Stop
-
-JSON = "json"
 
 log = logging.getLogger("budgetfrontier.service")
 
@@ -46,23 +43,13 @@ def register(commands: Commands) -> None:
         help="the settings of crawls that are created (default: the profile 'served'); those that exist keep theirs. "
         "Without `frontier.keep_urls`, the RPCs of URLFrontier that need all URLs are refused",
     )  # fmt: skip
-    parser.add_argument(
-        "--tls", type=Path, nargs=2, default=None, metavar=("CERTIFICATE", "KEY"),
-        help="files with the certificate chain and its private key, in PEM",
-    )  # fmt: skip
-    parser.add_argument(
-        "--token-file", type=Path, default=None, metavar="FILE",
-        help="a file with a token, which clients then have to send as `authorization: Bearer TOKEN`",
-    )  # fmt: skip
+    common.add_server_access(parser)
     parser.add_argument(
         "--close-after", type=common.duration, default=600.0, metavar="TIME",
         help="close a crawl that nobody has used for so long; it is opened again when it is used (default: 10m; 0: "
         "never)",
     )  # fmt: skip
-    parser.add_argument(
-        "--log-format", choices=("text", JSON), default="text",
-        help="what is logged on stderr: `text`, or `json` with one object on each line (default: text)",
-    )  # fmt: skip
+    common.add_log_format(parser)
     parser.add_argument(
         "--metrics", metavar="ADDRESS:PORT", default=None,
         help="serve metrics for Prometheus at this address, such as 127.0.0.1:9464, on /metrics (default: none are "
@@ -79,12 +66,12 @@ def serve(args: argparse.Namespace) -> int:
     """Serve until SIGINT, SIGTERM or SIGHUP."""
     from budgetfrontier.service import log_lines
 
-    log_lines.begin(as_json=args.log_format == JSON)
+    log_lines.begin(as_json=args.log_format == common.JSON)
     try:
         return _serve(args)
     except Exception as error:
         code = exit_code(error)
-        if args.log_format != JSON or code is None:
+        if args.log_format != common.JSON or code is None:
             raise
         log.critical("%s", error, extra={"event": "failed"})
         return code
@@ -105,14 +92,14 @@ def _serve(args: argparse.Namespace) -> int:
     process.prepare()
 
     def started(where: str) -> None:
-        if args.log_format == JSON:
+        if args.log_format == common.JSON:
             fields = {"event": "started", "jobs": str(args.jobs), "address": where}
             log.info("serving %s at %s", args.jobs, where, extra=fields)
         else:
             note(f"serving {args.jobs} at {where}; Ctrl-C ends it")
 
     stop = Stop()
-    with _metrics(args.metrics, args.allow_host) as metrics, stopped_by_signals(stop):
+    with _metrics(args.metrics, args.allow_host) as metrics, stopped_by_signals(stop.ask):
         whole = server.serve(
             args.jobs,
             settings,
@@ -157,18 +144,3 @@ def _metrics(listen: str | None, names: list[str]) -> Iterator[ServingMetrics | 
         raise MissingExtra("console") from error
     with closing(MetricsServer(listen, names=names)) as served:
         yield lambda crawls, stats: served.serving_in_thread(server_metrics.exposition(crawls, stats).answer)
-
-
-@contextmanager
-def stopped_by_signals(stop: Stop) -> Iterator[None]:
-    """Ask for the end at each signal to stop, in place of what it did before."""
-    hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]  # under nohup
-    numbers = (signal.SIGINT, signal.SIGTERM, *hung_up)
-    before = {
-        number: signal.signal(number, lambda number, _: stop.ask(signal.Signals(number).name)) for number in numbers
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.messages import note
+from budgetfrontier.cli.signals import stopped_by_signals
 from budgetfrontier.errors import FrontierError, MissingExtra
 
 
@@ -37,18 +39,8 @@ def register(commands: Commands) -> None:
         "--advertise", default=None, metavar="ADDRESS:PORT",
         help="the address at which clients reach this worker (default: that of --listen)",
     )  # fmt: skip
-    parser.add_argument(
-        "--tls", type=Path, nargs=2, default=None, metavar=("CERTIFICATE", "KEY"),
-        help="files with the certificate chain and its private key, in PEM",
-    )  # fmt: skip
-    parser.add_argument(
-        "--token-file", type=Path, default=None, metavar="FILE",
-        help="a file with a token, which clients then have to send as `authorization: Bearer TOKEN`",
-    )  # fmt: skip
-    parser.add_argument(
-        "--log-format", choices=("text", "json"), default="text",
-        help="what is logged on stderr: `text`, or `json` with one object on each line (default: text)",
-    )  # fmt: skip
+    common.add_server_access(parser)
+    common.add_log_format(parser)
 
 
 def worker(args: argparse.Namespace) -> int:
@@ -59,13 +51,13 @@ def worker(args: argparse.Namespace) -> int:
     from budgetfrontier.settings.schema import ClusterSettings
 
     try:
-        from budgetfrontier.cli.serve import stopped_by_signals, token_in
+        from budgetfrontier.cli.serve import token_in
         from budgetfrontier.cluster import kafka, run
         from budgetfrontier.service import log_lines, process, server
         from budgetfrontier.service.stopping import Stop
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
-    log_lines.begin(as_json=args.log_format == "json")
+    log_lines.begin(as_json=args.log_format == common.JSON)
     settings = Settings.from_yaml(args.config)
     if settings.cluster.kafka is None:
         raise FrontierError(f"{args.config}: give `cluster.kafka`, the brokers of the partitions' logs")
@@ -75,7 +67,7 @@ def worker(args: argparse.Namespace) -> int:
     totals = ClusterSettings(max_uris=settings.cluster.max_uris, max_spend=settings.cluster.max_spend)
     process.prepare()
     stop = Stop()
-    with stopped_by_signals(stop):
+    with stopped_by_signals(stop.ask):
         whole = run.work(
             where,
             replace(settings, cluster=totals),
