@@ -61,9 +61,7 @@ def worker(args: argparse.Namespace) -> int:
     settings = Settings.from_yaml(args.config)
     if settings.cluster.kafka is None:
         raise FrontierError(f"{args.config}: give `cluster.kafka`, the brokers of the partitions' logs")
-    where = kafka.place(
-        f"kafka://{settings.cluster.kafka.partition('?')[0]}/{settings.crawl}?{settings.cluster.kafka.partition('?')[2]}"
-    )
+    where = kafka.place_of(settings.crawl, settings.cluster.kafka)
     totals = ClusterSettings(max_uris=settings.cluster.max_uris, max_spend=settings.cluster.max_spend)
     process.prepare()
     stop = Stop()

@@ -42,6 +42,12 @@ def place(url: str) -> Place:
     return Place(parts.netloc, crawl, dict(parse_qsl(parts.query)))
 
 
+def place_of(crawl: str, kafka: str) -> Place:
+    """Return the place of a crawl of this name with the brokers of the setting `cluster.kafka`."""
+    brokers, _, options = kafka.partition("?")
+    return Place(brokers, crawl, dict(parse_qsl(options)))
+
+
 def log_ends(where: Place, partitions: int) -> dict[int, int]:
     """Return the offset that comes next in the log of each partition. Raises BusError."""
     client = confluent_kafka.Consumer({**_properties(where), "group.id": f"{where.crawl}-readers"})

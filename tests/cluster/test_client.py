@@ -12,6 +12,7 @@ from budgetfrontier.bus.interface import BusError
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
 from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.kafka import Place, place, place_of
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
 from budgetfrontier.errors import NotOwner
 
@@ -58,3 +59,8 @@ def test_owners_stay_known_while_the_directory_does_not_answer() -> None:
         frontier.owners()
     with pytest.raises(BusError):
         ClusterFrontier("test", directory).owners()
+
+
+def test_a_crawl_has_its_name_whatever_is_in_it() -> None:
+    assert place_of("a?b%41", "h:1,i:2?x=y") == Place("h:1,i:2", "a?b%41", {"x": "y"})
+    assert place("kafka://h:1,i:2/a%3Fb%2541?x=y") == place_of("a?b%41", "h:1,i:2?x=y")
