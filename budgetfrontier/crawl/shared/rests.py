@@ -39,6 +39,7 @@ class Rests:
         if self._resting >= self._most_resting:
             return await self._passed(seconds)
         self._resting += 1
+        self.place_freed()
         self._wake()
         try:
             return await self._passed(seconds) and await self._place()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
@@ -294,6 +295,55 @@ def test_who_rests_leaves_the_place_to_another_and_waits_for_one_then() -> None:
         assert rests.places == 2  # the third keeps its place
         rests.stop()
         assert await asyncio.gather(*endless) == [False] * 3
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_visits_end_whatever_the_times_of_their_rests(seed: int) -> None:
+    """Visits begin when there is a place, rest a few times, and end, in orders that nobody chose."""
+    chance = random.Random(seed)
+    most = chance.randint(1, 5)
+
+    async def main() -> None:
+        visits, changed = 0, asyncio.Event()
+        rests = Rests(most_visits=most, most_resting=chance.randint(1, 30), visited=lambda: visits, wake=changed.set)
+
+        async def visit() -> None:
+            nonlocal visits
+            for _ in range(chance.randint(0, 3)):
+                await asyncio.sleep(0)
+                assert await rests.rest(chance.choice([0.0, 0.0, 0.001, 0.005]))
+                assert rests.places >= 0
+            visits -= 1
+            rests.place_freed()
+            changed.set()
+
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+            for _ in range(100):
+                while not rests.places:
+                    changed.clear()
+                    await changed.wait()
+                visits += 1
+                tasks.create_task(visit())
+
+    asyncio.run(main())
+
+
+def test_who_begins_to_rest_gives_the_place_to_one_that_has_rested() -> None:
+    async def main() -> None:
+        visits = 2
+        rests = Rests(most_visits=2, most_resting=10, visited=lambda: visits, wake=lambda: None)
+        first = [asyncio.create_task(rests.rest(0.0)) for _ in range(2)]
+        await asyncio.sleep(0)
+        visits = 4  # two more begin, before the first two have rested
+        await asyncio.sleep(0.01)
+        assert not any(task.done() for task in first)
+        later = [asyncio.create_task(rests.rest(PATIENCE)) for _ in range(2)]
+        async with asyncio.timeout(PATIENCE):
+            assert await asyncio.gather(*first) == [True, True]
+        rests.stop()
+        await asyncio.gather(*later)
 
     asyncio.run(main())
 
