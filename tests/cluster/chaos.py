@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -40,6 +39,7 @@ CRAWL = "chaos"
 DELAY = 0.3
 SESSION = 6.0
 TTL = 12.0
+CONCURRENCY = 20
 ROOT = Path(__file__).parents[2]
 
 
@@ -106,7 +106,7 @@ class Cluster:
             "crawl": CRAWL,
             "seeds": ["http://h0.test/0"],
             "scope": {"accept": ["domain:test"], "max_hops": 100000},
-            "fetch": {"resolve": {"*.test": site.address}, "concurrency": 20, "allow_private": True},
+            "fetch": {"resolve": {"*.test": site.address}, "concurrency": CONCURRENCY, "allow_private": True},
             "frontier": {
                 "hold_queues": False,
                 "lease_ttl": TTL,
@@ -138,6 +138,32 @@ class Cluster:
         time.sleep(seconds)
         self.processes[name].send_signal(signal.SIGCONT)
         self.kills[f"{name} paused"] += 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all crawlers have ended, so that a kill shows nothing any more."""
+        return all(process.poll() is not None for name, process in self.processes.items() if _is_crawler(name))
+
+    def start_ended_workers(self) -> None:
+        """Start workers again that have ended by themselves."""
+        for name, process in self.processes.items():
+            if process.poll() is not None and not _is_crawler(name):
+                self.kills[f"{name} ended by itself: {process.returncode}"] += 1
+                self.start(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End all processes."""
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
     def fill(self, name: str, small: Disk) -> None:
         """Fill the disk of a worker until it ends, make room, and start it again; one with nothing to do goes on."""
@@ -177,6 +203,8 @@ class Run(NamedTuple):
     kills: Counter[str]
     total: Summary
     codes: dict[str, int]
+    killed_for: float
+    """Seconds during which processes were killed; it ends when the crawl has."""
     seconds: float
     unsound: list[str]
     """What `verify` says of the partitions on the small disk."""
@@ -218,6 +246,7 @@ def run(
 ) -> Run:
     """Crawl all hosts; kill something now and then, for so many seconds, and let the crawl end.
 
+    Hosts answer so slowly that the crawl takes about as long, without the kills.
     With `disk_too`, one worker has a small disk, which is filled now and then. `processes` are the numbers of workers
     and of crawlers, `between` bounds the seconds from one kill to the next.
     """
@@ -226,6 +255,7 @@ def run(
     with ExitStack() as stack:
         address, again = stack.enter_context(broker(folder / "kafka"))
         site = stack.enter_context(Web(hosts, 0.02))
+        site.seconds = max(site.seconds, 0.8 * seconds * CONCURRENCY * processes[1] / len(site.expected()))
         cluster = Cluster(folder, address, site, partitions=partitions)
         small: Disk | None = None
         if disk_too:
@@ -233,57 +263,43 @@ def run(
             cluster.folders["worker0"] = small.folder
         workers = [f"worker{number}" for number in range(processes[0])]
         crawlers = [f"crawler{number}" for number in range(processes[1])]
-        for name in [*workers, *crawlers]:
-            cluster.start(name)
-        until(lambda: len(site.fetches) > 5)
-        end = time.monotonic() + seconds
-        what = ["worker", "crawler", "worker", "crawler", "pause"] + ["broker"] * brokers_too + ["disk"] * disk_too
-        while time.monotonic() < end:
-            time.sleep(chance.uniform(*between))
-            match chance.choice(what):
-                case "worker":
-                    cluster.kill(chance.choice(workers))
-                case "crawler":
-                    cluster.kill(chance.choice(crawlers))
-                case "pause":
-                    cluster.pause(chance.choice(workers), SESSION * 1.7)
-                case "disk" if small is not None:
-                    cluster.fill("worker0", small)
-                case "broker":
-                    again()
-                    cluster.kills["broker"] += 1
-            for name, process in cluster.processes.items():
-                if process.poll() is not None and name in workers:
-                    cluster.kills[f"{name} ended by itself: {process.returncode}"] += 1
-                    cluster.start(name)
-        where = place(f"kafka://{address}/{CRAWL}")
-        watched = threading.Event()
-
-        def keep_up() -> None:
-            while not watched.wait(1.0):
-                for name in workers:
-                    if cluster.processes[name].poll() is not None:
-                        cluster.kills[f"{name} ended by itself: {cluster.processes[name].returncode}"] += 1
-                        cluster.start(name)
-
-        keeper = threading.Thread(target=keep_up)
-        keeper.start()
-        try:
-            for name in crawlers:
-                cluster.processes[name].wait(900)
+        with cluster:
+            for name in [*workers, *crawlers]:
+                cluster.start(name)
+            until(lambda: len(site.fetches) > 5)
+            end = time.monotonic() + seconds
+            what = ["worker", "crawler", "worker", "crawler", "pause"] + ["broker"] * brokers_too + ["disk"] * disk_too
+            while time.monotonic() < end and not cluster.is_over:
+                time.sleep(chance.uniform(*between))
+                match chance.choice(what):
+                    case "worker":
+                        cluster.kill(chance.choice(workers))
+                    case "crawler":
+                        cluster.kill(chance.choice(crawlers))
+                    case "pause":
+                        cluster.pause(chance.choice(workers), SESSION * 1.7)
+                    case "disk" if small is not None:
+                        cluster.fill("worker0", small)
+                    case "broker":
+                        again()
+                        cluster.kills["broker"] += 1
+                cluster.start_ended_workers()
+            killed_for = seconds - max(0.0, end - time.monotonic())
+            where = place(f"kafka://{address}/{CRAWL}")
+            deadline = time.monotonic() + 900
+            while not cluster.is_over:
+                assert time.monotonic() < deadline, "the crawl did not end"
+                time.sleep(1.0)
+                cluster.start_ended_workers()
             codes = {name: cluster.processes[name].returncode for name in crawlers}
             with ClusterFrontier(where.crawl, KafkaDirectory(where)) as frontier:
                 total = frontier.summary()
-        finally:
-            watched.set()
-            keeper.join()
-            for process in cluster.processes.values():
-                if process.poll() is None:
-                    process.terminate()
-            for process in cluster.processes.values():
-                process.wait(60)
         unsound = [] if small is None else verified(small.folder)
-    return Run(site, cluster.kills, total, codes, time.monotonic() - began, unsound)
+    return Run(site, cluster.kills, total, codes, killed_for, time.monotonic() - began, unsound)
+
+
+def _is_crawler(name: str) -> bool:
+    return name.startswith("crawler")
 
 
 def verified(folder: Path) -> list[str]:
@@ -341,6 +357,7 @@ def main() -> None:
     parser.add_argument("--no-broker", action="store_true", help="do not kill the broker")
     parser.add_argument("--no-disk", action="store_true", help="fill no disk, which needs the right to mount one")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which ends all processes
     folder = args.keep or Path(tempfile.mkdtemp(prefix="chaos"))
     folder.mkdir(parents=True, exist_ok=True)
     print(f"seed {args.seed}, files in {folder}", flush=True)
@@ -348,7 +365,10 @@ def main() -> None:
         folder, hosts=args.hosts, partitions=args.partitions, seconds=args.seconds, seed=args.seed,
         brokers_too=not args.no_broker, disk_too=not args.no_disk,
     )  # fmt: skip
-    print(f"{len(seen.site.fetches)} fetches in {seen.seconds:.0f} s; {dict(seen.kills)}; {seen.total}")
+    print(
+        f"{len(seen.site.fetches)} fetches in {seen.seconds:.0f} s, with kills for {seen.killed_for:.0f} s: "
+        f"{dict(seen.kills)}; {seen.total}"
+    )
     wrong = check(seen, folder)
     print("\n".join(wrong) or "all as promised")
     if not args.keep and not wrong:
