@@ -143,7 +143,7 @@ class KafkaProducer:
                         raise BusAway(f"Kafka takes no messages: the buffer was full for {TIMEOUT:.0f} s") from None
                     self._producer.poll(_STEP)
                 except confluent_kafka.KafkaException as error:
-                    raise _error(error) from error
+                    raise error_of(error) from error
         self._producer.poll(0)
 
     def flush(self, timeout: float = TIMEOUT) -> None:
@@ -211,7 +211,7 @@ class KafkaConsumer:
                     break
                 if (error := message.error()) is not None:
                     if error.fatal() or error.code() in _REFUSED:
-                        raise _error(confluent_kafka.KafkaException(error))
+                        raise error_of(confluent_kafka.KafkaException(error))
                     continue  # it passes by itself, when brokers are back
                 received.append(Received(message.partition(), message.offset(), message.value() or b""))
         for message in received:
@@ -345,7 +345,8 @@ def _group(stream: Stream, group: str) -> str:
     return f"{group}-{stream.name}"
 
 
-def _error(error: Any) -> BusError:
+def error_of(error: Any) -> BusError:
+    """Return what an error of librdkafka means: BusAway if it passes by itself once a broker answers."""
     text = f"Kafka: {error.args[0].str()}"
     if error.args[0].code() in _PASSING | _UNANSWERED:
         return BusAway(f"{text}; look whether it runs")
@@ -360,7 +361,7 @@ def _repeated(request: Callable[[], T]) -> T:
             return request()
         except confluent_kafka.KafkaException as error:
             if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
-                raise _error(error) from error
+                raise error_of(error) from error
             time.sleep(_PAUSE)
 
 
@@ -369,6 +370,6 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except confluent_kafka.KafkaException as error:
-        raise _error(error) from error
+        raise error_of(error) from error
     except ValueError as error:
         raise BusError(f"Kafka: {error}") from error

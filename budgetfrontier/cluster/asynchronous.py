@@ -71,7 +71,7 @@ class AsyncClusterFrontier:
         if self._router is None:
             remote = await self._any()
             self._settings = remote.settings
-            self._router = Router(self._settings, self._partitions)
+            self._router = await asyncio.to_thread(Router.of, self._settings, self._partitions, self._directory)
         return self
 
     # -- URIs in

@@ -312,7 +312,7 @@ class ClusterFrontier:
 
     def _routes(self) -> Router:
         if self._router is None:
-            self._router = Router(self._any().settings, self._count())
+            self._router = Router.of(self._any().settings, self._count(), self._directory)
         return self._router
 
     def _any(self) -> RemoteFrontier:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from budgetfrontier.bus import kafka
-from budgetfrontier.bus.interface import TIMEOUT, BusError
+from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
 from budgetfrontier.cluster import owners
 from budgetfrontier.cluster.owners import Owner, Owners
 from budgetfrontier.errors import FrontierError, MissingExtra
@@ -20,6 +21,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
 
 _CODES = confluent_kafka.KafkaError
+_NO_TOPIC: Final = (_CODES._UNKNOWN_PARTITION, _CODES._UNKNOWN_TOPIC, _CODES.UNKNOWN_TOPIC_OR_PART)
 _STEP: Final = 0.05
 CLOSING: Final = 5.0
 """Seconds for which a broker is waited for at the end."""
@@ -71,7 +73,7 @@ class KafkaDirectory:
     """The owners of a crawl's partitions, in a compacted topic with one record for each partition."""
 
     def __init__(self, where: Place) -> None:
-        self._topic = f"{where.crawl}-owners"
+        self._topic, self._suffixes = f"{where.crawl}-owners", f"{where.crawl}-suffixes"
         self._settings = _properties(where)
         self._creates = where.options.get("create") != "no"
         self._bus = kafka.connect(where.brokers, where.options)
@@ -82,11 +84,10 @@ class KafkaDirectory:
 
     def publish(self, *owners_: Owner) -> None:
         """Send owners to the topic, which `create` has made; they are there soon, once the broker answers."""
-        if self._producer is None:
-            self._producer = confluent_kafka.Producer({"linger.ms": 0, "message.timeout.ms": 0, **self._settings})
+        producer = self._connected_producer()
         for owner in owners_:
-            self._producer.produce(self._topic, owners.encode(owner), key=str(owner.partition), partition=0)
-        self._producer.poll(0)
+            producer.produce(self._topic, owners.encode(owner), key=str(owner.partition), partition=0)
+        producer.poll(0)
 
     def read(self) -> Mapping[int, Owner]:
         """Return the owners as of now."""
@@ -99,7 +100,7 @@ class KafkaDirectory:
         try:
             _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=TIMEOUT)
         except confluent_kafka.KafkaException as e:
-            if e.args[0].code() in (_CODES._UNKNOWN_PARTITION, _CODES.UNKNOWN_TOPIC_OR_PART):
+            if e.args[0].code() in _NO_TOPIC:
                 raise BusError(f"there is no topic {self._topic} at the broker: no worker has begun this crawl") from e
             raise BusError(f"Kafka: {e.args[0].str()}") from e
         while self._position() < end:
@@ -110,6 +111,46 @@ class KafkaDirectory:
             elif message.error() is None and (owner := owners.decode(message.value() or b"")) is not None:
                 self._owners.note(owner)
         return self._owners
+
+    def suffix_list(self, own: str | None = None) -> str | None:
+        """Return the list in the first record of its topic; append `own` if there is none."""
+        if own is not None and self._creates:
+            self._bus.create(self._suffixes, 1, {"retention.ms": "-1", "retention.bytes": "-1"})
+        found = self._first_record(self._suffixes)
+        if found is None and own is not None:
+            producer = self._connected_producer()
+            producer.produce(self._suffixes, zlib.compress(own.encode()), partition=0)
+            if producer.flush(TIMEOUT):
+                raise BusAway(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
+            found = self._first_record(self._suffixes)
+        return None if found is None else zlib.decompress(found).decode()
+
+    def _first_record(self, topic: str) -> bytes | None:
+        """Return the first record of a topic; None if it has none, or there is no such topic. Raises BusError."""
+        consumer = confluent_kafka.Consumer({**self._settings, "group.id": f"{topic}-readers"})
+        place = TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)
+        deadline = time.monotonic() + TIMEOUT
+        try:
+            first, end = consumer.get_watermark_offsets(place, timeout=TIMEOUT)
+            if first == end:
+                return None
+            consumer.assign([place])
+            while time.monotonic() < deadline:
+                message = consumer.poll(_STEP)
+                if message is not None and message.error() is None:
+                    return bytes(message.value())
+            raise BusAway(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
+        except confluent_kafka.KafkaException as e:
+            if e.args[0].code() in _NO_TOPIC:
+                return None
+            raise kafka.error_of(e) from e
+        finally:
+            consumer.close()
+
+    def _connected_producer(self) -> Any:
+        if self._producer is None:
+            self._producer = confluent_kafka.Producer({"linger.ms": 0, "message.timeout.ms": 0, **self._settings})
+        return self._producer
 
     def _position(self) -> int:
         found = self._consumer.position([TopicPartition(self._topic, 0)])[0].offset

@@ -40,6 +40,8 @@ class Opener:
         self._restoring: set[int] = set()
         self._restored: SimpleQueue[tuple[int, BaseException | None]] = SimpleQueue()
         self._damaged: Counter[int] = Counter()
+        self.suffix_list: str | None = None
+        """The public suffix list of the crawl, if its queue assignment needs one."""
 
     def __repr__(self) -> str:
         return f"<Opener of {self._crawl!r} in {self._folder}: restores {sorted(self._restoring)}>"
@@ -78,7 +80,7 @@ class Opener:
     def open(self, number: int) -> Partition | None:
         """Return a partition, opened as its copy is; None: the copy was damaged, and is restored first."""
         try:
-            return Partition(self.folder(number), self._crawl, number, self._partitions)
+            return Partition(self.folder(number), self._crawl, number, self._partitions, suffix_list=self.suffix_list)
         except CorruptFrontier as e:
             self.set_aside(number, e)
             return self.begin(number)

@@ -29,6 +29,12 @@ class Directory(Protocol):
     def read(self) -> Mapping[int, Owner]:
         """Return the owners as of now, by partition. Raises BusError."""
 
+    def suffix_list(self, own: str | None = None) -> str | None:
+        """Return the public suffix list of the crawl; if it has none yet, `own` becomes it, for good. Raises BusError.
+
+        With lists that differ, two processes would look for the URIs of a registered domain in two partitions.
+        """
+
     def close(self) -> None:
         """Close the connection, once what was published is there."""
 
@@ -52,6 +58,7 @@ class MemoryDirectory:
 
     def __init__(self) -> None:
         self._owners = Owners()
+        self._suffix_list: str | None = None
 
     def publish(self, *owners: Owner) -> None:
         """Store owners."""
@@ -61,6 +68,12 @@ class MemoryDirectory:
     def read(self) -> Mapping[int, Owner]:
         """Return the owners as of now."""
         return Owners(self._owners)
+
+    def suffix_list(self, own: str | None = None) -> str | None:
+        """Return the list that was given first."""
+        if self._suffix_list is None:
+            self._suffix_list = own
+        return self._suffix_list
 
     def close(self) -> None:
         """Do nothing."""

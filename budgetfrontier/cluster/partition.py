@@ -85,9 +85,15 @@ class Partition:
     it has to be in those partitions' logs before `commit` is called, and may then be there twice.
     """
 
-    def __init__(self, folder: Path, crawl: str, partition: int, partitions: int) -> None:
-        """Open the partition as of its last commit; the first claim creates it. Raises what `Frontier.open` raises."""
+    def __init__(
+        self, folder: Path, crawl: str, partition: int, partitions: int, *, suffix_list: str | None = None
+    ) -> None:
+        """Open the partition as of its last commit; the first claim creates it. Raises what `Frontier.open` raises.
+
+        `suffix_list` is the public suffix list of the crawl, if its queue assignment needs one.
+        """
         self.folder = folder
+        self._suffix_list = suffix_list
         self.number = partition
         self.outgoing: list[Outgoing] = []
         self.claims: dict[bytes, int] = {}
@@ -371,7 +377,10 @@ class Partition:
     def _create(self, settings: Settings) -> None:
         """Create the frontier with its note, in one step whatever happens."""
         self._new.mkdir(parents=True)
-        new = Frontier.open(self._new, settings, clock=self._clock, keep_leases=True, program=WORKER, replicated=True)
+        new = Frontier.open(
+            self._new, settings, clock=self._clock, keep_leases=True, program=WORKER, replicated=True,
+            suffix_list=self._suffix_list,
+        )  # fmt: skip
         with new.atomic(note=state.encode(self.state)):
             pass
         new.close()
@@ -380,7 +389,7 @@ class Partition:
 
     def _routes(self) -> Router:
         if self._router is None:
-            self._router = Router(self.frontier.settings, self.state.partitions)
+            self._router = Router(self.frontier.settings, self.state.partitions, suffix_list=self._suffix_list)
         return self._router
 
 

@@ -19,7 +19,7 @@ from budgetfrontier.cluster import totals
 from budgetfrontier.cluster.entries import Steered
 from budgetfrontier.cluster.inspector import Inspector
 from budgetfrontier.cluster.partition import partition_of_lease
-from budgetfrontier.cluster.routing import Router, partition_of_queue
+from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.standing import Standing, standing_of
 from budgetfrontier.cluster.worker import Worker
 from budgetfrontier.engine.commands import operations
@@ -75,7 +75,6 @@ class WorkerCrawl:
         self.name = worker.crawl
         self.folder: Path = worker.folder
         self._worker = worker
-        self._router = Router(worker.settings, worker.partitions)
         self.inspector = Inspector()
         self._turn = count()
         self._methods: dict[str, Callable[[Work], Coroutine[Any, Any, Any]]] = {
@@ -116,7 +115,7 @@ class WorkerCrawl:
         given: protocol.Uris = work.arguments
         places: dict[int, list[int]] = {}
         for place, uri in enumerate(given.uris):
-            places.setdefault(self._router.partition(uri), []).append(place)
+            places.setdefault(self._worker.router.partition(uri), []).append(place)
         self._check_owned(places)
         steps = []
         for number, of_it in places.items():
@@ -192,7 +191,7 @@ class WorkerCrawl:
     async def _set_budgets(self, work: Work) -> bytes:
         places: dict[int, list[protocol.Budget]] = {}
         for asked in work.arguments:
-            places.setdefault(self._router.partition(CrawlUri(asked.url, queue=asked.queue)), []).append(asked)
+            places.setdefault(self._worker.router.partition(CrawlUri(asked.url, queue=asked.queue)), []).append(asked)
         self._check_owned(places)
         await together([self._call(number, work.method, protocol.encode(part)) for number, part in places.items()])
         return protocol.encode(None)
@@ -290,7 +289,7 @@ class WorkerCrawl:
         if request.name == "queue_key":
             queue = request.named.get("queue")
             if queue is None:
-                return self._router.partition(request.positional[0])
+                return self._worker.router.partition(request.positional[0])
             return partition_of_queue(queue, self._worker.partitions)
         if request.name == "apply":
             return partition_of_queue(str(request.positional[1].get("queue")), self._worker.partitions)

@@ -26,11 +26,12 @@ from budgetfrontier.cluster.entries import Called, Claimed
 from budgetfrontier.cluster.opening import Opener, Restore
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.writer import Writer
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NotOwner, SettingsError
 from budgetfrontier.service.tasks import Done
-from budgetfrontier.settings import Settings
+from budgetfrontier.settings import Settings, policy_factory
 
 GROUP: Final = "workers"
 POLL: Final = 0.02
@@ -104,6 +105,7 @@ class Worker:
         """Called when entries were applied, after which there may be something to lease."""
         self._stream = log_stream(self.crawl, partitions)
         self._writer = Writer(bus, self._stream)
+        self._router: Router | None = None
 
     def __repr__(self) -> str:
         return f"<Worker {self.name} of {self.crawl!r}: partitions {sorted(self._epochs)}>"
@@ -143,6 +145,15 @@ class Worker:
         self.check_owned(number)
         return self._open[number]
 
+    @property
+    def router(self) -> Router:
+        """The partitions of URIs, as all workers find them. Raises NotOwner before this has any partition."""
+        if self._router is None:
+            if not self._epochs:
+                raise NotOwner(f"the worker {self.name} has no partition of {self.crawl!r} yet")
+            self._router = Router(self.settings, self.partitions, suffix_list=self._opener.suffix_list)
+        return self._router
+
     def check_owned(self, number: int) -> None:
         """Raise NotOwner unless this is the owner of a partition."""
         if number not in self._epochs:
@@ -161,6 +172,9 @@ class Worker:
 
     def run(self) -> None:
         """Apply entries until `stop` is called. Raises what has closed a frontier, and BusError."""
+        if policy_factory.wants_suffix_list(self.settings.frontier):
+            own = policy_factory.suffix_list(self.settings.frontier)
+            self._opener.suffix_list = self._directory.suffix_list(own)
         next_commit = monotonic() + COMMIT_EVERY
         consumer = self._bus.consumer(self._stream, GROUP, start=self._assigned)
         try:

@@ -18,12 +18,15 @@ from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters
 
 
-def suffix_list(env: Environment, settings: Settings) -> str | None:
-    """Return the public suffix list that the frontier was begun with, if its queue assignment needs one."""
+def suffix_list(env: Environment, settings: Settings, given: str | None = None) -> str | None:
+    """Return the public suffix list that the frontier was begun with, if its queue assignment needs one.
+
+    A new frontier takes the one that is `given`, else that of the settings.
+    """
     db = env.db[keys.META]
     text = meta.read_suffixes(env.txn, db)
     if text is None:
-        text = policy_factory.suffix_list(settings.frontier)
+        text = policy_factory.suffix_list(settings.frontier) if given is None else given
         if text is not None:
             meta.write_suffixes(env.txn, db, text)
     return text

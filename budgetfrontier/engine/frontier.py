@@ -99,6 +99,7 @@ class Frontier:
         keep_leases: bool = False,
         program: str | None = None,
         replicated: bool = False,
+        suffix_list: str | None = None,
     ) -> Self:
         """Open the frontier in the folder `path`, or create it there; ":memory:" opens one that is not stored.
 
@@ -106,16 +107,18 @@ class Frontier:
         of a process that died are dropped and their URIs delivered again, unless `keep_leases`. `program` says what
         opens it, for reports and the history of runs (None: the name of this program). A `replicated` frontier is
         changed by the entries of a log alone, each in an `atomic` batch: see `AtomicBatch.replicate`. It has no
-        mailbox, and does nothing by itself between two calls; opened otherwise, it is refused. Raises FrontierLocked,
-        NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and then has written
-        nothing. Cost: O(READY queues + leases that were out), not O(URIs).
+        mailbox, and does nothing by itself between two calls; opened otherwise, it is refused. `suffix_list` is the
+        text that a new frontier stores as its public suffix list, instead of the one that the settings name. Raises
+        FrontierLocked, NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and
+        then has written nothing. Cost: O(READY queues + leases that were out), not O(URIs).
         """
         clock = clock or WallClock()
         folder = None if str(path) == ":memory:" else Path(path)
         program = this_program() if program is None else str(program)
         parts = opening.open_parts(
-            folder, settings, now=clock.time(), keep_leases=keep_leases, program=program, replicated=replicated
-        )
+            folder, settings, now=clock.time(), keep_leases=keep_leases, program=program, replicated=replicated,
+            suffix_list=suffix_list,
+        )  # fmt: skip
         try:
             frontier = cls(
                 parts, clock=clock, hooks=[*hooks, *parts.hooks], keep_leases=keep_leases, replicated=replicated

@@ -51,6 +51,7 @@ def open_parts(
     keep_leases: bool,
     program: str,
     replicated: bool = False,
+    suffix_list: str | None = None,
 ) -> Parts:
     """Open or create the environment at `path` (None: in memory) and bring it up to `now`; the first commit is made."""
     hooks = None if settings is None else load_hooks(settings.hooks)  # bad ones must not be stored
@@ -71,7 +72,8 @@ def open_parts(
         _take_leases(kernel, now, keep_leases=keep_leases)
         _follow_clock(kernel, now)
         opened.replace(now)
-        admitter = Admitter(kernel.tables, kernel.turns, fixed_at_creation.suffix_list(env, opened.settings))
+        suffixes = fixed_at_creation.suffix_list(env, opened.settings, suffix_list)
+        admitter = Admitter(kernel.tables, kernel.turns, suffixes)
         fixed_at_creation.check_canonicalizer(env, admitter.canonicalizer_id, opened.stored, opened.settings)
         _clip_wake_times(kernel, now)
         kernel.tables.dead_letters.on_add = None

@@ -38,11 +38,16 @@ def needs_suffix_list(policy: object) -> bool:
     return bool(getattr(policy, "needs_suffix_list", False))
 
 
+def wants_suffix_list(frontier: FrontierSettings) -> bool:
+    """Tell whether the queue assignment of these settings uses public suffixes."""
+    return needs_suffix_list(plugins.resolve("assignment", frontier.queue_assignment_policy))
+
+
 def suffix_list(frontier: FrontierSettings) -> str | None:
     """Return the public suffix list for a new frontier, with its default rule; None if no policy needs one."""
     from pathlib import Path
 
-    if not needs_suffix_list(plugins.resolve("assignment", frontier.queue_assignment_policy)):
+    if not wants_suffix_list(frontier):
         return None
     from budgetfrontier.policies import assignment as lists
 
