@@ -58,16 +58,20 @@ def engine(count: int, room: Path) -> float:
         return count / (time.process_time() - began)
 
 
-def partition(count: int, room: Path) -> tuple[float, float]:
-    """Return the URIs that a partition applies in a second of processor time, and the bytes of each in its log."""
+def partition(count: int, room: Path, batch: int = BATCH) -> tuple[float, float]:
+    """Return the URIs that a partition applies in a second of processor time, and the bytes of each in its log.
+
+    Entries have `batch` URIs each; it is committed after every 50,000.
+    """
     log = [entries.encode(Claimed("one", b"1", Settings.from_dict(SETTINGS).to_dict()), crawl="c", time=1.0)]
     given: list[Any] = list(uris(count))
-    for start in range(0, count, BATCH):
-        log.append(entries.encode(Found(1, (start, 0), given[start : start + BATCH]), crawl="c", time=1.0))
-    one = Partition(room / "partition", "c", 0, PARTITIONS)
+    for start in range(0, count, batch):
+        log.append(entries.encode(Found(1, (start, 0), given[start : start + batch]), crawl="c", time=1.0))
+    one = Partition(room / f"partition-{batch}", "c", 0, PARTITIONS)
     began = time.process_time()
     while one.state.position < len(log):
-        one.apply(enumerate(log[one.state.position : one.state.position + 100], one.state.position))
+        end = one.state.position + 50_000 // batch
+        one.apply(enumerate(log[one.state.position : end], one.state.position))
         one.commit()
     used = time.process_time() - began
     one.close()
@@ -190,6 +194,7 @@ def main() -> None:
         figures = {
             "engine alone: links for each second of processor time": alone,
             "a partition without a broker, the same": applied,
+            "a partition without a broker, with one link in each entry": partition(count // 4, room, batch=1)[0],
             "bytes of a link in the log": size,
             "bytes of a lease and its end in the log": _bytes_of_calls(),
         }
