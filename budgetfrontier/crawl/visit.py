@@ -86,6 +86,7 @@ class Visitor:
     `schedule` is called with children of long pages during the visit, and awaited if it returns an awaitable;
     `write_links` is called with all links, in scope or not.
     `patience` is the most seconds that a page waits for its robots.txt. `robots` is None if robots.txt is ignored.
+    `check` is called with the lease right before each request, which is not made if it raises PutBack.
     """
 
     def __init__(
@@ -98,7 +99,9 @@ class Visitor:
         schedule: Callable[[list[CrawlUri]], object],
         write_links: Callable[[str, Iterable[tuple[str, str]]], None],
         patience: float,
+        check: Callable[[Lease], None] = lambda lease: None,
     ) -> None:
+        self._check = check
         self._links = settings.links
         self._tags, self._agent = settings.fetch.robots_tags == "obey", product_token(settings.fetch.user_agent)
         self._canonical = plugins.resolve(
@@ -120,9 +123,13 @@ class Visitor:
         return None if refused is None else Visit(uri, refused, refused.outcome)
 
     async def visit(self, lease: Lease, asked: CrawlUri) -> Visit:
-        """Fetch `asked` for a lease: its URI, if robots.txt allows it, or a hop of a redirected robots.txt."""
+        """Fetch `asked` for a lease: its URI, if robots.txt allows it, or a hop of a redirected robots.txt.
+
+        Raises PutBack.
+        """
         uri, robots = lease.uri, self._robots
         if robots and is_robots(uri):
+            self._check(lease)
             response = await self._fetcher.get(asked, max_body=MAX_BODY)
             return Visit(asked, response, response.outcome, self.sitemaps(uri, response))
         if robots:
@@ -130,6 +137,7 @@ class Visitor:
             if permission is not Permission.ALLOWED:
                 outcome, status, reason = _REFUSALS[permission]
                 return Visit(uri, Response(status=status, reason=reason), outcome)
+        self._check(lease)
         response = await self._fetcher.get(uri, accept=lambda response: self._scope.objection_to(uri, response))
         return await self._discover(uri, response)
 

@@ -2,8 +2,9 @@
 
 `python -m tests.cluster.chaos` starts three workers and four crawlers on a real broker of Kafka, and a web of hosts on
 loopback that notes who asks for what, and when. Every few seconds a process is killed and started again, or a worker
-is paused for longer than its session, or its disk is filled. At the end every page must have been fetched, no host by
-two at once or before its delay was over, every page must be charged once, and every partition must be sound.
+is paused for longer than its session, or its disk is filled or lost. The settings of the frontier are drawn, too. At
+the end every page must have been fetched, no host by two at once or before its delay was over, every page must be
+charged once, and every partition must be sound.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -40,6 +41,7 @@ DELAY = 0.3
 SESSION = 6.0
 TTL = 12.0
 CONCURRENCY = 20
+SNAPSHOT_EVERY = 10.0
 ROOT = Path(__file__).parents[2]
 
 
@@ -94,7 +96,8 @@ class Web(Loopback):
 class Cluster:
     """The processes of a crawl, each started again when it is killed."""
 
-    def __init__(self, folder: Path, brokers: str, site: Web, *, partitions: int) -> None:
+    def __init__(self, folder: Path, brokers: str, site: Web, *, partitions: int, frontier: Mapping[str, Any]) -> None:
+        """Write the configurations; `frontier` has settings of the frontier beyond those that all crawls have."""
         self.folder = folder
         self.brokers = brokers
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -108,14 +111,17 @@ class Cluster:
             "scope": {"accept": ["domain:test"], "max_hops": 100000},
             "fetch": {"resolve": {"*.test": site.address}, "concurrency": CONCURRENCY, "allow_private": True},
             "frontier": {
-                "hold_queues": False,
                 "lease_ttl": TTL,
                 "politeness": {"delay_factor": 0, "min_delay": DELAY, "max_delay": DELAY},
                 "retry": {"delay": 1, "max_retries": 1000},
                 "max_deliveries": 1000,
+                **frontier,
             },
         }
-        worker = common | {"cluster": {"kafka": f"{brokers}?{options}", "partitions": partitions}}
+        snapshots = {"snapshots": {"folder": str(folder / "snapshots")}, "snapshot_every": SNAPSHOT_EVERY}
+        (folder / "snapshots").mkdir()
+        cluster = {"kafka": f"{brokers}?{options}", "partitions": partitions, **snapshots}
+        worker = common | {"cluster": cluster}
         (folder / "worker.yaml").write_text(json.dumps(worker))
         for number in range(4):
             own = common | {"fetch": common["fetch"] | {"user_agent": f"crawler{number}"}}
@@ -130,6 +136,16 @@ class Cluster:
         self.processes[name].kill()
         self.processes[name].wait()
         self.kills[name] += 1
+        self.start(name)
+
+    def lose(self, name: str) -> None:
+        """Kill a worker, and remove its disk."""
+        self.processes[name].kill()
+        self.processes[name].wait()
+        folder = self.folders.get(name, self.folder / name)
+        for path in folder.glob("*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.kills[f"{name} lost its disk"] += 1
         self.start(name)
 
     def pause(self, name: str, seconds: float) -> None:
@@ -210,6 +226,16 @@ class Run(NamedTuple):
     """What `verify` says of the partitions on the small disk."""
 
 
+def settings(chance: random.Random) -> dict[str, Any]:
+    """Return settings of a frontier under which every page is fetched, and charged once."""
+    return {
+        "hold_queues": chance.random() < 0.3,
+        "keep_urls": chance.random() < 0.5,
+        "queue_assignment_policy": chance.choice(["hostname", "surt-authority", "registered-domain"]),
+        "balance_replenish_amount": chance.choice([1, 10, 3000]),
+    }
+
+
 @contextmanager
 def broker(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
     """Run a broker; yield its address, and what kills it and starts it again."""
@@ -256,7 +282,9 @@ def run(
         address, again = stack.enter_context(broker(folder / "kafka"))
         site = stack.enter_context(Web(hosts, 0.02))
         site.seconds = max(site.seconds, 0.8 * seconds * CONCURRENCY * processes[1] / len(site.expected()))
-        cluster = Cluster(folder, address, site, partitions=partitions)
+        drawn = settings(chance)
+        print(f"settings of the frontier: {drawn}", flush=True)
+        cluster = Cluster(folder, address, site, partitions=partitions, frontier=drawn)
         small: Disk | None = None
         if disk_too:
             small = stack.enter_context(disk(folder, "tmpfs", size=128 << 20))
@@ -268,7 +296,11 @@ def run(
                 cluster.start(name)
             until(lambda: len(site.fetches) > 5)
             end = time.monotonic() + seconds
-            what = ["worker", "crawler", "worker", "crawler", "pause"] + ["broker"] * brokers_too + ["disk"] * disk_too
+            what = (
+                ["worker", "crawler", "worker", "crawler", "pause", "lose"]
+                + ["broker"] * brokers_too
+                + ["disk"] * disk_too
+            )
             while time.monotonic() < end and not cluster.is_over:
                 time.sleep(chance.uniform(*between))
                 match chance.choice(what):
@@ -276,6 +308,8 @@ def run(
                         cluster.kill(chance.choice(workers))
                     case "crawler":
                         cluster.kill(chance.choice(crawlers))
+                    case "lose":
+                        cluster.lose(chance.choice(workers))
                     case "pause":
                         cluster.pause(chance.choice(workers), SESSION * 1.7)
                     case "disk" if small is not None:

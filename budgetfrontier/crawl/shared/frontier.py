@@ -23,8 +23,9 @@ from budgetfrontier.crawl.shared.held import HeldLeases
 from budgetfrontier.crawl.shared.questions import Questions
 from budgetfrontier.crawl.shared.rests import Rests
 from budgetfrontier.crawl.shared.server import Server
+from budgetfrontier.crawl.visit import PutBack
 from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlState, Finish, Lease, Summary
+from budgetfrontier.model import CrawlState, Finish, Lease, Outcome, Summary
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.verdict import Verdict
@@ -36,6 +37,8 @@ LOOK_EVERY = 2.0
 """Seconds between two looks at the counters."""
 MOST_UNSYNCED = 1.0
 """Seconds between two syncs of the outputs if no URI was finished."""
+FOR_A_REQUEST = 0.25
+"""The part of its time for which a lease has to last when a request is made: with the defaults, 75 of 300 s."""
 MOST_SENT = 1000
 """Ends sent together."""
 MOST_WAITING = 100_000
@@ -116,6 +119,14 @@ class SharedFrontier:
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Do nothing: all leases are renewed together."""
+
+    def check_lease(self, lease: Lease) -> None:
+        """Raise PutBack unless a lease lasts for a request to its host: the frontier may give it to others then.
+
+        Leases are renewed when a third of their time has passed, so that it is the frontier that has not answered.
+        """
+        if not self._held.lasts(lease, time.monotonic() + self._ttl * FOR_A_REQUEST):
+            raise PutBack(0.0, "its lease could not be renewed in time")
 
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a leased URI, as of the last look."""
@@ -229,7 +240,8 @@ class SharedFrontier:
                 await self._sendable.wait()
             count = min(len(self._to_send), MOST_SENT)
             self._sending = [self._to_send.popleft() for _ in range(count)]
-            late = await self._exchange(self._sending)
+            fetched = {end.lease.id for end in self._sending if end.outcome is not Outcome.DEFERRED}
+            late = [lease for lease in await self._exchange(self._sending) if lease.id in fetched]
             for end in self._sending:
                 self._held.drop(end.lease)
                 self._waiting -= _weight(end)

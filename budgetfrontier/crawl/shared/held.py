@@ -61,6 +61,10 @@ class HeldLeases:
             self.drop(lease)
         return ready
 
+    def lasts(self, lease: Lease, until: float) -> bool:
+        """Tell whether a lease lasts until a time, as far as is known."""
+        return self._until.get(lease.id, 0.0) >= until
+
     def visit_ended(self, lease: Lease) -> None:
         """Note that a visit has ended; its lease lasts until that is told."""
         self._visited.discard(lease.id)

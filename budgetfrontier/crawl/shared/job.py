@@ -188,14 +188,20 @@ class SharedJob:
             schedule=frontier.questions.schedule_many,
             write_links=self._outputs.write_links,
             patience=patience(settings),
+            check=frontier.check_lease,
         )
+
+        async def fetch_robots(lease: Lease, uri: CrawlUri) -> Response:
+            frontier.check_lease(lease)
+            return await self._fetcher.get(uri, max_body=MAX_BODY)
+
         prepare = None
         if robots:
             prepare = PageRobots(
                 frontier.questions,
                 robots,
                 RobotsRedirects(robots, self._cache),
-                fetch=lambda uri: self._fetcher.get(uri, max_body=MAX_BODY),
+                fetch=fetch_robots,
                 sitemaps=visitor.sitemaps,
                 write=self._write_robots,
                 rest=frontier.rests.rest,

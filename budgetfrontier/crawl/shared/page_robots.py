@@ -36,8 +36,9 @@ _FAILING, _STOPPING = "robots.txt did not answer yet", "the crawl is stopping"
 class PageRobots:
     """The fetches of robots.txt files in one run.
 
-    `fetch` makes a request, `sitemaps` returns the URIs in a robots.txt that are to be crawled, `write` writes a
-    request to the outputs, with the outcome; `rest` waits so many seconds, or returns False if the crawl is stopping.
+    `fetch` makes a request with the lease of the page, `sitemaps` returns the URIs in a robots.txt that are to be
+    crawled, `write` writes a request to the outputs, with the outcome; `rest` waits so many seconds, or returns False
+    if the crawl is stopping.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class PageRobots:
         robots: Robots,
         redirects: RobotsRedirects,
         *,
-        fetch: Callable[[CrawlUri], Awaitable[Response]],
+        fetch: Callable[[Lease, CrawlUri], Awaitable[Response]],
         sitemaps: Callable[[CrawlUri, Response], list[CrawlUri]],
         write: Callable[[Lease, CrawlUri, Response, Outcome], None],
         rest: Callable[[float], Awaitable[bool]],
@@ -93,7 +94,11 @@ class PageRobots:
 
     async def _request(self, lease: Lease, uri: CrawlUri, hop: CrawlUri, key: str) -> bool:
         """Make one request, and let the host rest; return whether the response leads on. Raises PutBack."""
-        response = await self._fetch(hop)
+        try:
+            response = await self._fetch(lease, hop)
+        except PutBack:
+            self._robots.postpone(uri.url, self._now())  # another visit may ask for it
+            raise
         if found := self._sitemaps(uri, response):
             await self._questions.schedule_many(found)  # before the rules are stored: it would not be fetched again
         again: float | None = None

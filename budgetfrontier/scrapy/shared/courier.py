@@ -154,12 +154,15 @@ class Courier:
     # -- from the server
 
     def next_lease(self) -> Lease | None:
-        """Return a lease that is ready. One that may have expired while it waited is dropped."""
-        lease = None
+        """Return a lease that is ready. One that may have expired before its page is fetched is dropped.
+
+        Leases are renewed when a third of their time has passed: one with a quarter left could not be renewed.
+        """
+        lease, soon = None, monotonic() + self._ttl / 4
         with self._changed:
             while self._ready:
                 found = self._ready.popleft()
-                if self._held.get(found.id, (found, 0.0))[1] > monotonic():
+                if self._held.get(found.id, (found, 0.0))[1] > soon:
                     lease = found
                     break
                 self._held.pop(found.id, None)

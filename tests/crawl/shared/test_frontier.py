@@ -19,6 +19,7 @@ from budgetfrontier.crawl.shared.frontier import SharedFrontier
 from budgetfrontier.crawl.shared.held import HeldLeases
 from budgetfrontier.crawl.shared.rests import Rests
 from budgetfrontier.crawl.shared.server import SILENT, Server
+from budgetfrontier.crawl.visit import PutBack
 from budgetfrontier.errors import PolicyError, StorageFull
 from tests.support import PATIENCE, memory, pages
 
@@ -194,6 +195,31 @@ def test_a_lease_that_has_expired_is_reported(caplog: pytest.LogCaptureFixture) 
         assert f"1 lease had expired before the end was told, such as that of {leases[0].uri.url}:" in caplog.text
 
     asyncio.run(main())
+
+
+def test_no_request_is_made_with_a_lease_that_could_not_be_renewed(caplog: pytest.LogCaptureFixture) -> None:
+    """The server may give the host to others before the request has ended."""
+
+    async def main() -> None:
+        remote = Remote()
+        remote.frontier.schedule_many(pages("a", 5))
+        async with shared(remote, ttl=0.4) as frontier:
+            (lease,) = await leased(frontier, 1)
+            frontier.check_lease(lease)
+            remote.there.clear()
+            await asyncio.sleep(0.31)
+            with pytest.raises(PutBack, match="could not be renewed"):
+                frontier.check_lease(lease)
+            remote.clock.advance(1.0)
+            frontier.finish_many(finished([lease], outcome=Outcome.DEFERRED))
+            frontier.commit()
+            remote.there.set()
+            await happens(lambda: remote.frontier.summary().expired)
+            await happens(lambda: lease not in frontier._held.all())
+            assert frontier.late == 0  # nothing was fetched
+
+    asyncio.run(main())
+    assert "had expired before the end was told" not in caplog.text
 
 
 def test_a_policy_that_fails_for_a_page_ends_the_run_after_the_other_pages() -> None:

@@ -60,7 +60,7 @@ class Process:
             now=self.clock.time,
         )
 
-    async def _fetch(self, uri: CrawlUri) -> Response:
+    async def _fetch(self, lease: Lease, uri: CrawlUri) -> Response:
         self.asked.append(uri.url)
         return self.web[uri.url]
 

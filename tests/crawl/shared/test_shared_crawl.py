@@ -19,6 +19,8 @@ from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.crawl.demo.run import serve
 from budgetfrontier.crawl.demo.web import CALENDAR, SHOP
 from budgetfrontier.crawl.shared.addresses import remote_crawl
+from budgetfrontier.crawl.shared.frontier import SharedFrontier
+from budgetfrontier.crawl.visit import PutBack
 from budgetfrontier.errors import FrontierError, PolicyError, SettingsError
 from tests.client.served import Served
 from tests.crawl.shared.served import Crawler, logged, pages_of, run, served_settings
@@ -71,6 +73,27 @@ def test_a_site_is_crawled_once_and_charged_once(tmp_path: Path, serving: Servin
     (tmp_path / "own/frontier").mkdir(parents=True)
     with pytest.raises(SettingsError, match="--job"):
         run(settings, tmp_path / "own", served.address)
+
+
+def test_leases_are_checked_right_before_each_request(
+    tmp_path: Path, serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[tuple[str, int]] = []
+
+    def check(frontier: SharedFrontier, lease: Lease) -> None:
+        checked.append((lease.uri.url, site.hits.total()))
+        if len(checked) in (1, 3):
+            raise PutBack(0.0, "its lease could not be renewed in time")
+
+    monkeypatch.setattr(SharedFrontier, "check_lease", check)
+    with Site({"a.test/": "page"}) as site:
+        settings = site.settings(HOME)
+        with serving(settings) as served:
+            code, _ = run(settings, tmp_path / "a", served.address)
+            summary = summary_of(served)
+    assert code == 0 and site.hits == {"a.test/robots.txt": 1, "a.test/": 1}
+    assert checked == [(HOME, 0), (HOME, 0), (HOME, 1), (HOME, 1)]
+    assert (summary.succeeded, summary.deferred, summary.expenditure) == (1, 2, 1)
 
 
 def test_robots_txt_is_obeyed_by_each_process_and_delays_by_all_together(tmp_path: Path, serving: Serving) -> None:
