@@ -41,6 +41,8 @@ class KafkaBus:
         self._settings = {"log_level": 2, **settings}
         self._session = session
         self._declared: set[str] = set()
+        self._readers: dict[str, Any] = {}
+        """By group: the client that reads its offsets."""
 
     def producer(self, stream: Stream) -> KafkaProducer:
         """Return a new producer."""
@@ -55,8 +57,7 @@ class KafkaBus:
     def lag(self, stream: Stream, group: str) -> list[int]:
         """Return the number of messages in each partition that the group has not committed."""
         self.declare(stream)
-        with _explained():
-            client = confluent_kafka.Consumer(self._settings | {"group.id": _group(stream, group)})
+        client = self._reader(_group(stream, group))
         asked = [TopicPartition(stream.name, partition) for partition in range(stream.partitions)]
 
         def ask() -> list[int]:
@@ -66,13 +67,21 @@ class KafkaBus:
                 lags.append(end - max(first, one.offset))
             return lags
 
-        try:
-            return _repeated(ask)
-        finally:
-            client.close()
+        return _repeated(ask)
+
+    def _reader(self, group: str) -> Any:
+        """Return a client that reads the offsets of a group: one for all calls, for each connects to brokers anew."""
+        found = self._readers.get(group)
+        if found is None:
+            with _explained():
+                found = confluent_kafka.Consumer(self._settings | {"group.id": group})
+            found = self._readers.setdefault(group, found)  # another thread may have been faster
+        return found
 
     def close(self) -> None:
-        """Do nothing: producers and consumers have connections of their own."""
+        """Close what `lag` has used: producers and consumers have connections of their own."""
+        while self._readers:
+            self._readers.popitem()[1].close()
 
     def settings(self) -> dict[str, Any]:
         """Return the properties of a client."""

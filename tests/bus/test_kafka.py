@@ -97,3 +97,29 @@ def test_an_invalid_option_is_a_clear_error() -> None:
     bus = kafka.connect("127.0.0.1:1", {"no.such.option": "1"})
     with pytest.raises(BusError, match=r"no\.such\.option"):
         bus.producer(stream())
+
+
+def test_the_lag_of_a_group_is_asked_by_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    monkeypatch.setattr(kafka.confluent_kafka, "Consumer", lambda settings: made.append(settings) or Idle())
+    bus = kafka.connect("127.0.0.1:1")
+    monkeypatch.setattr(bus, "declare", lambda to: None)
+    to = stream("g", "h")
+    assert [bus.lag(to, group) for group in ("g", "g", "h")] == [[0] * 4] * 3
+    assert len(made) == 2
+    bus.close()
+
+
+class Idle:
+    """A client of a broker where nothing waits."""
+
+    def committed(self, places: list[object], timeout: float) -> list[object]:
+        """Return what a group has committed."""
+        return places
+
+    def get_watermark_offsets(self, place: object, timeout: float) -> tuple[int, int]:
+        """Return the first offset of a partition, and its end."""
+        return 0, 0
+
+    def close(self) -> None:
+        """Do nothing."""
