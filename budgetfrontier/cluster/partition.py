@@ -74,7 +74,6 @@ class Outgoing(NamedTuple):
     body: Told
 
 
-Work = Callable[[Frontier, Any], Any]
 _T = TypeVar("_T")
 
 
@@ -289,9 +288,7 @@ class Partition:
             self._keep_own(offset, arguments)
         elif call.method == protocol.LEASE.name:
             return self.spending.lease(frontier, arguments)
-        elif call.method == protocol.STEER.name:
-            return frontier_calls.plain(frontier, arguments, protocol.STEER)
-        return _WORK[call.method](frontier, arguments)
+        return frontier_calls.CHANGES[call.method](frontier, arguments)
 
     def _keep_own(self, offset: int, ended: list[int | protocol.Ended]) -> None:
         """Leave those URIs found on pages that are of this partition; the others are sent to theirs."""
@@ -391,20 +388,6 @@ class Partition:
         if self._router is None:
             self._router = Router(self.frontier.settings, self.state.partitions, suffix_list=self._suffix_list)
         return self._router
-
-
-_WORK: dict[str, Work] = {
-    protocol.SCHEDULE_MANY.name: frontier_calls.schedule_many,
-    protocol.SCHEDULE_EACH.name: frontier_calls.schedule_each,
-    protocol.MARK_SEEN.name: frontier_calls.mark_seen,
-    protocol.ADMIT_MANY.name: frontier_calls.admit_many,
-    protocol.ADMIT_EACH.name: frontier_calls.admit_each,
-    protocol.FINISH_MANY.name: frontier_calls.finish_many,
-    protocol.RENEW.name: frontier_calls.renew,
-    protocol.GIVE_BACK.name: frontier_calls.give_back,
-    protocol.LANDED.name: frontier_calls.landed,
-    protocol.SET_BUDGETS.name: frontier_calls.set_budgets,
-}
 
 
 def _batched(items: list[_T], size: int) -> Iterator[list[_T]]:

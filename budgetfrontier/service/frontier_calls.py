@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -249,3 +250,20 @@ def _finish(ended: protocol.Ended) -> Finish:
         retire_queue=ended.retire_queue,
         size=ended.size,
     )
+
+
+CHANGES: dict[str, Callable[[Frontier, Any], Any]] = {
+    protocol.SCHEDULE_MANY.name: schedule_many,
+    protocol.SCHEDULE_EACH.name: schedule_each,
+    protocol.MARK_SEEN.name: mark_seen,
+    protocol.ADMIT_MANY.name: admit_many,
+    protocol.ADMIT_EACH.name: admit_each,
+    protocol.FINISH_MANY.name: finish_many,
+    protocol.EXCHANGE.name: exchange,
+    protocol.RENEW.name: renew,
+    protocol.GIVE_BACK.name: give_back,
+    protocol.LANDED.name: landed,
+    protocol.SET_BUDGETS.name: set_budgets,
+    protocol.STEER.name: partial(plain, method=protocol.STEER),
+}
+"""What each method that changes a frontier does, by its name; `Lease` and `Leave` need more than the frontier."""

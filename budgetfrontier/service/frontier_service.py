@@ -33,21 +33,6 @@ LOOK_AGAIN = 0.5
 LONGEST_MESSAGE = 2000
 """Characters of an error that are sent."""
 
-_CHANGES: dict[str, Callable[[Frontier, Any], Any]] = {
-    protocol.SCHEDULE_MANY.name: frontier_calls.schedule_many,
-    protocol.SCHEDULE_EACH.name: frontier_calls.schedule_each,
-    protocol.MARK_SEEN.name: frontier_calls.mark_seen,
-    protocol.ADMIT_MANY.name: frontier_calls.admit_many,
-    protocol.ADMIT_EACH.name: frontier_calls.admit_each,
-    protocol.FINISH_MANY.name: frontier_calls.finish_many,
-    protocol.EXCHANGE.name: frontier_calls.exchange,
-    protocol.RENEW.name: frontier_calls.renew,
-    protocol.GIVE_BACK.name: frontier_calls.give_back,
-    protocol.LANDED.name: frontier_calls.landed,
-    protocol.SET_BUDGETS.name: frontier_calls.set_budgets,
-    protocol.STEER.name: partial(frontier_calls.plain, method=protocol.STEER),
-}
-
 _decode_call: Callable[[bytes], protocol.Call] = protocol.decoder(protocol.Call)
 _decode_leases: Callable[[bytes], list[Lease]] = protocol.decoder(protocol.LEASE.reply)
 _decode_exchanged: Callable[[bytes], protocol.Exchanged] = protocol.decoder(protocol.EXCHANGE.reply)
@@ -127,7 +112,7 @@ class Service:
         crawl = self._crawls.get(crawl_id)
         if name == protocol.EXCHANGE.name and not self._crawls.active:
             arguments.wanted.count = 0
-        reply: bytes = await crawl.run(Work(name, arguments, _encoded(_CHANGES[name])))
+        reply: bytes = await crawl.run(Work(name, arguments, _encoded(frontier_calls.CHANGES[name])))
         self._waiting_of(crawl).changed()
         return reply
 
