@@ -43,19 +43,22 @@ class Pattern:
     """A regular expression in the syntax of Python's `re`. Raises ValueError if it is not valid.
 
     `search(text)` is true if the pattern matches anywhere, and takes a few hundredths of a second at most. `given_up`
-    counts the searches that ran out of time, and so counted as no match.
+    counts the searches that ran out of time, and so counted as no match. A pattern that is `timeless` gives the same
+    answers on any machine: it gives up on texts that are longer than `longest_bounded`.
     """
 
     __slots__ = ("_bounded", "_longest_bounded", "_unbounded", "given_up", "search", "text")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, timeless: bool = False) -> None:
         self.text = text
         self.given_up = 0
         try:
             self._unbounded = re.compile(text).search
             self._longest_bounded = longest_bounded(text)
             self.search: Callable[[str], Any] = self._unbounded
-            if self._longest_bounded < MAX_LENGTH:
+            if self._longest_bounded < MAX_LENGTH and timeless:
+                self.search = self._search_short
+            elif self._longest_bounded < MAX_LENGTH:
                 import regex  # imported here because most patterns do not need it
 
                 self._bounded = regex.compile(_for_regex(text), regex.VERSION0).search
@@ -64,6 +67,12 @@ class Pattern:
             raise ValueError(str(error)) from None
         except ValueError as error:  # regex.error is a ValueError too
             raise ValueError(f"it cannot be searched for in bounded time ({error}); write it more simply") from None
+
+    def _search_short(self, text: str) -> bool:
+        if len(text) <= self._longest_bounded:
+            return self._unbounded(text) is not None
+        self.given_up += 1
+        return False
 
     def _search(self, text: str) -> bool:
         if len(text) <= self._longest_bounded:

@@ -197,8 +197,8 @@ def audit(args: argparse.Namespace, operator: Operator) -> None:
         raise named.nobody(args.who, people)
     end = len(rows) - args.offset
     rows = rows[max(0, end - (args.limit or end)) : max(0, end)]
-    shown = [(row.id, row.entry, merging.numbers_as_text(row.partitions), row.covers) for row in rows]
-    output.write_audit(args, shown, last="partitions")
+    shown = [(row.id, row.entry, row.inverse, row.covers) for row in rows]
+    output.write_audit(args, shown, partitions=[merging.numbers_as_text(row.partitions) for row in rows])
 
 
 def _filters(args: argparse.Namespace) -> bool:
@@ -221,14 +221,12 @@ def leases(args: argparse.Namespace, operator: Operator) -> None:
 
 
 def dead_letters(args: argparse.Namespace, operator: Operator) -> None:
-    """List the dead letters of all partitions; each has the id that it has in its own."""
-    if args.replay or args.drop:
-        raise FrontierError(
-            "dead letters of a crawl in partitions are listed only: schedule their URLs again, with `force`, by "
-            "`ClusterFrontier.schedule_many`"
-        )
+    """List the dead letters of all partitions, each as PARTITION/ID."""
     found = operator.ask("dead_letters", DeadLetters)
-    transfer.write_dead_letters(args, [letter for number in sorted(found) for letter in found[number].rows])
+    letters = [
+        (transfer.LetterId(number, letter.id), letter) for number in sorted(found) for letter in found[number].rows
+    ]
+    transfer.write_dead_letters(args, letters)
     _note_left(sum(one.left for one in found.values()), "dead letter")
 
 

@@ -59,8 +59,13 @@ def no_queue(view: View, job: Path, key: str) -> FrontierError:
 
 def check_glob(view: View, job: Path, glob: str) -> None:
     """Raise FrontierError if a glob without wildcards is the key of no queue."""
-    if not _GLOB & set(glob):
+    if not has_wildcards(glob):
         check_queue(view, job, glob)
+
+
+def has_wildcards(glob: str) -> bool:
+    """Tell whether a glob may match other queues than that whose key it is."""
+    return bool(_GLOB & set(glob))
 
 
 def matches_a_queue(view: View, glob: str) -> bool:

@@ -100,9 +100,9 @@ def write_audit(
     args: argparse.Namespace,
     entries: Sequence[tuple[int | str, AuditEntry, str, str | None]],
     *,
-    last: str = AUDIT_COLUMNS[-1],
+    partitions: Sequence[str] | None = None,
 ) -> None:
-    """Print entries of the audit with their ids, what the column `last` says of each, and how it covers a queue."""
+    """Print entries of the audit with their ids, their inverses, how each covers a queue, and where it was applied."""
     from budgetfrontier.reports.layout import layout_for
 
     when = _when if args.format == "text" else float
@@ -120,13 +120,15 @@ def write_audit(
             entry.effect,
             entry.error,
             entry.line,
-            told,
+            inverse,
         )
         + (() if args.queue is None else (covered,))
-        for number, entry, told, covered in entries
+        + (() if partitions is None else (partitions[place],))
+        for place, (number, entry, inverse, covered) in enumerate(entries)
     )
-    columns = (*AUDIT_COLUMNS[:-1], last, *(() if args.queue is None else ("covers",)))
-    common.write_rows(args, rows, columns, drop=(*AUDIT_DROP[:-1], last))
+    covers = () if args.queue is None else ("covers",)
+    columns = (*AUDIT_COLUMNS, *covers, *(() if partitions is None else ("partitions",)))
+    common.write_rows(args, rows, columns, drop=(*AUDIT_DROP, "partitions"))
 
 
 def _when(epoch: float) -> str:

@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.cli import common, kept, named
+from budgetfrontier.cli import common, effects, kept, named
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.cli.exits import ERROR, OK
 from budgetfrontier.cli.messages import note, say
-from budgetfrontier.units import format_time
 from budgetfrontier.vocabulary import CrawlState
 
 if TYPE_CHECKING:
@@ -71,8 +70,8 @@ def register(commands: Commands) -> None:
         "were imported are dropped, their URLs are no longer known, and an undo of the undo brings them back. What has "
         "changed since is refused, unless with --force.",
     )
-    add_job(parser)
-    parser.add_argument("entry", metavar="AUDIT_ID", type=int, help="the id that `audit JOB` shows")
+    add_job(parser, cluster=True)
+    parser.add_argument("entry", metavar="AUDIT_ID", type=_audit_id, help="the id that `audit JOB` shows")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--force", action="store_true", help="also if what it changed has been changed again")
     how.add_argument(
@@ -154,7 +153,7 @@ def _register_delete(commands: Commands) -> None:
         more="They still count as seen, and leased ones can be finished. Give --queue, --pattern, or both. They are "
         "kept in JOB/frontier/removed for `undo`: about the bytes of their paths, and 25 for each.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
     parser.add_argument("--queue", metavar="GLOB", help="only in queues whose key matches, such as *.example.org")
     parser.add_argument(
         "--pattern", metavar="REGEX", help="only URIs in which this is found (Python's re), such as /calendar/"
@@ -167,15 +166,9 @@ def _register_delete(commands: Commands) -> None:
 
 def delete(args: argparse.Namespace) -> None:
     """Delete pending URIs; with --dry-run, only count them."""
-    from budgetfrontier.reports.format import counted
     from budgetfrontier.store.reader import Reader
 
-    if (args.queue or args.pattern) is None or "" in (
-        args.queue,
-        args.pattern,
-    ):  # an empty variable of a script must not delete everything
-        args.usage("give --queue GLOB or --pattern REGEX, or both, and none of them empty")
-    details = {"queue": args.queue, "pattern": args.pattern}
+    details = details_of_deletion(args)
     if args.dry_run:
         _preview_deletion(args, details)
         return
@@ -184,17 +177,21 @@ def delete(args: argparse.Namespace) -> None:
             named.check_glob(view, args.job, args.queue)
     entry = common.steer(args, "delete", details | kept.details(args))
     effect = entry.effect
-    say(f"deleted {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_for_later(effect)}")
+    effects.tell_deletion(effect)
     if args.queue is not None and not effect["deleted"]:
         with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
             _note_no_queue(view, args.queue)
-    _note_undecided(effect)
     kept.note_kept(args, entry)
 
 
-def _for_later(effect: dict[str, Any]) -> str:
-    """Format how many of the deleted URIs were scheduled for later, if any."""
-    return f" ({effect['later']:,} scheduled for later)" if effect.get("later") else ""
+def details_of_deletion(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of a deletion as the engine takes them."""
+    if (args.queue or args.pattern) is None or "" in (
+        args.queue,
+        args.pattern,
+    ):  # an empty variable of a script must not delete everything
+        args.usage("give --queue GLOB or --pattern REGEX, or both, and none of them empty")
+    return {"queue": args.queue, "pattern": args.pattern}
 
 
 def _note_no_queue(view: View, glob: str) -> None:
@@ -205,20 +202,12 @@ def _note_no_queue(view: View, glob: str) -> None:
         note(f"no queue matches {clean(glob)}")
 
 
-def _note_undecided(effect: dict[str, Any]) -> None:
-    from budgetfrontier.reports.format import counted
-
-    if effect.get("undecided"):
-        note(f"the pattern took too long for {counted(effect['undecided'], 'URI')}, not counted among them")
-
-
 def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None:
     """Print what a deletion would do.
 
     Computed in this process from the last commit: a running engine is not involved.
     """
     from budgetfrontier.engine.commands.deletion import check, preview
-    from budgetfrontier.reports.format import counted
     from budgetfrontier.store.reader import Reader
 
     check(details)
@@ -230,12 +219,7 @@ def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
             effect = preview(view, details)
             if args.queue is not None and not effect["deleted"]:
                 _note_no_queue(view, args.queue)
-    deleted, queues = counted(effect["deleted"], "URI"), counted(effect["queues"], "queue")
-    say(f"would delete {deleted} from {queues}{_for_later(effect)}")
-    say(f"those pending would cost {effect['cost']:,}")
-    say(f"in all there are {totals.queued:,} queued and {totals.future:,} scheduled for later")
-    _note_undecided(effect)
-    note("dry run: nothing was changed")
+    effects.tell_deletion_preview(effect, totals)
 
 
 def adjust(args: argparse.Namespace) -> None:
@@ -274,8 +258,8 @@ def read_adjustment(args: argparse.Namespace) -> Override | None:
 
 def undo(args: argparse.Namespace) -> None:
     """Undo a command; with --dry-run, print what that would do."""
-    from budgetfrontier.reports.format import clean, counted
-
+    if not isinstance(args.entry, int):
+        args.usage(f"{args.entry} is an id of a crawl in partitions; those of a job are numbers")
     if args.dry_run:
         if args.discard:
             args.usage("--dry-run is for the undo; `removed` lists what --discard would remove")
@@ -286,63 +270,19 @@ def undo(args: argparse.Namespace) -> None:
         say(f"discarded {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, had kept")
         return
     entry = common.steer(args, "undo", {"id": args.entry, "force": args.force})
-    effect = entry.effect
-    if "returned" in effect:
-        letters = effect["command"] in ("drop", "bury")
-        where = "" if letters else f" to {counted(effect['queues'], 'queue')}"
-        told = f"returned {counted(effect['returned'], 'dead letter' if letters else 'URI')}{where}"
-    elif "dropped" in effect:
-        told = f"dropped {counted(effect['dropped'], 'dead letter')}, and what was known of their URLs"
-    elif "removed" in effect:
-        parts = [("removed", effect["removed"]), ("restored", effect["restored"])]
-        told = "; ".join(f"{what} adjustment {', '.join(map(str, ids))}" for what, ids in parts if ids)
-    else:
-        told = f"{effect['before']['state']} -> {effect['after']['state']}"
-        told = f"{effect['queue']}: {told}" if "queue" in effect else told
-    say(clean(f"undone {args.entry}, {effect['command']}: {told}"))
+    effects.tell_undo(args.entry, entry.effect)
     kept.note_kept(args, entry)
 
 
 def _preview_undo(args: argparse.Namespace) -> None:
     """Print what an undo would do, from the last commit: a running engine is not involved."""
-    from budgetfrontier.cli.adjustments import named_keys
     from budgetfrontier.engine.commands.undo_checks import preview
-    from budgetfrontier.reports.format import clean, counted
     from budgetfrontier.store.reader import Reader
 
     path = common.frontier_path(args.job)
     with Reader(path) as reader, reader.view() as view:
         effect = preview(view, path, {"id": args.entry, "force": args.force}, time.time())
-    say(clean(f"would undo {effect.pop('undoes')}"))
-    if "puts back" in effect:
-        letters = effect["queues_count"] == 0
-        what = counted(effect["puts back"], "dead letter" if letters else "URI")
-        where = "" if letters else f" to {named_keys(effect['queues_count'], effect['queues'])}"
-        say(f"would return {what}{where}")
-        if effect.get("changed_count"):
-            say(f"although changed since: {named_keys(effect['changed_count'], effect['changed'])}")
-    elif "drops dead letters" in effect:
-        say(f"would drop {counted(effect['drops dead letters'], 'dead letter')}, and what is known of their URLs")
-        if gone := effect.get("replayed or dropped since"):
-            say(f"replayed or dropped since: {gone:,}")
-    elif "before" in effect and "state" in effect["before"]:
-        for name, before in effect["before"].items():
-            if before != effect["after"][name]:
-                say(clean(f"{name}: {_told(name, before)} -> {_told(name, effect['after'][name])}"))
-    else:
-        for name in ("matched", "revived_count", "retired_count", "adjustments removed", "adjustments restored"):
-            if name in effect:
-                say(clean(f"{name.removesuffix('_count')}: {_told(name, effect[name])}"))
-    note("dry run: nothing was changed")
-
-
-def _told(name: str, value: Any) -> str:
-    """Format a value of an effect: the times in it for people."""
-    if name in ("wake_time", "block", "delayed", "rest"):
-        return format_time(value) if value > 0 else "-"
-    if isinstance(value, list):
-        return ", ".join(f"{one['id']} ({one['match']})" for one in value) or "-"
-    return str(value)
+    effects.tell_undo_preview(effect)
 
 
 def _steer_queue(op: str, args: argparse.Namespace) -> None:
@@ -351,7 +291,7 @@ def _steer_queue(op: str, args: argparse.Namespace) -> None:
     details = details_of_queue(op, args)
     with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
         named.check_queue(view, args.job, args.key)
-    tell_queue(op, args, details, common.steer(args, op, details).effect)
+    effects.tell_queue(op, args, details, common.steer(args, op, details).effect)
 
 
 def details_of_queue(op: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -367,26 +307,9 @@ def details_of_queue(op: str, args: argparse.Namespace) -> dict[str, Any]:
     return details
 
 
-def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
-    """Print what a command to a queue has changed."""
-    if op == "set_queue":
-        before, after = effect["before"], effect["after"]
-        words = {"interval": "interval", "max_completed": "limit of completed URLs"}
-        told = (f"{words[name]} {_own(before[name])} -> {_own(after[name])}" for name in details if name in words)
-        say(f"{args.key}: {'; '.join(told)}")
-        return
-    until = effect["after"]["wake_time"]
-    wakes = f", until {format_time(until)}" if op == "snooze" else ""
-    say(f"{args.key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
-
-
 def set_queue(args: argparse.Namespace) -> None:
     """Set the interval and the limit of a queue."""
     _steer_queue("set_queue", args)
-
-
-def _own(value: float | None) -> str:
-    return "of the settings" if value is None else f"{value:g}"
 
 
 def _steer_crawl(op: str, args: argparse.Namespace) -> int:
@@ -399,6 +322,14 @@ def _steer_crawl(op: str, args: argparse.Namespace) -> int:
     if op == "resume":
         common.note_if_stopped(args)
     return OK
+
+
+def _audit_id(text: str) -> int | str:
+    """Parse the id of an audit entry: a number, or as `entry_names` has them in a crawl in partitions."""
+    return text if "/" in text or len(text) == 2 * 8 else int(text)
+
+
+_audit_id.__name__ = "id"
 
 
 def _adjustment(text: str) -> int | str:

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, cast
 
 from budgetfrontier.cli import common, kept, named
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
@@ -247,7 +247,9 @@ def dead_letters(args: argparse.Namespace) -> None:
 
     if args.replay or args.drop:
         ids = args.replay or args.drop
-        _refuse_selections(args, ids)
+        check_letters(args, ids)
+        if not all(isinstance(one, int) for one in ids if one != "all"):
+            args.usage("ids with a / are those of a crawl in partitions")
         op = "replay" if args.replay else "drop"
         if args.replay:
             common.refuse_if_terminated(args)
@@ -262,28 +264,40 @@ def dead_letters(args: argparse.Namespace) -> None:
         return
     with Reader(common.frontier_path(args.job)) as reader:
         letters = reader.dead_letters()
-    write_dead_letters(args, letters)
+    write_dead_letters(args, [(letter.id, letter) for letter in letters])
 
 
-def write_dead_letters(args: argparse.Namespace, letters: Iterable[DeadLetter]) -> None:
-    """Print dead letters, or their reasons."""
+class LetterId(NamedTuple):
+    """The id of a dead letter in a crawl in partitions, PARTITION/ID."""
+
+    partition: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}/{self.number}"
+
+
+def write_dead_letters(args: argparse.Namespace, letters: Iterable[tuple[int | LetterId, DeadLetter]]) -> None:
+    """Print dead letters with their ids, or their reasons."""
     from budgetfrontier.reports.format import clean
 
     test = common.matcher(args.match)
-    chosen: Iterator[DeadLetter] = (letter for letter in letters if test(letter.uri.url, letter.queue))
+    chosen: Iterable[tuple[int | LetterId, DeadLetter]]
+    chosen = ((name, letter) for name, letter in letters if test(letter.uri.url, letter.queue))
     if args.match is not None:
         chosen = named.noting_none(chosen, f"no dead letter matches {clean(args.match)}")
     if args.by_reason:
-        common.write_rows(args, common.page(_by_reason(chosen), args), REASON_COLUMNS)
+        common.write_rows(args, common.page(_by_reason(letter for _, letter in chosen), args), REASON_COLUMNS)
         return
-    rows: Iterable[dict[str, Any]] = map(_letter_row, chosen)
-    rows = common.page(rows, args, key=itemgetter(args.sort))
+    rows: Iterable[dict[str, Any]] = (_letter_row(name, letter) for name, letter in chosen)
+    rows = common.page(rows, args, key=lambda row: _letter_order(row, args.sort))
+    rows = (row | {"id": row["id"] if isinstance(row["id"], int) else str(row["id"])} for row in rows)
     if args.format == "text":
         rows = (row | {"time": format_time(row["time"])} for row in rows)
     common.write_rows(args, map(itemgetter(*DEAD_COLUMNS), rows), DEAD_COLUMNS, drop=DEAD_DROP)
 
 
-def _refuse_selections(args: argparse.Namespace, ids: Sequence[int | str]) -> None:
+def check_letters(args: argparse.Namespace, ids: Sequence[Any]) -> None:
     """Refuse what selects rows of the listing where dead letters are changed: `--drop all --match` would drop all."""
     given = {"match": args.match, "limit": args.limit, "offset": args.offset, "reverse": args.reverse}
     names = [f"--{name}" for name, value in given.items() if value not in (None, False, 0)]
@@ -304,12 +318,20 @@ def _by_reason(letters: Iterable[DeadLetter]) -> Iterator[tuple[object, ...]]:
         yield reason, count, len(queues[reason]), examples[reason]
 
 
-def _letter_row(letter: DeadLetter) -> dict[str, Any]:
-    row = {name: getattr(letter, name) for name in DEAD_COLUMNS if name not in ("url", "via")}
-    return row | {"url": letter.uri.url, "via": letter.uri.via or ""}
+def _letter_order(row: dict[str, Any], column: str) -> Any:
+    """Return the key by which letters are sorted: ids in the order in which the letters came."""
+    return (row["time"], row["id"]) if isinstance(row[column], LetterId) else row[column]
 
 
-def _letter(text: str) -> int | str:
+def _letter_row(name: int | LetterId, letter: DeadLetter) -> dict[str, Any]:
+    row = {column: getattr(letter, column) for column in DEAD_COLUMNS if column not in ("id", "url", "via")}
+    return row | {"id": name, "url": letter.uri.url, "via": letter.uri.via or ""}
+
+
+def _letter(text: str) -> int | str | LetterId:
+    partition, slash, number = text.partition("/")
+    if slash:
+        return LetterId(int(partition), int(number))
     return text if text == "all" else int(text)
 
 

@@ -59,16 +59,20 @@ class RemoteFrontier:
         tls: bool | str | os.PathLike[str] = False,
         retry_for: float = protocol.RETRY_FOR,
         keep_leases: bool = False,
+        timeout: float | None = None,
     ) -> None:
         """Connect to the server at `address`, HOST:PORT or unix:PATH; `crawl` is opened there, or created.
 
         `tls` is True for a server whose certificate the system trusts, or a file with the certificates that sign it.
-        With `keep_leases`, closing leaves the leases out. Raises ConnectionLost, and what `Frontier.open` raises.
+        With `keep_leases`, closing leaves the leases out. One try of a call ends after `timeout` seconds, besides those
+        that it may wait for URIs (None: 60). Raises ConnectionLost, and what `Frontier.open` raises.
         """
         self._link = link.Link(address, crawl, token, tls)
         self._held = calls.Held()
         self.retry_for = retry_for
         """Seconds for which a call is repeated after a lost connection; calls under way notice a change."""
+        self.timeout = timeout
+        """Seconds for one try of a call; None: the usual ones."""
         self._keep_leases = keep_leases
         self._closed = False
         self._waits: set[Any] = set()
@@ -386,7 +390,8 @@ class RemoteFrontier:
 
     def _begin(self, rpc: Rpc, body: bytes) -> Any:
         """Send a call; return the future of its reply."""
-        return self._methods[rpc.method].future(body, timeout=self._link.timeout(rpc), metadata=self._link.metadata)
+        timeout = self._link.timeout(rpc) if self.timeout is None else self.timeout + rpc.wait
+        return self._methods[rpc.method].future(body, timeout=timeout, metadata=self._link.metadata)
 
     def _send_all(self, train: Train) -> list[Any]:
         """Send calls, some at a time, in order; return their replies."""

@@ -62,9 +62,10 @@ class ClusterFrontier:
         tls: bool | str | os.PathLike[str] = False,
         retry_for: float = 60.0,
         keep_leases: bool = False,
+        timeout: float | None = None,
     ) -> None:
         self._crawl, self._directory = crawl, directory
-        self._options: dict[str, Any] = {"token": token, "tls": tls, "keep_leases": keep_leases}
+        self._options: dict[str, Any] = {"token": token, "tls": tls, "keep_leases": keep_leases, "timeout": timeout}
         self._retry_for = retry_for
         self._remotes: dict[str, RemoteFrontier] = {}
         self._owners: dict[int, str] = {}
@@ -356,6 +357,10 @@ class ClusterFrontier:
                 address, crawl=self._crawl, retry_for=SHORT, **self._options
             )
         return remote
+
+    def connected(self, address: str) -> RemoteFrontier | None:
+        """Return the connection to a worker, if there is one."""
+        return self._remotes.get(address)
 
     def forget(self, address: str) -> None:
         """Look up the owners anew of the partitions that were at an address."""

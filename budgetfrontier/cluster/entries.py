@@ -68,6 +68,13 @@ class Steered(msgspec.Struct, array_like=True, tag=True, frozen=True):
     named: dict[str, Any]
 
 
+class Ticked(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """The owner of a partition lets it go on by itself: leases that have expired end, and long commands take a step.
+
+    It is appended while there is such work, whether anything else comes or not. Whoever appends it, it does the same.
+    """
+
+
 class SliceWanted(msgspec.Struct, array_like=True, tag=True, frozen=True):
     """A partition tells the treasurer what it gives back, and what it wants now, in place of what it wanted.
 
@@ -99,7 +106,7 @@ class SliceRecalled(msgspec.Struct, array_like=True, tag=True, frozen=True):
 
 Told = Found | SliceWanted | SliceGranted | SliceRecalled
 """An entry in which one partition tells another something. `source` and `origin` are as in `Found`."""
-Body = Claimed | Called | Steered | Told
+Body = Claimed | Called | Steered | Ticked | Told
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True):

@@ -5,6 +5,7 @@ Pure functions of a `Reader` and of plain arguments. They run in a process of th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from heapq import nlargest, nsmallest
@@ -16,11 +17,15 @@ import msgspec
 
 from budgetfrontier import protocol
 from budgetfrontier.cluster import state
+from budgetfrontier.cluster.entry_names import EntryNames
+from budgetfrontier.engine.commands import deletion as deletions
 from budgetfrontier.engine.commands import preview as previews
+from budgetfrontier.engine.commands import undo_checks
 from budgetfrontier.engine.commands.adjustment import not_in_force
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import DeadLetter, QueueRecord, QueueState, StoredLease
 from budgetfrontier.reports import audit_filter, near_queues
+from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
 from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.overview import Gathered, Overview
@@ -95,20 +100,42 @@ class DeadLetters(msgspec.Struct):
 
 
 class Audited(msgspec.Struct):
-    """An entry of the audit, and the command of an operator to all partitions that it is of, if it is one of those."""
+    """An entry of the audit, and the command of an operator that it is of, if it is of one.
+
+    Other entries that it names have the names of `entry_names`.
+    """
 
     entry: AuditEntry
     command: bytes | None = None
     covers: str | None = None
+    inverse: str = ""
+    """The command that takes it back, such as "undo 17", if there is one."""
+
+
+class Applied(msgspec.Struct):
+    """A command of an operator in a partition: its audit entry once it was applied, its effect until then."""
+
+    entry: AuditEntry | None
+    progress: dict[str, Any] | None = None
 
 
 class InForce(msgspec.Struct):
-    """An adjustment in force with its audit entry, and the command to all partitions that it is of."""
+    """An adjustment in force with its audit entry, and the command of an operator that it is of."""
 
     match: str
     set: dict[str, Any]
     entry: AuditEntry | None
     command: bytes | None
+
+
+class Undoing(msgspec.Struct):
+    """The effect that the undo of a command would have in a partition, or why that is refused."""
+
+    effect: dict[str, Any] | None
+    refusal: str = ""
+    can_be_forced: bool = False
+    is_known: bool = True
+    """Whether the partition has applied the command."""
 
 
 class Order(msgspec.Struct):
@@ -188,12 +215,17 @@ def explain(reader: Reader, *, target: str, job: str) -> Explanation:
 
 def audit(reader: Reader, *, count: int, key: str | None = None) -> list[Audited]:
     """Return the newest entries of the audit, newest first; only those that concern a queue if it is named."""
-    commands = _commands(reader)
+    names = EntryNames(_state(reader))
     with reader.view() as view:
         covers = None if key is None else audit_filter.coverage(view, key)
         found = (
-            Audited(entry, commands.get(entry.id), None if covers is None else covers(entry))
-            for entry in view.newest_commands()
+            Audited(
+                names.entry(entry),
+                names.command(entry.id),
+                None if covers is None else covers(entry),
+                f"undo {names.name(entry.id)}" if inverse else "",
+            )
+            for entry, inverse in inverses(view.newest_commands())
         )
         chosen = (one for one in found if covers is None or one.covers)
         return list(_up_to(islice(chosen, min(count, MOST_ROWS)), lambda one: len(protocol.encode(one))))
@@ -201,16 +233,21 @@ def audit(reader: Reader, *, count: int, key: str | None = None) -> list[Audited
 
 def adjustments(reader: Reader) -> list[InForce]:
     """Return the adjustments in force, in the order in which they apply."""
-    commands = _commands(reader)
+    names = EntryNames(_state(reader))
     with reader.view() as view:
         found = [(one, view.audit_entry(one.id)) for one in view.adjustments()]
-    return [InForce(one.match, one.set, entry, commands.get(one.id)) for one, entry in found]
+    return [InForce(one.match, one.set, entry, names.command(one.id)) for one, entry in found]
 
 
-def applied(reader: Reader, *, command: bytes) -> AuditEntry | None:
-    """Return the audit entry of a command to all partitions; None until it was applied, and committed."""
-    number = _state(reader).commands.get(command)
-    return None if number is None else reader.audit_entry(number)
+def applied(reader: Reader, *, command: bytes) -> Applied:
+    """Return how far a command of an operator is, as of the last commit."""
+    found = _state(reader)
+    number = found.commands.get(command)
+    if number is not None:
+        entry = reader.audit_entry(number)
+        return Applied(None if entry is None else EntryNames(found).entry(entry))
+    begun = reader.in_progress() if found.job == command else None
+    return Applied(None, None if begun is None else begun[1].effect)
 
 
 def survey(reader: Reader, order: Order) -> dict[str, Any]:
@@ -223,6 +260,34 @@ def preview(reader: Reader, order: Order) -> dict[str, Any]:
     """Return what an adjustment would do. O(queues)."""
     with reader.view() as view:
         return previews.preview(view, _change(reader, view, order))
+
+
+def undo(reader: Reader, *, entry: bytes | int, force: bool) -> Undoing:
+    """Return what it would do to undo a command of an operator, or another audit entry. O(what it has changed)."""
+    found = _state(reader)
+    number = found.commands.get(entry) if isinstance(entry, bytes) else entry
+    if not number:
+        return Undoing(None, is_known=False)
+    names = EntryNames(found)
+    with reader.view() as view:
+        try:
+            effect = undo_checks.preview(view, reader.path, {"id": number, "force": force}, time.time())
+        except FrontierError as e:
+            is_known = view.audit_entry(number) is not None
+            return Undoing(None, names.text(str(e)), str(e).endswith(undo_checks.FORCE), is_known)
+    return Undoing(names.effect(effect) | {"undoes": names.text(effect["undoes"])})
+
+
+def deletion(reader: Reader, *, args: dict[str, Any]) -> dict[str, Any]:
+    """Return what a deletion would delete. O(URIs)."""
+    with reader.view() as view:
+        return deletions.preview(view, args)
+
+
+def unknown_letters(reader: Reader, *, ids: list[int]) -> list[int]:
+    """Return those of some numbers that are of no dead letter."""
+    with reader.view() as view:
+        return [number for number in ids if not view.has_dead_letter(number)]
 
 
 def leases(reader: Reader) -> Leases:
@@ -243,6 +308,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
         report, head, queues, best, queue, explain, audit, adjustments, applied, survey, preview, leases, dead_letters,
+        undo, deletion, unknown_letters,
     )
 }  # fmt: skip
 """The looks by name."""
@@ -294,11 +360,6 @@ def _state(reader: Reader) -> state.PartitionState:
     if note is None:
         raise FrontierError(f"{reader.path} is no partition of a crawl")
     return state.decode(note)
-
-
-def _commands(reader: Reader) -> dict[int, bytes]:
-    """Return the commands to all partitions by the ids of their audit entries."""
-    return {number: command for command, number in _state(reader).commands.items() if number is not None}
 
 
 def _change(reader: Reader, view: View, order: Order) -> previews.Change:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from budgetfrontier.cluster.entry_names import name_of
 from budgetfrontier.cluster.inspection import Audited, InForce
 from budgetfrontier.cluster.totals import merged_summary
 from budgetfrontier.model import CrawlState, Process, Summary
@@ -129,15 +130,12 @@ class AuditRow(msgspec.Struct):
     """A command in the audit of a crawl: its entry, and the partitions in which it is."""
 
     id: str
-    """The command to all partitions, or `PARTITION/ID` of one that was given to a queue."""
+    """Its name, see `entry_names`."""
     entry: AuditEntry
     partitions: list[int]
     covers: str | None = None
-
-
-def command_id(command: bytes) -> str:
-    """Return the id of a command to all partitions as it is shown."""
-    return command.hex()
+    inverse: str = ""
+    """The command that takes it back, if there is one in any partition."""
 
 
 def merged_audit(entries: Mapping[int, Iterable[Audited]]) -> list[AuditRow]:
@@ -145,15 +143,43 @@ def merged_audit(entries: Mapping[int, Iterable[Audited]]) -> list[AuditRow]:
     found: dict[str, dict[int, Audited]] = {}
     for partition in sorted(entries):
         for one in entries[partition]:
-            name = command_id(one.command) if one.command else f"{partition}/{one.entry.id}"
+            name = name_of(one.command) if one.command else f"{partition}/{one.entry.id}"
             found.setdefault(name, {})[partition] = one
     rows = [
         AuditRow(
-            name, _merged_entry([one.entry for one in parts.values()]), [*parts], next(iter(parts.values())).covers
+            name,
+            _merged_entry([one.entry for one in parts.values()]),
+            [*parts],
+            next(iter(parts.values())).covers,
+            max(one.inverse for one in parts.values()),
         )
         for name, parts in found.items()
     ]
     return sorted(rows, key=lambda row: row.entry.when)
+
+
+def added(effects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the sums of the figures of effects."""
+    total: Counter[str] = Counter()
+    for effect in effects:
+        total.update({name: value for name, value in effect.items() if isinstance(value, int)})
+    return {"deleted": 0, "queues": 0, "cost": 0} | total
+
+
+def merged_undo(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the effect of an undo on a crawl, or that it would have, from those on its partitions.
+
+    Of one about the state of the crawl, `before` and `after` are those of the first partition.
+    """
+    found = dict(effects[0])
+    if "revived_count" in found:
+        return found | merged_effect(effects)
+    for name, value in effects[0].items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            found[name] = sum(int(one.get(name) or 0) for one in effects)
+        elif isinstance(value, list) and name in ("queues", "changed"):
+            found[name] = [each for one in effects for each in one.get(name, ())][:_NAMED]
+    return found
 
 
 def _merged_entry(entries: Sequence[AuditEntry]) -> AuditEntry:
@@ -169,7 +195,7 @@ def merged_adjustments(found: Mapping[int, Iterable[InForce]]) -> list[tuple[str
     merged: dict[str, InForce] = {}
     for number in sorted(found):
         for one in found[number]:
-            name = command_id(one.command) if one.command else f"{number}/{one.entry.id if one.entry else 0}"
+            name = name_of(one.command) if one.command else f"{number}/{one.entry.id if one.entry else 0}"
             merged.setdefault(name, one)
     return sorted(merged.items(), key=lambda pair: pair[1].entry.when if pair[1].entry else 0.0)
 

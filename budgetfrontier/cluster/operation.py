@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.cluster import merging
+from budgetfrontier.cluster.asking import Asking
 from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
-from budgetfrontier.cluster.inspection import MOST_ROWS, Page, Reported, Selection
-from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.cluster.inspection import MOST_ROWS, Applied, Page, Reported, Selection
+from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.cluster.standing import Standing, crawl_state
 from budgetfrontier.engine import audit
-from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierError, NotOwner
+from budgetfrontier.errors import ConnectionLost, FrontierError, NotOwner
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.report import Report
 
-PATIENCE: Final = 3.0
-"""Seconds for which the owner of a partition is looked for, before the partition counts as missing."""
 WAIT: Final = 10.0
 """Seconds for which a command waits until the owners of all partitions have applied it."""
-_THREADS: Final = 16
-
 Ends = Callable[[int], Mapping[int, int]]
 """Takes the number of partitions; returns the ends of their logs: the offset that comes next in each."""
 
@@ -64,24 +61,28 @@ class PartitionRow(NamedTuple):
 
 
 class Operator:
-    """Looks at a crawl in partitions and steers it, for one thread. `job` stands for the crawl in suggested commands.
-
-    `missing` has the partitions of which no owner has answered a look so far; they are not asked again.
-    """
+    """Looks at a crawl in partitions and steers it, for one thread. `job` stands for the crawl in suggestions."""
 
     def __init__(
         self, frontier: ClusterFrontier, *, job: str, ends: Ends | None = None, patience: float | None = None
     ) -> None:
         self.job = job
-        self.missing: set[int] = set()
-        self._frontier = frontier
         self.ends = ends
-        self._patience = PATIENCE if patience is None else patience
+        self.asking = Asking(frontier, patience=patience)
+        self.progress: dict[int, dict[str, Any]] = {}
+        """By partition: the effect so far of the command that was waited for, where it was begun and not ended."""
+        self._frontier = frontier
+        self._router: Router | None = None
 
     def __repr__(self) -> str:
         return f"<Operator of {self._frontier!r}>"
 
     # -- looks
+
+    @property
+    def missing(self) -> set[int]:
+        """The partitions of which no owner has answered a look so far; they are not asked again."""
+        return self.asking.missing
 
     @property
     def frontier(self) -> ClusterFrontier:
@@ -96,8 +97,12 @@ class Operator:
     def partition_of(self, target: str) -> int:
         """Return the partition of a URL, or else of the queue with a key."""
         if "://" in target:
-            return self._frontier.router.partition(target)
-        return partition_of_queue(target, self.partitions)
+            return self._routes().partition(target)
+        return self.partition_of_queue(target)
+
+    def partition_of_queue(self, key: str) -> int:
+        """Return the partition of the queue with a key."""
+        return partition_of_queue(key, self.partitions)
 
     def ask(self, look: str, kind: Any, *, of: Iterable[int] | None = None, **named: Any) -> dict[int, Any]:
         """Return the answers of owners to a look of `inspection`, by partition: of all, or of some."""
@@ -105,7 +110,7 @@ class Operator:
         def call(remote: RemoteFrontier, number: int) -> Any:
             return msgspec.convert(remote.plain("inspect", number, look, named), kind)
 
-        return self._asked(call, of)
+        return self.asking.each(call, range(self.partitions) if of is None else of)
 
     def ask_one(self, number: int, look: str, kind: Any, **named: Any) -> Any:
         """Return the answer of the owner of one partition. Raises ConnectionLost."""
@@ -116,12 +121,7 @@ class Operator:
 
     def without_owner(self, numbers: Collection[int]) -> str:
         """Return the sentence that the owners of partitions do not answer, with the last ones known."""
-        owners = self._frontier.owners()
-        last = sorted({owners[number].worker for number in numbers if number in owners})
-        who = f" (last with {', '.join(last)})" if last else ""
-        verb = "does" if len(numbers) == 1 else "do"
-        named = merging.named_partitions(numbers)
-        return f"{named} of {self.partitions} {verb} not answer{who}; look whether enough workers run"
+        return self.asking.sentence(numbers, self.partitions)
 
     def report(self, limit: int) -> tuple[Report, Overview]:
         """Return the report of the crawl, without its queues, and their aggregates of `limit` queues in each list."""
@@ -185,45 +185,61 @@ class Operator:
 
     def apply(self, command: Command) -> AuditEntry:
         """Apply a command to one queue, `args["queue"]`; return its audit entry. Raises FrontierError if refused."""
-        number = partition_of_queue(command.args["queue"], self.partitions)
-        found = self._asked(lambda remote, _: remote.plain("apply", *command), [number])
-        if number not in found:
-            raise ConnectionLost(self.without_owner([number]))
-        return audit.check(msgspec.convert(found[number], AuditEntry))
+        number = self.partition_of_queue(command.args["queue"])
+        entries = self.applied(self.give(command, to=[number]), of=[number])
+        if number not in entries:
+            raise FrontierError(f"{self.not_applied([number])}")
+        return audit.check(entries[number])
 
-    def apply_everywhere(self, command: Command, more: Mapping[int, dict[str, Any]] | None = None) -> bytes:
-        """Append a command to the logs of all partitions; return its id. Each applies it once.
+    def give(
+        self, command: Command, more: Mapping[int, dict[str, Any]] | None = None, *, to: Iterable[int] | None = None
+    ) -> bytes:
+        """Append a command to the logs of all partitions, or of some; return its id. Each applies it once.
 
         `more` are further arguments for some partitions. Any worker can do that: it is repeated with the next one, and
         with the same id, if one does not answer.
         """
         name = os.urandom(8)
-        deadline = time.monotonic() + WAIT
-        while True:
-            for address in sorted({owner.address for owner in self._frontier.owners().values() if owner.address}):
-                try:
-                    self._frontier.remote(address).plain("apply_everywhere", name, list(command), dict(more or {}))
-                except (NotOwner, ConnectionLost, FrontierClosed):
-                    self._frontier.forget(address)
-                else:
-                    return name
-            if time.monotonic() > deadline:
-                raise ConnectionLost(f"no worker of {self.job} answers; look whether one runs")
-            time.sleep(PAUSE)
+        order = [name, list(command), dict(more or {}), None if to is None else sorted(to)]
+        self.asking.any(lambda remote: remote.plain("give_command", *order), within=WAIT)
+        return name
 
-    def applied(self, name: bytes) -> dict[int, AuditEntry]:
-        """Wait until the owners of all partitions have applied a command; return its audit entries, by partition."""
+    def applied(self, name: bytes, *, of: Collection[int] | None = None) -> dict[int, AuditEntry]:
+        """Wait until the owners of partitions have applied a command; return its audit entries, by partition.
+
+        `progress` then has how far those are that have begun it, and not ended it.
+        """
         deadline = time.monotonic() + WAIT
         found: dict[int, AuditEntry] = {}
-        left = set(range(self.partitions))
+        left = set(range(self.partitions) if of is None else of)
         while left:
-            answers = self.ask("applied", AuditEntry | None, of=left, command=name)
-            found |= {number: entry for number, entry in answers.items() if entry is not None}
+            answers: dict[int, Applied] = self.ask("applied", Applied, of=left, command=name)
+            found |= {number: one.entry for number, one in answers.items() if one.entry is not None}
+            self.progress = {number: one.progress for number, one in answers.items() if one.progress is not None}
             left -= found.keys() | self.missing
             if not left or time.monotonic() > deadline:
                 break
             time.sleep(PAUSE)
         return found
+
+    def not_applied(self, numbers: Collection[int]) -> str:
+        """Return the sentence that partitions have not applied a command yet."""
+        named = merging.named_partitions(numbers)
+        log = "its log" if len(numbers) == 1 else "their logs"
+        begun = [self.progress[number] for number in numbers if number in self.progress]
+        if begun:
+            done = Counter[str]()
+            for effect in begun:
+                done.update({name: count for name, count in effect.items() if isinstance(count, int)})
+            far = ", ".join(f"{name} {count:,}" for name, count in done.items())
+            return (
+                f"not done yet in {named} of {self.partitions} ({far}): it goes on by itself, and "
+                f"`budgetfrontier audit {self.job}` lists it once it is done; do not give it again"
+            )
+        return (
+            f"not applied within {WAIT:.0f} s by {named} of {self.partitions}: it is in {log}, and counts once an "
+            "owner reads it; do not give it again"
+        )
 
     # -- their parts
 
@@ -263,47 +279,23 @@ class Operator:
         return merging.merged_report(reports, job=self.job, workers=workers, state=state)
 
     def _standings(self) -> dict[int, Standing]:
-        found, missing = self._frontier.standings()
-        self.missing |= missing
-        return {one.partition: one for one in found}
+        """Return the standings of partitions: each worker is asked once for all of its own."""
+        told: dict[RemoteFrontier, dict[int, Standing]] = {}
 
-    def _asked(
-        self, call: Callable[[RemoteFrontier, int], Any], numbers: Iterable[int] | None = None
-    ) -> dict[int, Any]:
-        """Call the owners of partitions, those of different workers at a time; return their answers."""
-        left = set(range(self.partitions) if numbers is None else numbers) - self.missing
-        found: dict[int, Any] = {}
-        deadline = time.monotonic() + self._patience
-        while left:
-            by_address: dict[str, list[int]] = {}
-            for number, owner in self._frontier.owners().items():
-                if owner.address and number in left:
-                    by_address.setdefault(owner.address, []).append(number)
-            with ThreadPoolExecutor(min(len(by_address), _THREADS) or 1) as pool:
-                parts = [pool.submit(self._asked_at, call, *item) for item in by_address.items()]
-            for part in parts:
-                found |= part.result()
-            left -= found.keys()
-            if left and time.monotonic() > deadline:
-                self.missing |= left
-                break
-            if left:
-                time.sleep(PAUSE)
-        return found
+        def call(remote: RemoteFrontier, number: int) -> Standing:
+            if remote not in told:
+                told[remote] = {one.partition: one for one in msgspec.convert(remote.standings(), list[Standing])}
+            if number not in told[remote]:
+                raise NotOwner
+            return told[remote][number]
 
-    def _asked_at(
-        self, call: Callable[[RemoteFrontier, int], Any], address: str, numbers: Iterable[int]
-    ) -> dict[int, Any]:
-        """Return the answers of one worker, as far as it gives any."""
-        found: dict[int, Any] = {}
-        for number in numbers:
-            try:
-                found[number] = call(self._frontier.remote(address), number)
-            except NotOwner:
-                continue
-            except (ConnectionLost, FrontierClosed):
-                break
-        return found
+        return self.asking.each(call, range(self.partitions))
+
+    def _routes(self) -> Router:
+        if self._router is None:
+            settings = self.asking.any(lambda remote: remote.settings, within=WAIT)
+            self._router = Router(settings, self.partitions)
+        return self._router
 
 
 def _has_more(page: Page, asked: int) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -18,12 +19,13 @@ from budgetfrontier import protocol
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.cluster import entries, state
+from budgetfrontier.cluster.commands import Commands
 from budgetfrontier.cluster.continuity import LogGap, gap
-from budgetfrontier.cluster.entries import BadEntry, Called, Claimed, Found, SliceRecalled, Steered, Told
+from budgetfrontier.cluster.entries import BadEntry, Called, Claimed, Found, SliceRecalled, Steered, Ticked, Told
 from budgetfrontier.cluster.fixed import refusal
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.spending import Spending
-from budgetfrontier.cluster.state import COMMANDS, PartitionState
+from budgetfrontier.cluster.state import PartitionState
 from budgetfrontier.endings import is_closed
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.frontier import Frontier
@@ -34,7 +36,6 @@ from budgetfrontier.rules.run_history import WORKER
 from budgetfrontier.service import frontier_calls
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.uri_values import link_hops
 
 _PARTITION_BITS: Final = 12
@@ -99,6 +100,8 @@ class Partition:
         """The claims that were applied since it was opened: the epoch of each by its nonce."""
         self.refused: dict[bytes, str] = {}
         """Those that had no effect, because of their settings: why, by the nonce."""
+        self.ticks = 0
+        """The entries that let it go on by itself, since it was opened."""
         self.found_elsewhere = self.sent_elsewhere = 0
         """URIs found for other partitions, and those of them that were sent: others had been sent shortly before."""
         self._frontier: Frontier | None = None
@@ -120,6 +123,7 @@ class Partition:
             self._clock.set(self.state.time)
             self._open(None)
         self.spending = Spending(self.state, self._send)
+        self._commands = Commands(self.state)
 
     def __repr__(self) -> str:
         return f"<Partition {self.number} of {self.state.crawl!r} at {self.state.position}>"
@@ -157,6 +161,12 @@ class Partition:
             return now + EXPIRY if self._frontier.summary().in_process else None
         ready_in = self._frontier.next_ready_in()
         return None if ready_in is None else now + ready_in
+
+    def goes_on_at(self) -> float:
+        """Return the time from which it has something to do by itself, with a `Ticked` entry; infinity: never."""
+        if self._frontier is None:
+            return inf
+        return 0.0 if self._commands.has_work() else self._frontier.goes_on_at()
 
     # -- the log
 
@@ -222,14 +232,17 @@ class Partition:
         else:
             self._take(offset, body, applied)
 
-    def _take(self, offset: int, body: Called | Steered | Told, applied: list[Applied] | None = None) -> None:
+    def _take(self, offset: int, body: Called | Steered | Ticked | Told, applied: list[Applied] | None = None) -> None:
         self._begun().replicate(first_lease(self.number, offset))
         leased = everything = False
         if isinstance(body, Called):
             leased = body.method == protocol.LEASE.name and body.epoch == self.state.epoch
             self._call(offset, body, applied)
         elif isinstance(body, Steered):
-            self._steer(body)
+            self._commands.take(self.frontier, self._begun(), body)
+        elif isinstance(body, Ticked):
+            self.ticks += 1
+            self._commands.go_on(self.frontier, self._begun())
         elif body.origin <= self.state.heard.get(body.source, (-1, 0)):
             self.state.repeated += len(body.uris) if isinstance(body, Found) else 0
             return
@@ -334,28 +347,6 @@ class Partition:
     def _tell(self, partition: int, body: Told) -> None:
         self.outgoing.append(Outgoing(partition, body))
         self.state.told[partition] = body.origin
-
-    def _steer(self, steered: Steered) -> None:
-        if steered.command in self.state.commands:
-            return
-        self.state.commands[steered.command] = None
-        if len(self.state.commands) > COMMANDS:
-            del self.state.commands[next(iter(self.state.commands))]
-        try:
-            request = protocol.Request(steered.name, self._ordered(steered), steered.named)
-            entry = frontier_calls.plain(self.frontier, request, protocol.STEER)
-            if isinstance(entry, AuditEntry):
-                self.state.commands[steered.command] = entry.id
-        except Exception:  # a command that is refused changes nothing, in any replica
-            if is_closed(self.frontier):
-                raise
-
-    def _ordered(self, steered: Steered) -> list[Any]:
-        """Return the arguments of a command; an adjustment that is withdrawn has another id in each partition."""
-        if steered.name != "apply" or steered.positional[0] != "withdraw":
-            return steered.positional
-        op, args, *by = steered.positional
-        return [op, args | {"id": self.state.commands.get(args["id"]) or 0}, *by]
 
     # -- the frontier
 

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 
 from budgetfrontier import protocol
 from budgetfrontier.cluster import totals
+from budgetfrontier.cluster.commands import refusal
 from budgetfrontier.cluster.entries import Steered
 from budgetfrontier.cluster.inspector import Inspector
 from budgetfrontier.cluster.partition import partition_of_lease
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.standing import Standing, standing_of
 from budgetfrontier.cluster.worker import Worker
-from budgetfrontier.engine.commands import operations
 from budgetfrontier.errors import FrontierError, NotOwner
 from budgetfrontier.model import Admission, CrawlUri, RunEnd, Tally
 from budgetfrontier.service import frontier_calls, tasks
@@ -210,11 +210,10 @@ class WorkerCrawl:
 
     async def _steer(self, work: Work) -> bytes:
         request: protocol.Request = work.arguments
-        if request.name == "apply_everywhere":
-            return await self._applied_everywhere(*request.positional)
-        op = request.positional[0] if request.name == "apply" else request.name
-        if op not in _STEERS_ONE_QUEUE:
-            raise FrontierError(f"{op} concerns all partitions: give it with --cluster")
+        if request.name == "give_command":
+            return await self._given(*request.positional)
+        if request.name not in _STEERS_ONE_QUEUE:
+            raise FrontierError(f"{request.name} concerns all partitions: give it with --cluster")
         number = self._partition_of(request)
         reply: bytes = await self._call(number, work.method, protocol.encode(request))
         return reply
@@ -225,25 +224,33 @@ class WorkerCrawl:
         answer: bytes = await Step(lambda done: self.inspector.ask(path, what, named, done))
         return answer
 
-    async def _applied_everywhere(
-        self, command: bytes, order: Sequence[Any], more: dict[int, dict[str, Any]] | None = None
+    async def _given(
+        self,
+        command: bytes,
+        order: Sequence[Any],
+        more: dict[int, dict[str, Any]] | None = None,
+        to: Sequence[int] | None = None,
     ) -> bytes:
-        """Append a command to the logs of all partitions; each applies it once, by its id."""
+        """Append a command to the logs of all partitions, or of some; each applies it once, by its id."""
         op, args, *by = order
-        if op not in _STEERS_CRAWL:
-            raise FrontierError(f"{op} is no command to all partitions: {', '.join(sorted(_STEERS_CRAWL))} are")
-        operations.check_command(op, args | {"id": 0} if op == "withdraw" else args)
+        if op not in _COMMANDS:
+            raise FrontierError(f"{op} is no command to partitions: {', '.join(sorted(_COMMANDS))} are")
+        if (error := refusal(op, args)) is not None:
+            raise error
 
         def append(number: int, body: Steered) -> Step[Any]:
             return Step(lambda done: self._worker.append(number, body, done))
 
-        bodies = [
-            Steered(command, "apply", [op, args | (more or {}).get(number, {}), *by], {})
-            for number in range(self._worker.partitions)
-        ]
-        if max(len(protocol.encode(body)) for body in bodies) > MOST_BYTES_OF_A_COMMAND:
-            raise FrontierError(f"{op} has more than {MOST_BYTES_OF_A_COMMAND >> 10} KiB: give it in smaller parts")
-        await together([append(number, body) for number, body in enumerate(bodies)])
+        bodies = {
+            number: Steered(command, "apply", [op, args | (more or {}).get(number, {}), *by], {})
+            for number in (range(self._worker.partitions) if to is None else sorted(set(to)))
+        }
+        for number, body in bodies.items():
+            if not 0 <= number < self._worker.partitions:
+                raise FrontierError(f"there is no partition {number}: they are 0 to {self._worker.partitions - 1}")
+            if len(protocol.encode(body)) > MOST_BYTES_OF_A_COMMAND:
+                raise FrontierError(f"{op} has more than {MOST_BYTES_OF_A_COMMAND >> 10} KiB: give it in smaller parts")
+        await together([append(number, body) for number, body in bodies.items()])
         return protocol.encode(None)
 
     # -- their parts
@@ -291,8 +298,6 @@ class WorkerCrawl:
             if queue is None:
                 return self._worker.router.partition(request.positional[0])
             return partition_of_queue(queue, self._worker.partitions)
-        if request.name == "apply":
-            return partition_of_queue(str(request.positional[1].get("queue")), self._worker.partitions)
         place = 1 if request.name == "rest" else 0
         key = request.positional[place] if len(request.positional) > place else request.named.get("key", "")
         return partition_of_queue(str(key), self._worker.partitions)
@@ -366,5 +371,9 @@ _LOOKS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     "dead_letters": lambda found: [letter for letters in found for letter in letters],
 }
 _STEERS_ONE_QUEUE: Final = {"retire", "unretire", "snooze", "wake", "set_queue", "regulate"}
-_STEERS_CRAWL: Final = {"adjust", "withdraw", "pause", "resume", "terminate"}
+_COMMANDS: Final = {
+    "adjust", "withdraw", "pause", "resume", "terminate", "undo", "delete", "replay", "drop", "retire", "unretire",
+    "snooze", "wake", "set_queue",
+}  # fmt: skip
+"""The commands of operators that are written to logs."""
 _OF_ONE_QUEUE: Final = {"queue", "queue_key", "rest", *_STEERS_ONE_QUEUE}

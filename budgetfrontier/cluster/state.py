@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from budgetfrontier.cluster.entries import Steered
 from budgetfrontier.cluster.slices import Slice
 from budgetfrontier.cluster.treasury import Treasury
 from budgetfrontier.engine.opening import REPLICA
@@ -48,6 +49,10 @@ class PartitionState(msgspec.Struct):
     """The slice of the crawl-wide totals that this partition has."""
     treasury: Treasury | None = None
     """The totals, if this partition is the treasurer."""
+    job: bytes | None = None
+    """The command of an operator that is in progress."""
+    waiting: list[Steered] = []
+    """Commands of operators that came meanwhile, and are applied after it."""
 
 
 class _Note(msgspec.Struct, array_like=True):

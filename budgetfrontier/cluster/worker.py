@@ -22,7 +22,7 @@ from budgetfrontier.bus.interface import LATER, SESSION, Bus, BusError, Consumer
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster import entries
 from budgetfrontier.cluster.continuity import LogGap, begun_again
-from budgetfrontier.cluster.entries import Called, Claimed
+from budgetfrontier.cluster.entries import Called, Claimed, Ticked
 from budgetfrontier.cluster.opening import Opener, Restore
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition import Partition
@@ -97,6 +97,8 @@ class Worker:
         self._opener = Opener(folder, settings.crawl, partitions, restore, self._stopping)
         self._overtaken: dict[int, float] = {}
         """When the claims of other workers were read, by the partitions that this one has nevertheless."""
+        self._ticked: dict[int, int] = {}
+        """By partition: its `ticks` when it was last let go on by itself; as long as they are the same, that is due."""
         self._unusable: dict[int, float] = {}
         """By partition whose log has a gap: when it is tried again."""
         self.ready_at: dict[int, float | None] = {}
@@ -186,6 +188,7 @@ class Worker:
                 self._take(received)
                 self._open_restored(consumer)
                 self._look()
+                self._let_go_on()
                 if monotonic() >= next_commit:
                     self._commit(self._open.values(), AWAY)
                     self._claim_again()
@@ -211,6 +214,7 @@ class Worker:
         """Claim a partition that was opened, and return where to read its log from."""
         number, position = partition.number, partition.state.position
         self._open[number] = partition
+        self._ticked.pop(number, None)
         self._claim(number)
         log.info(
             "partition %d was opened at %d", number, position,
@@ -289,6 +293,15 @@ class Worker:
                 partition = self._opener.begin(number)
                 if partition is not None:
                     consumer.seek(number, self._begin(partition))
+
+    def _let_go_on(self) -> None:
+        """Append what lets the partitions go on that have something to do by themselves: one entry at a time."""
+        now = time()
+        for number in self._epochs:
+            partition = self._open[number]
+            if partition.goes_on_at() <= now and self._ticked.get(number) != partition.ticks:
+                self._ticked[number] = partition.ticks
+                self._append(number, Ticked())
 
     def _apply_all(self, partition: Partition, batch: list[tuple[int, bytes]]) -> None:
         number = partition.number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from math import inf
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
@@ -446,6 +447,23 @@ class Frontier:
             lease.cost + in_force.for_uri(lease.uri.url, lease.queue).error_penalty_amount
             for lease in self._tables.leases.out.values()
         )
+
+    def goes_on_at(self) -> float:
+        """Return the time from which `AtomicBatch.go_on` has something to do; infinity if there is nothing. O(1).
+
+        That is 0.0 while a long command or a change of settings is in progress, else the next deadline of a lease, or a
+        time before it.
+        """
+        self._guard.enter()
+        if self.is_busy or self._kernel.rollout.waiting:
+            return 0.0
+        return self._tables.leases.next_expiry if self._tables.leases.out else inf
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command that takes several steps is in progress, for which most others have to wait."""
+        self._guard.enter()
+        return self._guard.commands.job is not None
 
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a leased URI: the frontier's, with its overrides and adjustments."""

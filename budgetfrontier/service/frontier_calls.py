@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from budgetfrontier import protocol, room
-from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Tally
@@ -229,8 +228,6 @@ def plain(frontier: Frontier, request: protocol.Request, method: protocol.Method
     if request.name == "rest":
         url, *others = request.positional
         return found(CrawlUri(url), *others, **request.named)
-    if request.name == "apply":  # takes a command
-        return found(Command(*request.positional))
     return found if offered.is_property else found(*request.positional, **request.named)
 
 
@@ -266,4 +263,4 @@ CHANGES: dict[str, Callable[[Frontier, Any], Any]] = {
     protocol.SET_BUDGETS.name: set_budgets,
     protocol.STEER.name: partial(plain, method=protocol.STEER),
 }
-"""What each method that changes a frontier does, by its name; `Lease` and `Leave` need more than the frontier."""
+"""The calls that change a frontier, by the name of the method; `Lease` and `Leave` need more than the frontier."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
-from budgetfrontier.cluster.entries import Steered
+from budgetfrontier import protocol
+from budgetfrontier.cluster.entries import Steered, Ticked
 from budgetfrontier.cluster.inspector import Inspector
 from budgetfrontier.cluster.partition import Partition
-from budgetfrontier.errors import FrontierError, NotAFrontier, SettingsError
+from budgetfrontier.errors import CommandInProgress, FrontierError, NotAFrontier, SettingsError
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
 from tests.cluster.test_partition import OWN
 from tests.support import PATIENCE
@@ -31,23 +33,42 @@ def test_replicas_apply_and_audit_them_alike(owner: Owner, tmp_path: Path) -> No
         owner.log.append(Steered(command, "apply", [op, args, "me", "why", "the line"], {}))
 
     owner.schedule(*(f"https://{host}/" for host in OWN[:3]))
+    owner.schedule(*(f"https://{OWN[5]}/{page}?x" for page in range(1200)))
     give(b"1", "adjust", {"match": "*", "set": {"queue_total_budget": 0}})
     give(b"2", "withdraw", {"id": b"1"})
     give(b"1", "adjust", {"match": "*", "set": {"queue_total_budget": 0}})  # a repetition
     give(b"3", "withdraw", {"id": b"nothing"})
     give(b"4", "withdraw", {})
-    give(b"5", "delete", {"queue": "*"})  # which takes several steps
-    give(b"6", "pause", {"reason": "why"})
+    give(b"5", "delete", {"pattern": r"\?x"})  # which takes three steps
+    give(b"6", "retire", {"queue": OWN[5]})  # which waits
+    give(b"7", "undo", {"id": b"6"})
+    give(b"8", "pause", {"reason": "why"})  # which does not
+    give(b"9", "delete", {"pattern": "(a+)+"})
     owner.apply()
+    state = owner.partition.state
+    assert (state.job, [one.command for one in state.waiting]) == (b"5", [b"6", b"7", b"9"])
+    assert (state.commands[b"5"], state.commands[b"8"]) == (None, 4)
+    with pytest.raises(CommandInProgress, match="delete by me is in progress"):
+        owner.call(protocol.STEER, protocol.Request("retire", [OWN[0]]))
+    for _ in range(5):
+        assert owner.partition.goes_on_at() == 0.0
+        owner.log.append(Ticked())
+        owner.apply()
+    assert (owner.partition.goes_on_at(), state.job, state.waiting) == (inf, None, [])
     entries = owner.partition.frontier.audit()
     assert [(one.command, bool(one.error)) for one in entries] == [
-        ("adjust", False), ("withdraw", False), ("withdraw", True), ("pause", False),
+        ("adjust", False), ("withdraw", False), ("withdraw", True), ("pause", False), ("delete", False),
+        ("retire", False), ("undo", False), ("delete", True),
     ]  # fmt: skip
+    assert (entries[4].effect["deleted"], "kept" in entries[4].effect) == (1200, False)
     assert {(one.who, one.reason, one.line) for one in entries} == {("me", "why", "the line")}
-    commands = owner.partition.state.commands
-    assert commands == {b"1": 1, b"2": 2, b"3": 3, b"4": None, b"5": None, b"6": 4}
+    commands = state.commands
+    in_order = dict(zip((b"1", b"2", b"3", b"8", b"5", b"6", b"7", b"9"), range(1, 9), strict=True))
+    assert commands == in_order | {b"4": None}
     replica = Partition(tmp_path / "other", CRAWL, 0, PARTITIONS)
-    replica.apply(owner.log.entries)
+    while replica.state.position < len(owner.log.entries):
+        replica.apply(owner.log.entries[replica.state.position :])
+        replica.commit()
     assert contents(replica) == contents(owner.partition)
     assert replica.state.commands == commands
     replica.close()

@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Outcome, Settings
 from budgetfrontier.cli import clusters, main
-from budgetfrontier.cluster import operation, worker
+from budgetfrontier.cluster import asking, operation, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import Audited
 from budgetfrontier.cluster.operation import Command, Operator
@@ -170,9 +170,12 @@ def test_partitions_without_an_answer_are_named(cli: Cli, directory: MemoryDirec
         (number, 0, "FINISHED") for number in range(PARTITIONS)
     ]
     assert sum(row["succeeded"] for row in rows) == 24
-    monkeypatch.setattr(operation, "PATIENCE", 0.0)
+    monkeypatch.setattr(asking, "PATIENCE", 0.0)
     lose(directory, 3)
-    told = "partition 3 of 4 does not answer (last with lost#1); look whether enough workers run\n"
+    why = (
+        "unix:/nowhere has not answered for 1 s (connect failed: addr: unix:/nowhere error: No such file or directory)"
+    )
+    told = f"partition 3 of 4 does not answer (last with lost#1): {why}; look whether enough workers run\n"
     code, out, err = cli("report", "--format", "json")
     assert (code, err, json.loads(out)["missing_partitions"]) == (1, told, [3])
     code, out, err = cli("partitions", "--format", "json")
@@ -190,13 +193,13 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     code, out, err = cli(*asked)
     assert (code, err) == (0, "")
     assert out == "*: queue_total_budget 1 -> 6\nmatches 12 queues\n12 retired queues are reconsidered\n"
-    name = operator.apply_everywhere(Command("adjust", {"match": "*", "set": {"queue_total_budget": 7}}, "me"))
+    name = operator.give(Command("adjust", {"match": "*", "set": {"queue_total_budget": 7}}, "me"))
     order = ["adjust", {"match": "*", "set": {"queue_total_budget": 7}}, "me", "", ""]
-    operator.frontier.remote(operator.frontier.owners()[3].address).plain("apply_everywhere", name, order)
+    operator.frontier.remote(operator.frontier.owners()[3].address).plain("give_command", name, order)
     assert len(operator.applied(name)) == PARTITIONS
-    marker = operator.apply_everywhere(Command("pause", {}, "me"))
+    marker = operator.give(Command("pause", {}, "me"))
     assert len(operator.applied(marker)) == PARTITIONS
-    operator.applied(operator.apply_everywhere(Command("resume", {}, "me")))
+    operator.applied(operator.give(Command("resume", {}, "me")))
     for entries in operator.ask("audit", list[Audited], count=99).values():
         assert [one.entry.args["set"] for one in entries if one.command == name] == [{"queue_total_budget": 7}]
     (row,) = json.loads(cli("audit", "--who", "me", "--operation", "adjust", "--format", "json")[1])
@@ -213,12 +216,13 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
 def test_a_command_that_no_partition_could_apply_is_in_no_log(cluster: Cluster, operator: Operator) -> None:
     before = list(map(len, cluster.logs.entries))
     for command, why in (
-        (Command("delete", {"queue": "*"}, "me"), "no command to all partitions"),
+        (Command("mark_seen", {"uris": []}, "me"), "no command to partitions"),
+        (Command("delete", {"pattern": "(a+)+"}, "me"), "must not depend on time"),
         (Command("adjust", {"match": "nonsense:x", "set": {}}, "me"), "nonsense"),
         (Command("pause", {}, "me", "x" * 600_000), "in smaller parts"),
     ):
         with pytest.raises(FrontierError, match=why):
-            operator.apply_everywhere(command)
+            operator.give(command)
     assert list(map(len, cluster.logs.entries)) == before
 
 
@@ -262,7 +266,7 @@ def test_the_console_shows_the_partitions_and_the_queues(
                 found.append((answer.status, await answer.text()))
             return found
 
-    monkeypatch.setattr(operation, "PATIENCE", 0.0)
+    monkeypatch.setattr(asking, "PATIENCE", 0.0)
     monkeypatch.setattr(cluster_job, "FRESH", 1e9)
     lose(directory, 3)
     with ClusterFrontier("test", directory) as frontier:
@@ -277,10 +281,9 @@ def test_the_console_shows_the_partitions_and_the_queues(
     assert [status for status, _ in others] == [404, 200, 400, 400]
 
 
-@pytest.mark.parametrize("command", ["compact", "verify", "undo", "delete"])
+@pytest.mark.parametrize("command", ["compact", "verify", "removed"])
 def test_what_cannot_be_done_says_what_to_do(cli: Cli, command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    more = {"undo": ["3"], "delete": ["--queue", "h5.test"]}.get(command, [])
-    assert main([command, URL, *more]) == 1
+    assert main([command, URL]) == 1
     assert f"{command} does not work on a crawl in partitions: " in capsys.readouterr().err
 
 
@@ -295,7 +298,7 @@ def test_uris_are_imported(cli: Cli, tmp_path: Path) -> None:
 def test_leases_and_dead_letters_are_listed(cli: Cli) -> None:
     assert cli("leases")[2] == "no URI is leased\n"
     assert cli("dead-letters", "--format", "json") == (0, "[]\n", "")
-    assert "are listed only" in cli("dead-letters", "--drop", "all")[2]
+    assert "cannot be undone. Say so with --for-good" in cli("dead-letters", "--drop", "all")[2]
 
 
 def test_a_folder_has_no_partitions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Frontier, Outcome, Settings, protocol
 from budgetfrontier.cluster import entries
-from budgetfrontier.cluster.entries import Called, Found, NewerEntry
+from budgetfrontier.cluster.entries import Called, Found, NewerEntry, Steered, Ticked
 from budgetfrontier.cluster.partition import Partition, first_lease, partition_of_lease
 from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.engine.commands import runner
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.protocol import Ended, Wanted
@@ -52,7 +53,7 @@ def random_log(owner: Owner, random: Random, steps: int) -> None:
 
     for step in range(steps):
         owner.log.time += random.choice([0.0, 0.1, 2.0, 40.0])
-        match random.randrange(7):
+        match random.randrange(9):
             case 0:
                 owner.schedule(*(f"https://{random.choice(OWN)}/{random.randrange(50)}" for _ in range(5)))
             case 1 | 2:
@@ -76,6 +77,20 @@ def random_log(owner: Owner, random: Random, steps: int) -> None:
                     ]
                 )
                 owner.log.steer(step.to_bytes(4, "big"), what[0], **what[1])
+            case 7:
+                what = random.choice(
+                    [
+                        ("delete", {"pattern": random.choice([r"\?q", "/1", "(a+)+"])}),
+                        ("delete", {"queue": "*", "for_good": False}),
+                        ("replay", {"ids": None}),
+                        ("drop", {"ids": None}),
+                        ("undo", {"id": random.randrange(step + 1).to_bytes(4, "big"), "force": True}),
+                        ("retire", {"queue": random.choice(OWN)}),
+                    ]
+                )
+                owner.log.append(Steered(step.to_bytes(4, "big"), "apply", [*what, "me", "", ""], {}))
+            case 8:
+                owner.log.append(Ticked())
     owner.apply()
 
 
@@ -95,8 +110,13 @@ def test_replicas_are_equal_however_often_they_were_killed(random: Random, jitte
         "max_deliveries": 3,
     }
     log = Log(Settings.from_dict({"crawl": CRAWL, "frontier": frontier}))
-    with TemporaryDirectory() as room, closing(Owner(Path(room, "owner"), log)) as owner:
-        random_log(owner, random, 60)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        TemporaryDirectory() as room,
+        closing(Owner(Path(room, "owner"), log)) as owner,
+    ):
+        patch.setattr(runner, "STEP", 5)  # so that deletions take several
+        random_log(owner, random, 80)
         expected = contents(owner.partition)
         owner.partition.frontier.check()
         position = 0
@@ -109,6 +129,7 @@ def test_replicas_are_equal_however_often_they_were_killed(random: Random, jitte
                     position = killed.state.position
         with closing(Partition(Path(room, "killed"), CRAWL, 0, PARTITIONS)) as killed:
             assert contents(killed) == expected
+            assert killed.state == owner.partition.state
 
 
 def test_a_call_of_an_owner_that_has_lost_the_partition_has_no_effect(owner: Owner, tmp_path: Path) -> None:
@@ -145,9 +166,12 @@ def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:
     assert sent.partition == 1
     assert isinstance(sent.body, Found)
     assert sent.body.source == 0
-    assert [(uri.url, uri.via, uri.hops) for uri in sent.body.uris] == [  # type: ignore[union-attr]
-        (url, f"https://{OWN[0]}/0", "L") for url in found[:2]
-    ]
+    assert (
+        [(uri.url, uri.via, uri.hops) for uri in sent.body.uris]
+        == [  # type: ignore[union-attr]
+            (url, f"https://{OWN[0]}/0", "L") for url in found[:2]
+        ]
+    )
     assert owner.partition.frontier.summary().invalid == 1
     owner.log.time += 100
     (lease,) = owner.lease()

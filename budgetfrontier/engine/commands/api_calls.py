@@ -9,7 +9,7 @@ from budgetfrontier.engine.commands import operations
 from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.commands.runner import CommandRun
-from budgetfrontier.errors import FrontierError, SettingsError
+from budgetfrontier.errors import CommandInProgress, FrontierError, SettingsError
 from budgetfrontier.model import CrawlState
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.store.records import AuditEntry
@@ -95,7 +95,9 @@ class Steering:
         """Apply a command, all of its steps."""
         self._guard.enter()
         command, guard = checked(command), self._guard
-        if guard.batch is not None and (command.op in operations.STEPWISE or guard.commands.must_wait(command)):
+        if guard.batch is not None and guard.commands.must_wait(command):
+            raise CommandInProgress(guard.commands.told(command))
+        if guard.batch is not None and command.op in operations.STEPWISE:
             raise FrontierError(
                 f"{command.op} may take several steps, and commits each: give it after the atomic batch"
             )

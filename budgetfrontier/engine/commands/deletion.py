@@ -19,7 +19,7 @@ from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.patterns import Pattern
+from budgetfrontier.patterns import Pattern, longest_bounded
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.uri_order import MAX_ORDINAL, ordinal_of
 from budgetfrontier.store import keys
@@ -32,6 +32,8 @@ from budgetfrontier.store.view import View
 LATER, PENDING = range(2)
 """The position of a deletion: `Progress.at` is one of these, a key, and the last queue that lost a pending URI."""
 
+SHORTEST_BOUNDED = 90
+"""Characters of the URIs that a pattern can surely be searched for in, if that must not depend on time."""
 _SLOW = 100  # URIs that might have been looked at in the time of one that a pattern gave up on
 _BEHIND = b"\xff" * (keys.pending.size - keys.u32.size)  # with a queue's id in front: a key behind all its URIs
 
@@ -46,7 +48,7 @@ class Chosen:
     def __init__(self, args: dict[str, Any]) -> None:
         glob = args.get("queue")
         self._glob: str | None = glob
-        self._pattern = Pattern(args["pattern"]) if args.get("pattern") else None
+        self._pattern = Pattern(args["pattern"], timeless=bool(args.get("timeless"))) if args.get("pattern") else None
         self.only = glob if glob is not None and not set(glob) & set("*?[") else None
         """The queue, if the glob names a single one in full."""
 
@@ -124,6 +126,11 @@ def check(args: dict[str, Any]) -> None:
         Pattern(args.get("pattern") or "")
     except ValueError as e:
         raise FrontierError(f"{args['pattern']!r} is not a valid regular expression: {e}") from None
+    if args.get("timeless") and longest_bounded(args.get("pattern") or "") < SHORTEST_BOUNDED:
+        raise FrontierError(
+            f"{args['pattern']!r} may take long for URIs of {SHORTEST_BOUNDED} characters: where a deletion must not "
+            "depend on time, a pattern has two repetitions at most, and none in a repeated group"
+        )
 
 
 def start(args: dict[str, Any]) -> Progress:

@@ -37,6 +37,8 @@ class Delivery:
     def read_mailbox(self) -> None:
         """Take the next step of a long command; apply those that have come since the last look, up to such a one."""
         guard, counters = self._guard, self._counters
+        if guard.replicated:  # its log says when
+            return
         if self._runner.job is not None:
             self.go_on()
         if self.mailbox is None:

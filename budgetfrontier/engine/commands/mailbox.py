@@ -45,6 +45,7 @@ class _Arguments(TypedDict, total=False):
     id: int
     force: bool
     for_good: bool
+    timeless: bool
     match: str
     set: dict[str, Any]
     dry_run: bool

@@ -168,7 +168,7 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
     "withdraw": frozenset(("id", "survey")),
     "undo": frozenset(("id", "force")),
     "discard": frozenset(("id",)),
-    "delete": frozenset(("queue", "pattern", "dry_run", "for_good")),
+    "delete": frozenset(("queue", "pattern", "dry_run", "for_good", "timeless")),
     "schedule": frozenset(("uris", "revived", "upto", "in_place")),
     "mark_seen": frozenset(("uris", "charge")),
     "bury": frozenset(("uris", "reasons")),
@@ -183,7 +183,10 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
     "resume": frozenset(),
     "terminate": frozenset(),
 }
-"""The arguments that each command takes; those of a revival say which lines of the log its URIs come from."""
+"""The arguments that each command takes; those of a revival say which lines of the log its URIs come from.
+
+`timeless`: what is deleted does not depend on the time that a pattern takes, so that all replicas delete the same.
+"""
 
 
 def check_command(op: str, args: dict[str, Any]) -> None:

@@ -72,6 +72,14 @@ class Runner:
             self._at_once(job, now)
         return job
 
+    def refuse(self, command: Command, why: str, now: float) -> AuditEntry:
+        """Refuse a command whatever it is; audit that."""
+        begun = StartedCommand(0, command.op, command.args, command.who, command.reason, 0, command.line)
+        run = CommandRun(begun, Progress([], {}))
+        self._end(run, now, why)
+        assert run.entry is not None
+        return run.entry
+
     def step(self, now: float) -> None:
         """Apply the next step of the command in progress."""
         assert self.job is not None
@@ -98,6 +106,12 @@ class Runner:
         """Tell whether a command has to wait for the one in progress."""
         dry_run = command.op in PREVIEWS and command.args.get("dry_run")
         return self.job is not None and command.op not in OVERTAKING and not dry_run
+
+    def told(self, command: Command) -> str:
+        """Return the refusal of a command that has to wait, where it cannot."""
+        assert self.job is not None
+        begun = self.job.begun
+        return f"{begun.op} by {begun.who} is in progress; {command.op} was not applied: give it once that has ended"
 
     def passed(self, number: int) -> bool:
         """Tell whether a command was already applied ahead of its turn; if so, skip the turn."""

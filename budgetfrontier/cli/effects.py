@@ -1,0 +1,117 @@
+"""The effects of commands as they are printed, whether of a job or of a crawl in partitions."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.cli.messages import note, say
+from budgetfrontier.units import format_time
+
+if TYPE_CHECKING:
+    from budgetfrontier.model import Summary
+
+
+def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
+    """Print what a command to a queue has changed."""
+    if op == "set_queue":
+        before, after = effect["before"], effect["after"]
+        words = {"interval": "interval", "max_completed": "limit of completed URLs"}
+        told = (f"{words[name]} {_own(before[name])} -> {_own(after[name])}" for name in details if name in words)
+        say(f"{args.key}: {'; '.join(told)}")
+        return
+    until = effect["after"]["wake_time"]
+    wakes = f", until {format_time(until)}" if op == "snooze" else ""
+    say(f"{args.key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
+
+
+def _own(value: float | None) -> str:
+    return "of the settings" if value is None else f"{value:g}"
+
+
+def tell_deletion(effect: dict[str, Any]) -> None:
+    """Print what a deletion has deleted."""
+    from budgetfrontier.reports.format import counted
+
+    say(f"deleted {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_for_later(effect)}")
+    _note_undecided(effect)
+
+
+def tell_deletion_preview(effect: dict[str, Any], totals: Summary) -> None:
+    """Print what a deletion would delete."""
+    from budgetfrontier.reports.format import counted
+
+    deleted, queues = counted(effect["deleted"], "URI"), counted(effect["queues"], "queue")
+    say(f"would delete {deleted} from {queues}{_for_later(effect)}")
+    say(f"those pending would cost {effect['cost']:,}")
+    say(f"in all there are {totals.queued:,} queued and {totals.future:,} scheduled for later")
+    _note_undecided(effect)
+    note("dry run: nothing was changed")
+
+
+def _for_later(effect: dict[str, Any]) -> str:
+    """Format how many of the deleted URIs were scheduled for later, if any."""
+    return f" ({effect['later']:,} scheduled for later)" if effect.get("later") else ""
+
+
+def _note_undecided(effect: dict[str, Any]) -> None:
+    from budgetfrontier.reports.format import counted
+
+    if effect.get("undecided"):
+        note(f"the pattern takes too long for {counted(effect['undecided'], 'URI')}, not counted among them")
+
+
+def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
+    """Print what an undo has done to the command of an audit entry."""
+    from budgetfrontier.reports.format import clean, counted
+
+    if "returned" in effect:
+        letters = effect["command"] in ("drop", "bury")
+        where = "" if letters else f" to {counted(effect['queues'], 'queue')}"
+        told = f"returned {counted(effect['returned'], 'dead letter' if letters else 'URI')}{where}"
+    elif "dropped" in effect:
+        told = f"dropped {counted(effect['dropped'], 'dead letter')}, and what was known of their URLs"
+    elif "removed" in effect:
+        parts = [("removed", effect["removed"]), ("restored", effect["restored"])]
+        told = "; ".join(f"{what} adjustment {', '.join(map(str, ids))}" for what, ids in parts if ids)
+    else:
+        told = f"{effect['before']['state']} -> {effect['after']['state']}"
+        told = f"{effect['queue']}: {told}" if "queue" in effect else told
+    say(clean(f"undone {name}, {effect['command']}: {told}"))
+
+
+def tell_undo_preview(effect: dict[str, Any]) -> None:
+    """Print what an undo would do."""
+    from budgetfrontier.cli.adjustments import named_keys
+    from budgetfrontier.reports.format import clean, counted
+
+    say(clean(f"would undo {effect.pop('undoes')}"))
+    if "puts back" in effect:
+        letters = effect["queues_count"] == 0
+        what = counted(effect["puts back"], "dead letter" if letters else "URI")
+        where = "" if letters else f" to {named_keys(effect['queues_count'], effect['queues'])}"
+        say(f"would return {what}{where}")
+        if effect.get("changed_count"):
+            say(f"although changed since: {named_keys(effect['changed_count'], effect['changed'])}")
+    elif "drops dead letters" in effect:
+        say(f"would drop {counted(effect['drops dead letters'], 'dead letter')}, and what is known of their URLs")
+        if gone := effect.get("replayed or dropped since"):
+            say(f"replayed or dropped since: {gone:,}")
+    elif "before" in effect and "state" in effect["before"]:
+        for name, before in effect["before"].items():
+            if before != effect["after"][name]:
+                say(clean(f"{name}: {_told(name, before)} -> {_told(name, effect['after'][name])}"))
+    else:
+        for name in ("matched", "revived_count", "retired_count", "adjustments removed", "adjustments restored"):
+            if name in effect:
+                say(clean(f"{name.removesuffix('_count')}: {_told(name, effect[name])}"))
+    note("dry run: nothing was changed")
+
+
+def _told(name: str, value: Any) -> str:
+    """Format a value of an effect: the times in it for people."""
+    if name in ("wake_time", "block", "delayed", "rest"):
+        return format_time(value) if value > 0 else "-"
+    if isinstance(value, list):
+        return ", ".join(f"{one['id']} ({one['match']})" for one in value) or "-"
+    return str(value)

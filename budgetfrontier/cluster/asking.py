@@ -1,0 +1,152 @@
+"""The questions of operators to the owners of partitions: those of different workers at a time, none for long."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Final
+
+from budgetfrontier.client import RemoteFrontier
+from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
+from budgetfrontier.cluster.merging import named_partitions
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierError, NotOwner, WrongCredentials
+
+PATIENCE: Final = 3.0
+"""Seconds for which the owner of a partition is looked for, before the partition counts as missing."""
+SIGN_OF_LIFE: Final = 3.0
+"""Seconds within which a worker has to answer at all, before it is asked for what takes longer."""
+LONGEST: Final = 60.0
+"""Seconds for one answer."""
+OPTIONS: Final = {"token": "--token-file", "tls": "--tls-ca"}
+"""The options of commands by what a client calls them."""
+_THREADS: Final = 16
+
+Call = Callable[[RemoteFrontier, int], Any]
+"""Takes the connection to a worker, and the number of one of its partitions."""
+
+
+class Asking:
+    """Asks the owners of a crawl, for one thread. A worker that has not answered is not asked again.
+
+    `missing` has the partitions of which no owner has answered so far; `silent` why, by the address of a worker.
+    """
+
+    def __init__(self, frontier: ClusterFrontier, *, patience: float | None = None) -> None:
+        self.missing: set[int] = set()
+        self.silent: dict[str, str] = {}
+        self._frontier = frontier
+        self._patience = PATIENCE if patience is None else patience
+        self._there: set[str] = set()
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Asking of {self._frontier!r}>"
+
+    def each(self, call: Call, numbers: Iterable[int]) -> dict[int, Any]:
+        """Call the owners of partitions; return the answers of those that have given one."""
+        left = set(numbers) - self.missing
+        found: dict[int, Any] = {}
+        deadline = time.monotonic() + self._patience
+        while left:
+            by_address: dict[str, list[int]] = {}
+            for number, owner in self._frontier.owners().items():
+                if owner.address and number in left:
+                    by_address.setdefault(owner.address, []).append(number)
+            with ThreadPoolExecutor(min(len(by_address), _THREADS) or 1) as pool:
+                parts = [pool.submit(self._asked, call, *item) for item in by_address.items()]
+            for part in parts:
+                found |= part.result()
+            left -= found.keys()
+            if left and time.monotonic() > deadline:
+                self.missing |= left
+                break
+            if left:
+                time.sleep(PAUSE)
+        return found
+
+    def any(self, call: Callable[[RemoteFrontier], Any], *, within: float) -> Any:
+        """Return the answer of any worker; ask the next one if one does not answer. Raises ConnectionLost."""
+        deadline = time.monotonic() + within
+        while True:
+            for address in sorted({owner.address for owner in self._frontier.owners().values() if owner.address}):
+                remote = self.remote(address)
+                if remote is None:
+                    continue
+                try:
+                    return call(remote)
+                except NotOwner:
+                    continue
+                except (ConnectionLost, FrontierClosed) as e:
+                    self._lose(address, e)
+            if time.monotonic() > deadline:
+                why = f" ({found})" if (found := self.why()) else ""
+                raise ConnectionLost(f"no worker of this crawl answers{why}; look whether one runs")
+            time.sleep(PAUSE)
+
+    def remote(self, address: str) -> RemoteFrontier | None:
+        """Return the connection to a worker that has answered lately; None if it does not, or lets nobody in."""
+        with self._lock:
+            if address in self.silent:
+                return None
+            is_new = address not in self._there
+        try:
+            remote = self._frontier.remote(address)
+            if is_new:
+                remote.timeout = SIGN_OF_LIFE
+                with suppress(NotOwner):
+                    remote.plain("state")
+                remote.timeout = LONGEST
+        except (ConnectionLost, FrontierClosed, WrongCredentials) as e:
+            self._lose(address, e)
+            return None
+        with self._lock:
+            self._there.add(address)
+        return remote
+
+    def why(self, addresses: Collection[str] | None = None) -> str:
+        """Return why workers do not answer; "" if nothing is known of it."""
+        with self._lock:
+            return "; ".join(self.silent[one] for one in sorted(self.silent) if addresses is None or one in addresses)
+
+    def sentence(self, numbers: Collection[int], partitions: int) -> str:
+        """Return the sentence that the owners of partitions do not answer, with the last ones known, and why."""
+        owners = self._frontier.owners()
+        last = [owners[number] for number in numbers if number in owners]
+        who = f" (last with {', '.join(sorted({one.worker for one in last}))})" if last else ""
+        why = self.why({one.address for one in last})
+        verb = "does" if len(numbers) == 1 else "do"
+        named = named_partitions(numbers)
+        reason = f": {why}" if why else ""
+        return f"{named} of {partitions} {verb} not answer{who}{reason}; look whether enough workers run"
+
+    def _asked(self, call: Call, address: str, numbers: Iterable[int]) -> dict[int, Any]:
+        """Return the answers of one worker, as far as it gives any."""
+        found: dict[int, Any] = {}
+        remote = self.remote(address)
+        if remote is None:
+            return found
+        for number in numbers:
+            try:
+                found[number] = call(remote, number)
+            except NotOwner:
+                continue
+            except (ConnectionLost, FrontierClosed) as e:
+                self._lose(address, e)
+                break
+        return found
+
+    def _lose(self, address: str, error: FrontierError) -> None:
+        """Ask a worker no more."""
+        if isinstance(error, WrongCredentials):
+            told = error.naming(OPTIONS.get(error.option, error.option))
+        else:
+            told = str(error).partition(";")[0]
+        with self._lock:
+            self._there.discard(address)
+            self.silent[address] = told
+            remote = self._frontier.connected(address)
+        if remote is not None:
+            remote.timeout = SIGN_OF_LIFE  # also where it says good-bye

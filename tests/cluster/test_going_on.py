@@ -1,0 +1,40 @@
+"""Partitions go on by themselves: leases expire and long commands end, whether anything else comes or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Settings
+from budgetfrontier.cluster import worker
+from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.operation import Command, Operator
+from tests.cluster.workers import running
+from tests.support import PATIENCE, until
+
+PARTITIONS = 2
+
+
+def test_leases_expire_and_long_commands_end_although_nobody_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
+    settings = Settings.from_dict({"crawl": "test"})
+    with (
+        running(tmp_path, settings, [(0,), (1,)], PARTITIONS) as cluster,
+        ClusterFrontier("test", cluster.directory) as frontier,
+    ):
+        until(lambda: len(cluster.directory.read()) == PARTITIONS)
+        for host in range(8):
+            frontier.schedule_many(f"https://h{host}.test/{page}" for page in range(700))
+        out = frontier.lease(8, ttl=0.01)
+        assert len(out) == 8
+        until(lambda: frontier.summary().in_process == 0)
+        assert [lease.id for lease in frontier.finish_many(out)] == [lease.id for lease in out]
+        operator = Operator(frontier, job="kafka://nowhere/test", patience=PATIENCE)
+        name = operator.give(Command("delete", {"pattern": "/[1-9]"}, "me"))
+        until(lambda: frontier.summary().queued == 8)
+        until(lambda: len(operator.applied(name)) == PARTITIONS)
+        assert sum(entry.effect["deleted"] for entry in operator.applied(name).values()) == 8 * 699
+    assert max(map(len, cluster.logs.entries)) < 99  # a step an entry
