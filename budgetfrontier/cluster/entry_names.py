@@ -16,7 +16,10 @@ from budgetfrontier.cluster.state import PartitionState
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store.records import AuditEntry
 
-_NUMBERS: Final = re.compile(r"^\d+(?=[ ,])|(?<=adjustment )\d+|(?<=audit entry )\d+|(?<=, by )\d+")
+_NUMBERS: Final = re.compile(
+    r"^\d+(?=[ ,])|(?<=adjustment )\d+|(?<=audit entry )\d+|(?<=, by )\d+|(?<=^what )\d+|(?<=nothing left of )\d+"
+    r"|(?<=has changed since )\d+(?=:)"
+)
 """Where the refusals of an undo have the numbers of entries."""
 
 

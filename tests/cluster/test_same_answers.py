@@ -1,0 +1,166 @@
+"""The same commands on one frontier and on a crawl in partitions: what they answer is the same, whatever the mix."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier, Outcome, Settings
+from budgetfrontier.cli import clusters, main
+from budgetfrontier.cluster import operation, worker
+from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.operation import Operator
+from budgetfrontier.engine.commands import runner
+from budgetfrontier.model import Finish
+from tests.cluster.workers import running
+from tests.support import PATIENCE, until
+
+PARTITIONS = 3
+URL = "kafka://nowhere/test"
+HOSTS = [f"h{number}.test" for number in range(9)]
+SETTINGS = {
+    "crawl": "test",
+    "seeds": [f"https://{host}/" for host in HOSTS[:4]] + ["https://h0.test/never", "nonsense"],
+    "frontier": {"queue_total_budget": 40, "retry": {"max_retries": 0}},
+}
+NAMES = re.compile(
+    r"\b[0-9a-f]{16}\b|\b\d+/\d+\b|^\d+(?=[ ,])"
+    r"|(?<=undone )\d+|(?<=undo )\d+|(?<=adjustment )\d+|(?<=^what )\d+|(?<=left of )\d+|(?<=changed since )\d+"
+)
+"""Where the ids of entries are in answers."""
+TIMES = {"wake_time", "last_lease_time", "as_of", "time", "generated", "began", "age", "deadline"}
+COMMANDS = {
+    "adjust": ["--total-budget", "{small}", "--match", "{match}"],
+    "retire": ["{host}"],
+    "unretire": ["{host}"],
+    "snooze": ["{host}", "--until", "4000000000"],
+    "wake": ["{host}"],
+    "pause": [],
+    "resume": [],
+    "undo": ["{id}", "{force}"],
+    "delete": ["--for-good", "--pattern", "{pattern}"],
+    "dead-letters": ["--for-good", "--drop", "{letter}"],
+}
+
+
+def fill(frontier: Any) -> None:
+    """Crawl a little: some URIs succeed, and one of each host is a dead letter."""
+    frontier.schedule_many(SETTINGS["seeds"][:4])
+    frontier.schedule_many(f"https://{host}/{page}{'?x' * (page % 3)}" for host in HOSTS for page in range(20))
+    leases = frontier.lease(len(HOSTS))
+    assert len(leases) == len(HOSTS)
+    frontier.finish_many([Finish(lease, Outcome.RETRY, reason="no answer") for lease in leases])
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any]]:
+    """A job's folder, and the owners of a crawl in partitions, with the same URIs."""
+    settings, folder = Settings.from_dict(SETTINGS), tmp_path_factory.mktemp("both")
+    with Frontier.open(folder / "job" / "frontier", settings, replicated=False) as frontier:
+        fill(frontier)
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(worker, "COMMIT_EVERY", 0.02)
+        patch.setattr(runner, "STEP", 7)
+        patch.setattr(operation, "WAIT", PATIENCE)
+        cluster = stack.enter_context(running(folder, settings, [(0, 1), (2,)], PARTITIONS))
+        until(lambda: len(cluster.directory.read()) == PARTITIONS)
+        with ClusterFrontier("test", cluster.directory) as client:
+            fill(client)
+
+        @contextmanager
+        def connected(job: str, **options: Any) -> Iterator[Operator]:
+            with ClusterFrontier("test", cluster.directory) as frontier:
+                yield Operator(frontier, job=URL, patience=PATIENCE)
+
+        patch.setattr(clusters, "connected", connected)
+        yield folder / "job", cluster.directory
+
+
+class Side:
+    """One of the two, with the ids that its audit has given."""
+
+    def __init__(self, job: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.job, self._capsys = job, capsys
+
+    def run(self, command: str, *arguments: str) -> tuple[int, str, str]:
+        """Run a command."""
+        self._capsys.readouterr()
+        code = main([command, self.job, *arguments])
+        return code, *self._capsys.readouterr()
+
+    def rows(self, command: str, *arguments: str) -> Any:
+        """Return what a command prints as JSON."""
+        code, out, err = self.run(command, *arguments, "--format", "json")
+        assert code == 0, err
+        return json.loads(out)
+
+    def told(self, command: str, *arguments: str) -> tuple[int, str]:
+        """Return the code and the words of a command, without the names of entries and partitions."""
+        code, out, err = self.run(command, *arguments)
+        names = {name: f"#{place}" for place, name in enumerate(self.names())} if command in ("undo", "adjust") else {}
+        text = NAMES.sub(lambda found: names.get(found[0], found[0]), (out + err).removeprefix("budgetfrontier: "))
+        text = re.sub(
+            r"in partitions? [\d, -]+: |: \d partitions?|budgetfrontier: |FINISHED -> FINISHED|no process runs.*|\d{4}-\d\d-\d\dT[\d:]+Z",
+            "",
+            text,
+        )
+        return code, text.strip().replace(self.job, "JOB").replace("it is PAUSED", "it is paused")
+
+    def names(self) -> list[str]:
+        """Return the ids of all commands that were not refused, in order: an undo that is refused is given to none."""
+        return [str(row["id"]) for row in self.applied()]
+
+    def applied(self) -> list[dict[str, Any]]:
+        """Return the audit without what was refused, and without imports, which are not in that of partitions."""
+        return [row for row in self.rows("audit") if not row["error"] and row["command"] != "schedule"]
+
+    def letters(self) -> dict[str, str]:
+        """Return the ids of dead letters by URL."""
+        return {row["url"]: str(row["id"]) for row in self.rows("dead-letters")}
+
+
+def plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row without times, and without what depends on other queues."""
+    return {name: value for name, value in row.items() if name not in TIMES}
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_commands_answer_alike(both: tuple[Path, Any], seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    random = Random(seed)
+    sides = Side(str(both[0]), capsys), Side(URL, capsys)
+    for side in sides:
+        assert side.run("import", *(f"https://{host}/{seed}-{page}" for host in HOSTS for page in range(3)))[0] == 0
+    for _ in range(10):
+        command = random.choice([*COMMANDS, "undo", "undo"])
+        values = {
+            "small": str(random.randrange(1, 60)), "match": random.choice(["*", "domain:h1.test", "queue:h2.test"]),
+            "host": random.choice(HOSTS), "force": random.choice(["--force", ""]),
+            "pattern": random.choice([r"\?x$", "/1[0-4]", "nothing"]),
+        }  # fmt: skip
+        place, url = random.random(), random.random()
+        answers = []
+        for side in sides:
+            names, letters = side.names(), sorted(side.letters().items())
+            if (command == "undo" and not names) or (command == "dead-letters" and not letters):
+                break
+            chosen = values | {
+                "id": names[int(place * len(names))] if names else "",
+                "letter": letters[int(url * len(letters))][1] if letters else "",
+            }
+            arguments = [text.format(**chosen) for text in COMMANDS[command]]
+            answers.append(side.told(command, *filter(None, arguments)))
+        if answers:
+            assert answers[0] == answers[1], (command, values)
+    one, many = ([plain(row) for row in side.rows("queues", "--sort", "queue")] for side in sides)
+    assert one == many
+    one, many = ([row["command"] for row in side.applied()] for side in sides)
+    assert one == many
+    assert sides[0].letters().keys() == sides[1].letters().keys()
