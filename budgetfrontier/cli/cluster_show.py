@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import islice
 from operator import attrgetter
 
-from budgetfrontier.cli import common, named, output, show, transfer
+from budgetfrontier.cli import cluster_kinds, common, named, output, show, transfer
 from budgetfrontier.cli import leases as leases_
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cluster import merging
@@ -40,18 +40,16 @@ def partitions(args: argparse.Namespace, operator: Operator) -> None:
 
 
 def report(args: argparse.Namespace, operator: Operator) -> None:
-    """Print the report of the whole crawl."""
+    """Print the report of the whole crawl, or another kind of report."""
     from budgetfrontier.reports import html, text
     from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.reports.wrong_now import wrong_now
 
-    if args.kind != "frontier" or args.since is not None:
-        raise FrontierError(
-            "--kind and --since are for a job's folder: of a crawl in partitions there is the frontier report"
-        )
     if args.limit == 0:
         args.limit, args.all = None, True
+    if args.kind != "frontier" or args.since is not None:
+        return cluster_kinds.run(args, operator)
     if args.format in ("json", "csv"):
         return _report_rows(args, operator)
     most = (100 if args.format == "html" else 20) if args.limit is None else args.limit

@@ -21,13 +21,18 @@ from budgetfrontier.vocabulary import LEASE_FIELDS
 
 if TYPE_CHECKING:
     from budgetfrontier.formats.crawl_log import Entry
-    from budgetfrontier.model import Summary
+    from budgetfrontier.model import StoredLease, Summary
+    from budgetfrontier.reports.over_time import Between
+    from budgetfrontier.rules.forecasts import Forecast
+    from budgetfrontier.settings import Settings
     from budgetfrontier.store.reader import Reader
+    from budgetfrontier.store.series import Busiest
 
 _HOUR = 3600.0
 
 UNKNOWN = "unknown: this frontier was not filled by `budgetfrontier crawl`, and there is no {log}"
 _TEXT_ROWS = 20
+HOSTS_DROP = ("not_modified", "failures", "errors", "state", "expenditure")
 
 
 class Rows:
@@ -53,18 +58,27 @@ def run(args: argparse.Namespace) -> None:
     """Print the report of `args.kind`, which is not that of the frontier."""
     from budgetfrontier.store.reader import Reader
 
+    check(args)
+    with Reader(common.frontier_path(args.job)) as reader:
+        write(args, _MAKERS[args.kind](args, reader), reader.settings.crawl)
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raise FrontierError for options that the kind of report does not have; --since alone is for rates."""
     if args.kind == "frontier":
         args.kind = "rates"
     if args.format == "html":
         raise FrontierError(f"--kind {args.kind} is text, json or csv; html is for --kind frontier")
     if args.since is not None and args.kind not in WITH_SINCE:
         raise FrontierError(f"--since is for --kind {', '.join(WITH_SINCE)}; this report is as of now")
-    with Reader(common.frontier_path(args.job)) as reader:
-        made = _MAKERS[args.kind](args, reader)
-        if args.format == "json":
-            _write_json(args, reader, made)
-        else:
-            _write_rows(args, made)
+
+
+def write(args: argparse.Namespace, made: Rows, crawl: str, more: dict[str, Any] | None = None) -> None:
+    """Print a report; `more` is added to the head of JSON."""
+    if args.format == "json":
+        _write_json(args, made, crawl, more or {})
+    else:
+        _write_rows(args, made)
     if made.unknown:
         sys.stdout.flush()
         note(made.unknown)
@@ -79,16 +93,17 @@ def limit(args: argparse.Namespace) -> int | None:
     return _TEXT_ROWS if args.format == "text" else None
 
 
-def _write_json(args: argparse.Namespace, reader: Reader, made: Rows) -> None:
+def _write_json(args: argparse.Namespace, made: Rows, crawl: str, more: dict[str, Any]) -> None:
     from budgetfrontier.reports import tables
 
     head = {
         "format": 1,
         "kind": args.kind,
-        "crawl": reader.settings.crawl,
+        "crawl": crawl,
         "generated": time.time(),
         "since": args.since,
         "unknown": made.unknown or None,
+        **more,
         "rows": [],
     }
     with tables.spooled(sys.stdout) as out:
@@ -173,8 +188,7 @@ def _hosts(args: argparse.Namespace, reader: Reader) -> Rows:
 
     log = _log(args)
     rows = log_tables.hosts(log, reader.queues(), limit=None)
-    drop = ("not_modified", "failures", "errors", "state", "expenditure")
-    return Rows(log_tables.HOSTS, rows, drop=drop, unknown=_unknown(args, log))
+    return Rows(log_tables.HOSTS, rows, drop=HOSTS_DROP, unknown=_unknown(args, log))
 
 
 def _crawl_summary(args: argparse.Namespace, reader: Reader) -> Rows:
@@ -207,16 +221,15 @@ def _told(reader: Reader, totals: Summary, since: float | None, now: float) -> d
     return found | {"bytes": found.get("bytes") if totals.bytes else None}
 
 
-def _seeds(args: argparse.Namespace, reader: Reader) -> Rows:
+def seeds_of(settings: Settings) -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """Return the seeds of settings: URLs with the queues forced on them, what is no URL and why, and what is unread."""
     from budgetfrontier import uris
     from budgetfrontier.crawl.seeds import seed_urls
     from budgetfrontier.errors import InvalidUrl
-    from budgetfrontier.reports import seed_fates
-    from budgetfrontier.store.seed_places import seed_places
 
-    seeds: dict[str, str] = {}  # with the queues forced on some
+    seeds: dict[str, str] = {}
     invalid, unreadable = {}, []
-    for seed in reader.settings.seeds:
+    for seed in settings.seeds:
         try:
             for url in seed_urls(seed):
                 try:
@@ -224,7 +237,15 @@ def _seeds(args: argparse.Namespace, reader: Reader) -> Rows:
                 except InvalidUrl as e:
                     invalid[url] = str(e)
         except OSError as e:
-            unreadable.append(f"{seed.file}: {e.strerror}")
+            unreadable.append(f"seeds of a file that cannot be read are not listed: {seed.file}: {e.strerror}")
+    return seeds, invalid, unreadable
+
+
+def _seeds(args: argparse.Namespace, reader: Reader) -> Rows:
+    from budgetfrontier.reports import seed_fates
+    from budgetfrontier.store.seed_places import seed_places
+
+    seeds, invalid, unreadable = seeds_of(reader.settings)
     entries = _log(args)
     log = seed_fates.SeedLog(seeds)
     log.read(entries or ())
@@ -232,7 +253,7 @@ def _seeds(args: argparse.Namespace, reader: Reader) -> Rows:
         places = seed_places(view, log.codes, queues=seeds)
     rows = seed_fates.seed_rows(log, places, invalid, logged=entries is not None)
     unknown = [] if log.codes or invalid or entries is not None else [_unknown(args, None)]
-    unknown += [f"seeds of a file that cannot be read are not listed: {name}" for name in unreadable]
+    unknown += unreadable
     if log.left_out:
         unknown.append(f"attempts at imported seeds beyond the first {seed_fates.MOST_IMPORTED:,}: {log.left_out:,}")
     columns = seed_fates.COLUMNS
@@ -240,42 +261,59 @@ def _seeds(args: argparse.Namespace, reader: Reader) -> Rows:
 
 
 def _threads(args: argparse.Namespace, reader: Reader) -> Rows:
+    return threads(args, reader.leases())
+
+
+def threads(args: argparse.Namespace, leases: Iterable[StoredLease]) -> Rows:
+    """Return the leases, the oldest first."""
     from budgetfrontier.reports import lease_rows
 
     now = time.time()
     rows: Iterable[dict[str, Any]] = sorted(
-        lease_rows.lease_rows(reader.leases(), now), key=lambda row: row["age"] or 0.0, reverse=True
+        lease_rows.lease_rows(leases, now), key=lambda row: row["age"] or 0.0, reverse=True
     )
     if args.format == "text":
         rows = (lease_rows.for_people(row, now, _shown("began", row["began"])) for row in rows)
     return Rows(LEASE_FIELDS, map(itemgetter(*LEASE_FIELDS), rows), drop=lease_rows.DROP)
 
 
-def _length(args: argparse.Namespace) -> float:
+def length_of(args: argparse.Namespace) -> float:
     """Return the seconds that a report over time is about."""
     return _HOUR if args.since is None else float(args.since)
 
 
 def _rates(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import over_time
-    from budgetfrontier.reports.format import called
 
-    now, length = time.time(), _length(args)
+    now, length = time.time(), length_of(args)
     with reader.view() as view:
         series = over_time.read(view, now - over_time.earliest(length), now)
-    rows: Iterable[tuple[Any, ...]] = over_time.rate_rows(series, now, length)
+    return rates(args, over_time.between(series), now)
+
+
+def rates(args: argparse.Namespace, happened: Between, now: float) -> Rows:
+    """Return the rates of a time until now."""
+    from budgetfrontier.reports import over_time
+    from budgetfrontier.reports.format import called
+
+    length = length_of(args)
+    rows: Iterable[tuple[Any, ...]] = over_time.rate_rows(happened, now, length)
     if args.format == "text":
         rows = ((called(row[0]), *row[1:]) for row in rows)
-    unknown = over_time.rates_known(series, now, length)
+    unknown = over_time.rates_known(happened, now, length)
     return Rows(over_time.RATES, rows, drop=over_time.RATES_DROP, unknown=unknown)
 
 
 def _busiest(args: argparse.Namespace, reader: Reader) -> Rows:
+    now = time.time()
+    return busiest(args, reader.busiest(now - length_of(args), now))
+
+
+def busiest(args: argparse.Namespace, found: Busiest) -> Rows:
+    """Return the busiest queues."""
     from budgetfrontier.reports import over_time
     from budgetfrontier.reports.format import percent
 
-    now = time.time()
-    found = reader.busiest(now - _length(args), now)
     rows: Iterable[tuple[Any, ...]] = over_time.busiest_rows(found)
     if args.format == "text":
         rows = ((*row[:2], percent(row[2]), *row[3:]) for row in rows)
@@ -285,18 +323,25 @@ def _busiest(args: argparse.Namespace, reader: Reader) -> Rows:
 def _forecast(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import over_time
     from budgetfrontier.store.queue_listing import queues
-    from budgetfrontier.units import describe_duration
 
-    now, length = time.time(), _length(args)
+    now, length = time.time(), length_of(args)
     with reader.view() as view:
         found = over_time.forecast_rows(
-            over_time.read(view, now - length, now),
+            over_time.between(over_time.read(view, now - length, now)),
             view.summary(),
             over_time.held(queues(view), view.in_force()),
             over_time.limits_left(view, reader.path, now),
             now=now,
             length=length,
         )
+    return forecast(args, found)
+
+
+def forecast(args: argparse.Namespace, found: Sequence[Forecast]) -> Rows:
+    """Return when each bound would end the crawl."""
+    from budgetfrontier.reports import over_time
+    from budgetfrontier.units import describe_duration
+
     rows = list(over_time.forecast_table(found))
     if args.format == "text":
         rows = [
@@ -309,7 +354,7 @@ def _forecast(args: argparse.Namespace, reader: Reader) -> Rows:
             )
             for row in rows
         ]
-    told = over_time.forecast_sentence(found, length)
+    told = over_time.forecast_sentence(found, length_of(args))
     return Rows(over_time.FORECAST, rows, drop=over_time.FORECAST_DROP, told=told)
 
 

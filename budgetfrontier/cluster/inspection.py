@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from budgetfrontier import protocol
+from budgetfrontier.cluster import inspection_kinds as kinds
 from budgetfrontier.cluster import state
 from budgetfrontier.cluster.entry_names import EntryNames
 from budgetfrontier.engine.commands import deletion as deletions
@@ -308,7 +309,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
         report, head, queues, best, queue, explain, audit, adjustments, applied, survey, preview, leases, dead_letters,
-        undo, deletion, unknown_letters,
+        undo, deletion, unknown_letters, kinds.series, kinds.busiest, kinds.held, kinds.runs, kinds.seeds,
     )
 }  # fmt: skip
 """The looks by name."""

@@ -11,16 +11,24 @@ import msgspec
 
 from budgetfrontier.cluster.entry_names import name_of
 from budgetfrontier.cluster.inspection import Audited, InForce
+from budgetfrontier.cluster.standing import Standing as Partition
 from budgetfrontier.cluster.totals import merged_summary
-from budgetfrontier.model import CrawlState, Process, Summary
+from budgetfrontier.model import CrawlState, Process, Run, Summary
+from budgetfrontier.rules.forecasts import Held, Limit
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.report import Report
+from budgetfrontier.store.series import Busiest
 from budgetfrontier.units import counted
 
 _NAMED: Final = 1000
 """Queues whose keys an effect names."""
 _GROUPS: Final = 100
+_USED_BY: Final = {
+    "cluster.max_uris": (("succeeded", "failed"), "URIs"),
+    "cluster.max_spend": (("spent",), "of spend"),
+}
+"""The figures that use the crawl-wide totals up, and their units."""
 _SUMS: Final = ("revived_count", "retired_count", "still_over", "by_name", "uris", "spend")
 
 
@@ -198,6 +206,51 @@ def merged_adjustments(found: Mapping[int, Iterable[InForce]]) -> list[tuple[str
             name = name_of(one.command) if one.command else f"{number}/{one.entry.id if one.entry else 0}"
             merged.setdefault(name, one)
     return sorted(merged.items(), key=lambda pair: pair[1].entry.when if pair[1].entry else 0.0)
+
+
+def merged_runs(found: Iterable[Iterable[Run]]) -> list[Run]:
+    """Return the times in which any partition had a worker, each as a run; how the last of it ended is its end."""
+    merged: list[Run] = []
+    for run in sorted((run for runs in found for run in runs), key=lambda run: run.began):
+        last = merged[-1] if merged else None
+        if last is None or (last.ended is not None and last.end is not None and run.began > last.ended):
+            merged.append(msgspec.structs.replace(run, number=len(merged) + 1))
+        elif last.end is not None and (run.end is None or _or_inf(run.ended) > _or_inf(last.ended)):
+            last.ended, last.end, last.reason = run.ended, run.end, run.reason
+    return merged
+
+
+def merged_busiest(found: Sequence[Busiest]) -> Busiest:
+    """Return the busiest queues of all partitions. A queue is in one of them, so that no count is in another, too."""
+    queues = sorted((queue for one in found for queue in one.queues), key=lambda queue: queue.spent, reverse=True)
+    return Busiest(
+        since=min((one.since for one in found), default=0.0),
+        until=max((one.until for one in found), default=0.0),
+        queues=queues[:_NAMED],
+        missed=max((one.missed for one in found), default=0),
+        estimated=any(one.estimated for one in found),
+    )
+
+
+def merged_held(found: Iterable[Held]) -> Held:
+    """Return what the queues of all partitions hold."""
+    total = Held(0, 0, 0.0, "")
+    for one in found:
+        longest = max(total, one, key=lambda held: held.tail)
+        total = Held(
+            total.spendable + one.spendable, total.unlimited + one.unlimited, longest.tail, longest.tail_queue
+        )
+    return total
+
+
+def limits_left(standings: Collection[Partition]) -> dict[str, Limit]:
+    """Return what is left of the crawl-wide totals: what may be granted, and what partitions have been granted."""
+    left = next((one.left for one in standings if one.left is not None), None) or {}
+    return {
+        name: Limit(amount + sum(one.room.get(name, 0) for one in standings), *_USED_BY[name])
+        for name, amount in left.items()
+        if name in _USED_BY
+    }
 
 
 def named_partitions(numbers: Collection[int]) -> str:

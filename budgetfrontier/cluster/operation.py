@@ -19,9 +19,10 @@ from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.cluster.standing import Standing, crawl_state
 from budgetfrontier.engine import audit
 from budgetfrontier.errors import ConnectionLost, FrontierError, NotOwner
-from budgetfrontier.model import QueueRecord
+from budgetfrontier.model import CrawlUri, QueueRecord
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.work_list import Raised
+from budgetfrontier.settings import Settings
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.report import Report
 
@@ -73,6 +74,7 @@ class Operator:
         """By partition: the effect so far of the command that was waited for, where it was begun and not ended."""
         self._frontier = frontier
         self._router: Router | None = None
+        self._settings: Settings | None = None
 
     def __repr__(self) -> str:
         return f"<Operator of {self._frontier!r}>"
@@ -97,8 +99,22 @@ class Operator:
     def partition_of(self, target: str) -> int:
         """Return the partition of a URL, or else of the queue with a key."""
         if "://" in target:
-            return self._routes().partition(target)
+            return self.partition_of_uri(target)
         return self.partition_of_queue(target)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the crawl, as its workers have them, without the adjustments."""
+        if self._settings is None:
+            found: Settings = self.asking.any(lambda remote: remote.settings, within=WAIT)
+            self._settings = found
+        return self._settings
+
+    def partition_of_uri(self, uri: str | CrawlUri) -> int:
+        """Return the partition of a URI."""
+        if self._router is None:
+            self._router = Router(self.settings, self.partitions)
+        return self._router.partition(uri)
 
     def partition_of_queue(self, key: str) -> int:
         """Return the partition of the queue with a key."""
@@ -126,7 +142,7 @@ class Operator:
     def report(self, limit: int) -> tuple[Report, Overview]:
         """Return the report of the crawl, without its queues, and their aggregates of `limit` queues in each list."""
         reports, overview = self._gathered(limit)
-        return self._merged(reports, self._standings()), overview
+        return self._merged(reports, self.standings()), overview
 
     def overview(self, limit: int) -> Overview:
         """Return the aggregates of all queues, of `limit` queues in each list."""
@@ -139,7 +155,7 @@ class Operator:
     def current(self) -> tuple[Report, list[PartitionRow]]:
         """Return the report of the crawl without its queues, and a row for each partition."""
         reports = [*self.ask("head", Report).values()]
-        standings = self._standings()
+        standings = self.standings()
         return self._merged(reports, standings), self._rows(standings)
 
     def each_queue(self, selection: Selection) -> Iterator[tuple[QueueRecord, Raised | None]]:
@@ -177,9 +193,22 @@ class Operator:
         rows.sort(key=lambda row: getattr(row[0], sort), reverse=reverse)
         return rows[:count]
 
+    def standings(self) -> dict[int, Standing]:
+        """Return the standings of partitions: each worker is asked once for all of its own."""
+        told: dict[RemoteFrontier, dict[int, Standing]] = {}
+
+        def call(remote: RemoteFrontier, number: int) -> Standing:
+            if remote not in told:
+                told[remote] = {one.partition: one for one in msgspec.convert(remote.standings(), list[Standing])}
+            if number not in told[remote]:
+                raise NotOwner
+            return told[remote][number]
+
+        return self.asking.each(call, range(self.partitions))
+
     def list_partitions(self) -> list[PartitionRow]:
         """Return a row for each partition, whether its owner answers or not."""
-        return self._rows(self._standings())
+        return self._rows(self.standings())
 
     # -- commands
 
@@ -278,24 +307,8 @@ class Operator:
         workers = len({one.owner for one in standings.values()})
         return merging.merged_report(reports, job=self.job, workers=workers, state=state)
 
-    def _standings(self) -> dict[int, Standing]:
-        """Return the standings of partitions: each worker is asked once for all of its own."""
-        told: dict[RemoteFrontier, dict[int, Standing]] = {}
 
-        def call(remote: RemoteFrontier, number: int) -> Standing:
-            if remote not in told:
-                told[remote] = {one.partition: one for one in msgspec.convert(remote.standings(), list[Standing])}
-            if number not in told[remote]:
-                raise NotOwner
-            return told[remote][number]
 
-        return self.asking.each(call, range(self.partitions))
-
-    def _routes(self) -> Router:
-        if self._router is None:
-            settings = self.asking.any(lambda remote: remote.settings, within=WAIT)
-            self._router = Router(settings, self.partitions)
-        return self._router
 
 
 def _has_more(page: Page, asked: int) -> bool:

@@ -44,4 +44,4 @@ class OverTimeOfJob:
     def forecasts(self, reader: Reader, totals: Summary, holds: Held | None) -> list[Forecast]:
         """Return when each bound would end the crawl; `holds` is what queues hold, as of the last scan."""
         rows, now = self.rows(reader)
-        return over_time.forecast_rows(rows, totals, holds, self._limits, now=now)
+        return over_time.forecast_rows(over_time.between(rows), totals, holds, self._limits, now=now)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier.model import CrawlState, QueueRecord, Summary
 from budgetfrontier.rules import forecasts
-from budgetfrontier.rules.rates import SHOWN, Rate, Totals, Window, curves, lasts, window
+from budgetfrontier.rules.rates import SHOWN, Rate, Totals, Window, curves, lasts, together, window
 from budgetfrontier.rules.series_periods import INTERVAL
 from budgetfrontier.store import series
 from budgetfrontier.store.limits_used import read_used
@@ -36,6 +36,10 @@ FORECAST = ("bound", "seconds", "earliest", "latest", "sure", "why", "first")
 FORECAST_DROP = ("earliest", "latest")
 
 UNKNOWN = "nothing is known of that time: totals are kept from the first minute of crawling on"
+
+
+Between = Callable[[float, float], Window]
+"""Takes two times; returns what happened between them."""
 
 
 class Curve(NamedTuple):
@@ -66,7 +70,7 @@ class OverTime(NamedTuple):
 def overview(view: View, path: Path, holds: forecasts.Held, now: float) -> OverTime:
     """Return the curves and the forecasts of the frontier at `path`. O(2,200 rows)."""
     rows = read(view, now - LONGEST, now)
-    found = forecast_rows(rows, view.summary(), holds, limits_left(view, path, now), now=now)
+    found = forecast_rows(between(rows), view.summary(), holds, limits_left(view, path, now), now=now)
     return OverTime(curves_of(rows, now), found)
 
 
@@ -84,14 +88,19 @@ def read(view: View, since: float, now: float) -> list[SeriesRow]:
     return rows
 
 
-def rate_rows(rows: Sequence[Totals], now: float, length: float) -> Iterator[tuple[Any, ...]]:
+def between(*series: Sequence[Totals]) -> Between:
+    """Return the function of what happened between two times, from totals: of one frontier, or of each partition."""
+    return lambda since, until: together([window(rows, since, until) for rows in series])
+
+
+def rate_rows(happened: Between, now: float, length: float) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each figure of the last `length` seconds, with the rates of the same time before and yesterday.
 
     `low` and `high` are the rates of the slower and the faster quarter of the minutes. None is not known.
     """
-    this = window(rows, now - length, now)
-    before = window(rows, now - 2 * length, now - length)
-    yesterday = window(rows, now - DAY - length, now - DAY)
+    this = happened(now - length, now)
+    before = happened(now - 2 * length, now - length)
+    yesterday = happened(now - DAY - length, now - DAY)
     for name, rate in this.rates.items():
         low, high = rate.low, rate.high
         yield (
@@ -114,9 +123,9 @@ def _per_hour(past: Window, name: str) -> float | None:
     return round(past.rates[name].per_hour, 1) if past.rates else None
 
 
-def rates_known(rows: Sequence[Totals], now: float, length: float) -> str:
+def rates_known(happened: Between, now: float, length: float) -> str:
     """Return how much of a time is known, if not all of it."""
-    known = window(rows, now - length, now).seconds
+    known = happened(now - length, now).seconds
     if not known:
         return UNKNOWN
     if known >= 0.9 * length:
@@ -146,7 +155,7 @@ def busiest_known(busiest: Busiest) -> str:
 
 
 def forecast_rows(
-    rows: Sequence[Totals],
+    happened: Between,
     totals: Summary,
     holds: forecasts.Held | None,
     limits: dict[str, forecasts.Limit],
@@ -156,7 +165,7 @@ def forecast_rows(
 ) -> list[forecasts.Forecast]:
     """Return when each bound would end the crawl, at the rates of the last `length` seconds."""
     waiting = totals.queued + totals.future
-    return list(forecasts.forecasts(window(rows, now - length, now), waiting=waiting, holds=holds, limits=limits))
+    return list(forecasts.forecasts(happened(now - length, now), waiting=waiting, holds=holds, limits=limits))
 
 
 def forecast_table(found: Sequence[forecasts.Forecast]) -> Iterator[tuple[Any, ...]]:

@@ -162,6 +162,31 @@ def window(
     return Window(seconds, known, rates)
 
 
+def together(windows: Sequence[Window]) -> Window:
+    """Return the rates of several frontiers, such as the partitions of a crawl, in one time.
+
+    Rates are added up, and so are their spreads: the truth is that of fewer slow and fast moments, or the same.
+    """
+    if len(windows) == 1:
+        return windows[0]
+    known = [one for one in windows if one.rates]
+    if not known:
+        return Window(0.0, 0, {})
+    seconds = max(one.seconds for one in known)
+    rates = {}
+    for name in known[0].rates:
+        parts = [one.rates[name] for one in known]
+        count = sum(rate.count for rate in parts)
+        low, high = _added([rate.low for rate in parts]), _added([rate.high for rate in parts])
+        rates[name] = Rate(count, count / seconds * 3600, low, high)
+    return Window(seconds, max(one.intervals for one in known), rates)
+
+
+def _added(found: Sequence[float | None]) -> float | None:
+    known = [one for one in found if one is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
 def _intervals(
     rows: Iterable[Totals], figures: Mapping[str, Sequence[str]] = FIGURES
 ) -> Iterator[tuple[float, float, float, dict[str, int]]]:

@@ -62,14 +62,14 @@ def test_the_minute_that_has_just_ended_counts(tmp_path: Path, after: float) -> 
         now = end + after
         with Reader(tmp_path / "frontier") as reader, reader.view() as view:
             rows = over_time.read(view, now - 3600, now)
-        discovered = next(row for row in over_time.rate_rows(rows, now, 3600) if row[0] == "discovered")
+        discovered = next(row for row in over_time.rate_rows(over_time.between(rows), now, 3600) if row[0] == "discovered")
         assert discovered[1] == 300
 
 
 @pytest.mark.parametrize(("seconds", "sure"), [(0.1, False), (59, False), (61, True)])
 def test_rates_of_less_than_a_minute_are_said_to_be_unsure(seconds: float, sure: bool) -> None:
     rows = [SeriesRow(1000.0, begins=True), SeriesRow(1000.0 + seconds, scheduled=5)]
-    told = over_time.rates_known(rows, 2000.0, 3600.0)
+    told = over_time.rates_known(over_time.between(rows), 2000.0, 3600.0)
     assert "and rates are those of it" in told and ("too short to be sure of them" not in told) is sure
 
 

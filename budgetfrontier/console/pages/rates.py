@@ -8,7 +8,7 @@ from typing import Any
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path
-from budgetfrontier.reports.over_time import DAY, HOUR, LONGEST, busiest_known, rate_rows, rates_known
+from budgetfrontier.reports.over_time import DAY, HOUR, LONGEST, between, busiest_known, rate_rows, rates_known
 from budgetfrontier.rules.rates import curves
 from budgetfrontier.store.series import SeriesRow
 
@@ -38,8 +38,8 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     return {
         "span": span,
         "spans": list(SPANS),
-        "rates": [(*row, drawn[row[0]]) for row in rate_rows(rows, now, length)],
-        "known": rates_known(rows, now, length),
+        "rates": [(*row, drawn[row[0]]) for row in rate_rows(between(rows), now, length)],
+        "known": rates_known(between(rows), now, length),
         "levels": [
             (name, level(inside[-1]), [float(level(row)) for row in inside]) for name, level in LEVELS.items() if inside
         ],
