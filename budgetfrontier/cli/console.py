@@ -108,9 +108,15 @@ def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
     if len(args.jobs) > 1:
         raise FrontierError("a console shows one crawl in partitions, and nothing else: start one for each")
     (url,) = args.jobs
-    with clusters.connected(url, tls_ca=args.tls_ca) as first:
+    with (
+        clusters.connected(url, tls_ca=args.tls_ca) as first,
+        clusters.connected(url, tls_ca=args.tls_ca) as second,
+    ):
 
         def operator() -> Operator:
             return Operator(first.frontier, job=first.job, ends=first.ends)
 
-        serve([ClusterJob(first.job, operator)], pages=PAGES, **options)
+        def steersman() -> Operator:
+            return Operator(second.frontier, job=second.job)
+
+        serve([ClusterJob(first.job, operator, steersman)], pages=PAGES, **options)

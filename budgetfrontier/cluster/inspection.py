@@ -21,7 +21,7 @@ from budgetfrontier.cluster import state
 from budgetfrontier.cluster.entry_names import EntryNames
 from budgetfrontier.engine.commands import deletion as deletions
 from budgetfrontier.engine.commands import preview as previews
-from budgetfrontier.engine.commands import undo_checks
+from budgetfrontier.engine.commands import state_preview, undo_checks
 from budgetfrontier.engine.commands.adjustment import not_in_force
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import DeadLetter, QueueRecord, QueueState, StoredLease
@@ -285,6 +285,18 @@ def deletion(reader: Reader, *, args: dict[str, Any]) -> dict[str, Any]:
         return deletions.preview(view, args)
 
 
+def on_queue(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return what a command would do to a queue."""
+    with reader.view() as view:
+        return state_preview.of_queue(view, op, args, time.time())
+
+
+def on_crawl(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return what a command would do to the state of the partition."""
+    with reader.view() as view:
+        return state_preview.of_crawl(view, op, args)
+
+
 def unknown_letters(reader: Reader, *, ids: list[int]) -> list[int]:
     """Return those of some numbers that are of no dead letter."""
     with reader.view() as view:
@@ -309,7 +321,8 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
         report, head, queues, best, queue, explain, audit, adjustments, applied, survey, preview, leases, dead_letters,
-        undo, deletion, unknown_letters, kinds.series, kinds.busiest, kinds.held, kinds.runs, kinds.seeds,
+        undo, deletion, on_queue, on_crawl, unknown_letters,
+        kinds.series, kinds.busiest, kinds.held, kinds.runs, kinds.seeds,
     )
 }  # fmt: skip
 """The looks by name."""

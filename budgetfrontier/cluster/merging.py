@@ -24,6 +24,7 @@ from budgetfrontier.units import counted
 _NAMED: Final = 1000
 """Queues whose keys an effect names."""
 _GROUPS: Final = 100
+_DELETED: Final = {"deleted": 0, "queues": 0, "cost": 0}
 _USED_BY: Final = {
     "cluster.max_uris": (("succeeded", "failed"), "URIs"),
     "cluster.max_spend": (("spent",), "of spend"),
@@ -166,12 +167,24 @@ def merged_audit(entries: Mapping[int, Iterable[Audited]]) -> list[AuditRow]:
     return sorted(rows, key=lambda row: row.entry.when)
 
 
-def added(effects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the sums of the figures of effects."""
+def added(effects: Iterable[Mapping[str, Any]], least: Mapping[str, int] = _DELETED) -> dict[str, Any]:
+    """Return the sums of the figures of effects, at least those of a deletion that has found nothing."""
     total: Counter[str] = Counter()
     for effect in effects:
         total.update({name: value for name, value in effect.items() if isinstance(value, int)})
-    return {"deleted": 0, "queues": 0, "cost": 0} | total
+    return {**least, **total}
+
+
+def merged_states(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the states before and after of effects on the state of the crawl; of others, nothing.
+
+    Partitions may be in different ones.
+    """
+    found = [one for one in effects if "queue" not in one and "state" in (one.get("before") or {})]
+    if not found:
+        return {}
+    states = {when: dict.fromkeys(str(one[when]["state"]) for one in found) for when in ("before", "after")}
+    return {when: found[0][when] | {"state": " or ".join(names)} for when, names in states.items()}
 
 
 def merged_undo(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -237,9 +250,7 @@ def merged_held(found: Iterable[Held]) -> Held:
     total = Held(0, 0, 0.0, "")
     for one in found:
         longest = max(total, one, key=lambda held: held.tail)
-        total = Held(
-            total.spendable + one.spendable, total.unlimited + one.unlimited, longest.tail, longest.tail_queue
-        )
+        total = Held(total.spendable + one.spendable, total.unlimited + one.unlimited, longest.tail, longest.tail_queue)
     return total
 
 

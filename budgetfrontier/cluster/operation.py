@@ -308,9 +308,6 @@ class Operator:
         return merging.merged_report(reports, job=self.job, workers=workers, state=state)
 
 
-
-
-
 def _has_more(page: Page, asked: int) -> bool:
     """Tell whether a partition may have more than a page that it was asked for, of so many queues."""
     return bool(page.queues) and (page.rest is not None or len(page.queues) == asked)

@@ -88,14 +88,14 @@ class Console:
         base = "/{job}" if several else ""  # no name: aiohttp would compare it quoted with the path that is not
         for page in self.pages:
             app.router.add_get(f"{base}{page.path}" or "/", self._of_job(partial(self._page, page)))
-        if all(job.is_folder for job in self.jobs):
-            self._add_forms(app, base)
-        return app
-
-    def _add_forms(self, app: web.Application, base: str) -> None:
-        """Add what reads and changes the files of jobs."""
         app.router.add_post(f"{base}/steer", self._of_job(self._steer))
         app.router.add_get(f"{base}/steer/{{task}}", self._of_job(self._task))
+        if all(job.is_folder for job in self.jobs):
+            self._add_downloads(app, base)
+        return app
+
+    def _add_downloads(self, app: web.Application, base: str) -> None:
+        """Add what reads the files of jobs."""
         app.router.add_get(f"{base}/reports/file", self._of_job(self.downloads.file))
         app.router.add_get(f"{base}/reports/{{kind}}.{{ending}}", self._of_job(self.downloads.report))
 
@@ -289,7 +289,8 @@ class Console:
         form = request[FORM]
         applies = form.get("step") == "apply"
         shown = await self._shown(job, form, self._who(request)) if applies and "dry_run" in form else None
-        asked = shown.asked if shown else forms.again(form) if applies else forms.read(form)
+        read = partial(forms.read, partitions=not job.is_folder)
+        asked = shown.asked if shown else forms.again(form) if applies else read(form)
         if self.tasks.waiting(job) >= WAITING_TASKS:
             raise Busy
         back = form.get("back", "")
@@ -368,6 +369,9 @@ class Console:
 
 
 def _since(job: Job, shown: Task) -> Since:
+    if not job.is_folder:
+        found: Since = job.overtaken(shown.asked, shown.step)
+        return found
     with job.view() as view:
         return since(view, shown)
 

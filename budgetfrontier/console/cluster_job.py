@@ -6,15 +6,27 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from budgetfrontier.cluster.inspection import Selection
-from budgetfrontier.cluster.operation import Operator, PartitionRow
+from msgspec.structs import replace
+
+from budgetfrontier.cluster import steering
+from budgetfrontier.cluster.entry_names import name_of
+from budgetfrontier.cluster.inspection import Audited, Selection
+from budgetfrontier.cluster.merging import AuditRow, merged_audit, numbers_as_text
+from budgetfrontier.cluster.operation import Command, Operator, PartitionRow, refused
+from budgetfrontier.console.forms import Asked
 from budgetfrontier.console.jobs import Gone, Job
+from budgetfrontier.console.overtaken import Since
+from budgetfrontier.console.pages.queue import is_about
 from budgetfrontier.console.sampling import Sample
+from budgetfrontier.console.steer_process import Order, Step
+from budgetfrontier.engine.remote import whoami
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.report import Report
 
 FRESH = 4.0
@@ -40,16 +52,64 @@ class Whole(NamedTuple):
     overview: Overview
 
 
+NEWEST = 200
+"""Commands of the audit that are compared, to see what has been given since a dry run."""
+_T = TypeVar("_T")
+
+
+def newest_commands(operator: Operator, count: int = NEWEST) -> list[AuditRow]:
+    """Return the newest commands of the audit, the newest first."""
+    found = operator.ask("audit", list[Audited], count=count)
+    return merged_audit(found)[::-1][:count]
+
+
+def named_entry(row: AuditRow) -> AuditEntry:
+    """Return an entry whose id is its name, for pages."""
+    return replace(row.entry, id=row.id)
+
+
+def _apply(operator: Operator, order: Order) -> Step:
+    """Give a command to the partitions that it is for."""
+    plan = steering.plan(operator, order.op, order.args)
+    asked = set(range(operator.partitions) if plan.to is None else plan.to)
+    command = Command(order.op, plan.args, order.who or whoami(), order.reason)
+    name = operator.give(command, plan.more, to=plan.to)
+    entries = operator.applied(name, of=asked)
+    refused(entries)
+    left = asked - entries.keys()
+    if left:
+        return Step(done=1.0, error=operator.not_applied(left), in_progress=True)
+    errors = [f"partition {number}: {one.error}" for number, one in entries.items() if one.error]
+    done = [one for one in entries.values() if not one.error]
+    effect = steering.merged_result(order.op, [one.effect for one in done]) | _unanswered(operator)
+    if errors:
+        effect["refused"] = "; ".join(errors)[:1000]
+    entry = {"id": name_of(name), "when": done[0].when, "effect": effect}
+    return Step(done=1.0, entry=entry)
+
+
+def _unanswered(operator: Operator) -> dict[str, str]:
+    missing = operator.missing
+    return {"partitions that do not answer": numbers_as_text(missing)} if missing else {}
+
+
 class ClusterJob(Job):
     """A crawl in partitions. Its methods may be called from any thread, one at a time looks at the owners."""
 
     is_folder = False
 
-    def __init__(self, url: str, operator: Callable[[], Operator]) -> None:
-        """Show the crawl at a URL; `operator()` returns one that has no partition missing yet."""
+    def __init__(
+        self, url: str, operator: Callable[[], Operator], steersman: Callable[[], Operator] | None = None
+    ) -> None:
+        """Show the crawl at a URL; `operator()` returns one that has no partition missing yet.
+
+        `steersman()` does so with a connection of its own, so that pages do not wait for commands.
+        """
         super().__init__("", Path(url), Path(url))
         self._url, self._operator = url, operator
+        self._steersman = steersman or operator
         self._looking = threading.Lock()
+        self._steering = threading.Lock() if steersman else self._looking
         self._current: Current | None = None
         self._whole: Whole | None = None
 
@@ -95,6 +155,39 @@ class ClusterJob(Job):
             if whole is None or not 0 <= now - whole.when < EVERY:
                 self._whole = whole = Whole(now, self._operator().overview(LISTED))
             return whole
+
+    def ask(self, look: Callable[[Operator], _T]) -> tuple[_T, str]:
+        """Return what `look(operator)` returns, and which partitions have not answered, in words."""
+        with self._looking:
+            operator = self._operator()
+            found = look(operator)
+            return found, operator.without_owner(operator.missing) if operator.missing else ""
+
+    def obey(self, order: Order) -> Step:
+        """Carry an order out: tell what it would do, or give the command, and wait until it was applied."""
+        try:
+            with self._steering:
+                operator = self._steersman()
+                if order.op == "delete" and not order.args.get("for_good"):
+                    raise FrontierError(f"{steering.NOTHING_KEPT}: it cannot be undone. Say so with `for good`")
+                if order.dry_run:
+                    seen = [row.id for row in newest_commands(operator)]
+                    effect = steering.preview(operator, order.op, order.args)
+                    return Step(done=1.0, effect=effect | _unanswered(operator), seen=seen)
+                done = _apply(operator, order)
+                self._current = self._whole = None  # whoever has changed something looks at it next
+                return done
+        except (FrontierError, OSError) as error:
+            return Step(done=1.0, error=str(error))
+
+    def overtaken(self, asked: Asked, step: Step) -> Since:
+        """Return the commands since a dry run that may have changed what it has shown."""
+        with self._looking:
+            rows = [row for row in newest_commands(self._operator()) if row.id not in step.seen and not row.entry.error]
+        key, effect = asked.args.get("queue"), step.effect or {}
+        if asked.op != "delete" and isinstance(effect.get("queue"), str):
+            rows = [row for row in rows if is_about(row.entry, str(key), f"http://{key}/")]
+        return Since([named_entry(row) for row in rows], None, len(rows))
 
     def queues(
         self, state: QueueState | None, match: str | None, *, sort: str, reverse: bool, count: int

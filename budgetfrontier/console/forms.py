@@ -32,17 +32,23 @@ class Asked(NamedTuple):
     reason: str
 
 
-def read(form: Form) -> Asked:
-    """Return the command of a form. Raises BadRequest, which says what is missing or wrong."""
+def read(form: Form, *, partitions: bool = False) -> Asked:
+    """Return the command of a form. Raises BadRequest, which says what is missing or wrong.
+
+    Of a crawl in `partitions`, entries of the audit have names instead of numbers.
+    """
     op = form.get("op", "")
-    if op not in _READ:
+    if op not in _READ or (partitions and op in ("replay", "drop")):
         raise BadRequest(f"{op[:40]!a} is not a command that the console gives.")
     reason = form.get("reason", "").strip()
     if not reason:
         raise BadRequest("Give a reason: the audit keeps it for whoever asks later.")
     if len(reason) > LONGEST_REASON:
         raise BadRequest(f"A reason has at most {LONGEST_REASON:,} characters.")
-    return _without_code(Asked(op, _READ[op](form), reason))
+    args: dict[str, Any] = {"id": _name(form)} if partitions and op in ("undo", "withdraw") else _READ[op](form)
+    if partitions and op == "undo":
+        args["force"] = form.get("force") == "1"
+    return _without_code(Asked(op, args, reason))
 
 
 def again(form: Form) -> Asked:
@@ -110,6 +116,13 @@ def _adjustment(form: Form) -> dict[str, Any]:
     if not (number.isascii() and number.isdigit() and len(number) < 19):
         raise BadRequest("Mark the adjustment that is to be withdrawn.")
     return {"id": int(number)}
+
+
+def _name(form: Form) -> str:
+    name = form.get("id", "")
+    if not (name.isascii() and name.replace("/", "").isalnum() and len(name) < 40):
+        raise BadRequest("Choose the command that is to be taken back.")
+    return name
 
 
 def _undo(form: Form) -> dict[str, Any]:

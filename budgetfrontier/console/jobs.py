@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from budgetfrontier.console.over_time import OverTimeOfJob
@@ -108,6 +109,14 @@ class Job:
         self._check()
         last = self.samples.last
         return last if last is not None and abs(time.time() - last.when) < _FRESH else self.sample()
+
+    def obey(self, order: Any) -> Any:
+        """Carry an order out, for a job whose files are not here; return the `Step` that has come of it."""
+        raise NotImplementedError
+
+    def overtaken(self, asked: Any, step: Any) -> Any:
+        """Return what has changed since a dry run, for a job whose files are not here: an `overtaken.Since`."""
+        raise NotImplementedError
 
     @property
     def crawl(self) -> str:

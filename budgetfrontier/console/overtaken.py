@@ -20,10 +20,14 @@ class Since(NamedTuple):
 
     commands: list[AuditEntry]
     states: tuple[str, str] | None = None
+    number: int | None = None
+    """The number of commands, where their ids have no order."""
 
     @property
     def newest(self) -> int:
-        """The id of the newest of the commands, 0 if there is none."""
+        """The id of the newest of the commands, or how many there are; 0 if there is none."""
+        if self.number is not None:
+            return self.number
         return self.commands[0].id if self.commands else 0
 
 

@@ -55,6 +55,8 @@ class Step(msgspec.Struct, omit_defaults=True):
     """Whether the engine has begun the command, and will end it."""
     last_command: int = 0
     """The id of the newest entry of the audit that a dry run has seen."""
+    seen: list[str] = []
+    """The same for a crawl in partitions: the names of the newest ones."""
 
 
 class _Counted(View):

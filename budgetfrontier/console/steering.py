@@ -1,4 +1,4 @@
-"""Steering: a dry run, then the command, each in a process of its own that a page follows."""
+"""Steering: a dry run, then the command, each in a process of its own that a page follows; or by the job itself."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Task:
         return self.step.error
 
     async def run(self, places: asyncio.Semaphore) -> None:
-        """Run the process, as soon as there is a place for it."""
+        """Do it, as soon as there is a place for it."""
         try:
             try:
                 async with asyncio.timeout(None if self.dry_run else GIVEN_WITHIN):
@@ -70,6 +70,9 @@ class Task:
     async def _run(self) -> None:
         asked = self.asked
         order = Order(asked.op, asked.args, self.who, asked.reason, self.dry_run)
+        if not self.job.is_folder:
+            self.step = await asyncio.to_thread(self.job.obey, order)
+            return
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "budgetfrontier.console.steer_process", str(self.job.path),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE,

@@ -1,4 +1,4 @@
-"""The pages of a crawl in partitions: its overview with the partitions, and its queues."""
+"""The pages of a crawl in partitions: its overview with the partitions, its queues, and those that change it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from budgetfrontier.console.cluster_job import ClusterJob
 from budgetfrontier.console.columns import SORTS
 from budgetfrontier.console.jobs import Job
-from budgetfrontier.console.pages import Page
+from budgetfrontier.console.pages import Page, cluster_steering
 from budgetfrontier.console.pages.overview import TOP
 from budgetfrontier.console.pages.queues import COLUMNS, ROWS
 from budgetfrontier.console.query import Query
@@ -76,5 +76,10 @@ def _ranked(found: list[QueueRecord], amount: str) -> list[tuple[str, str, int]]
 PAGES = (
     Page("", "Overview", "cluster_overview.html", overview, every=5.0),
     Page("/queues", "Queues", "cluster_queues.html", queues),
+    Page(r"/queue/{target:[\s\S]+}", "Queue", "queue.html", cluster_steering.queue, listed=False),
+    Page("/queue", "Queue", "queue.html", cluster_steering.queue, listed=False),
+    Page("/adjustments", "Adjustments", "adjustments.html", cluster_steering.adjustments),
+    Page("/steer", "Steer", "steer.html", cluster_steering.steer, steers=True),
+    Page("/audit", "Audit", "audit.html", cluster_steering.audit),
 )
 """The pages of a crawl in partitions, in the order of the navigation."""

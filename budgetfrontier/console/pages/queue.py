@@ -47,23 +47,23 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "title": f"Queue {clean(key[:80])}",
         "queue": queue,
         "explanation": explain(job.reader, key, job=str(job.folder)),
-        "settings": _sources(in_force, settings.overrides, adjustments, url, key),
-        "head": [_with_terms(item, in_force) for item in head],
-        "spread": [_with_terms(item, in_force) for item in sample[::step][:SPREAD]] if queue.queued > HEAD else [],
+        "settings": sources(in_force, settings.overrides, adjustments, url, key),
+        "head": [with_terms(item, in_force) for item in head],
+        "spread": [with_terms(item, in_force) for item in sample[::step][:SPREAD]] if queue.queued > HEAD else [],
         "patterns": path_patterns(item.uri.url for item in sample),
         "sampled": len(sample),
         "history": history,
     }
 
 
-def _with_terms(item: PendingUri, settings: QueueSettings) -> dict[str, Any]:
+def with_terms(item: PendingUri, settings: QueueSettings) -> dict[str, Any]:
     """Return a URI with the terms of its cost: none if the policy does not tell, or asks another cost now."""
     terms = cost_terms(settings.cost_policy, item.uri)
     known = terms is not None and sum(term.amount for term in terms) == item.cost
     return {"item": item, "terms": terms if terms is not None and known else [], "now": terms is None or known}
 
 
-def _sources(
+def sources(
     in_force: QueueSettings, overrides: Iterable[Override], adjustments: Iterable[Override], url: str, key: str
 ) -> list[dict[str, Any]]:
     """Return each setting with its value and what has set it, those that an override has set first."""

@@ -1,0 +1,123 @@
+"""The console of a crawl in partitions changes it, for those who may, after a dry run that nothing has overtaken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from budgetfrontier import Settings
+from budgetfrontier.cluster import operation, worker
+from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.operation import Command, Operator
+from budgetfrontier.console.access import Access
+from budgetfrontier.console.app import Console
+from budgetfrontier.console.cluster_job import ClusterJob
+from budgetfrontier.console.pages.cluster import PAGES
+from tests.cluster.workers import running
+from tests.support import PATIENCE, until
+
+PARTITIONS = 2
+URL = "kafka://nowhere/test"
+TOKEN = "a token of sixteen"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+Answer = tuple[int, str, str]
+Do = Callable[..., Coroutine[Any, Any, Answer]]
+
+
+@pytest.fixture
+def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that runs a visit of the console, of a crawl with four queues."""
+    monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
+    monkeypatch.setattr(operation, "WAIT", PATIENCE)
+    with (
+        running(tmp_path, Settings.from_dict({"crawl": "test"}), [(0,), (1,)], PARTITIONS) as cluster,
+        ClusterFrontier("test", cluster.directory) as frontier,
+        ClusterFrontier("test", cluster.directory) as second,
+    ):
+        until(lambda: len(cluster.directory.read()) == PARTITIONS)
+        frontier.schedule_many(f"https://h{host}.test/{page}" for host in range(4) for page in range(3))
+        operator = Operator(second, job=URL, patience=PATIENCE)
+
+        async def visit(scenario: Callable[[Do, Operator], Coroutine[Any, Any, None]]) -> None:
+            job = ClusterJob(URL, lambda: Operator(frontier, job=URL), lambda: Operator(second, job=URL))
+            app = Console([job], Access(TOKEN), pages=PAGES).application()
+            async with TestClient(TestServer(app)) as client:
+
+                async def do(path: str, headers: dict[str, str] | None = None, **form: str) -> Answer:
+                    """Get a page, or send a form and follow its task to the end."""
+                    more: Any = {"headers": BEARER if headers is None else headers, "allow_redirects": False}
+                    async with client.post(path, data=form, **more) if form else client.get(path, **more) as answer:
+                        text, place = await answer.text(), answer.headers.get("Location", "")
+                    while place.startswith("/steer/"):
+                        async with client.get(place, headers=BEARER) as answer:
+                            text = await answer.text()
+                        if "is in progress" not in text:
+                            return answer.status, text, place.rpartition("/")[2]
+                        await asyncio.sleep(0.05)
+                    return answer.status, text, place
+
+                await scenario(do, operator)
+
+        yield lambda scenario: asyncio.run(visit(scenario))
+
+
+def test_commands_are_given_after_a_dry_run(console: Any) -> None:
+    async def scenario(do: Do, operator: Operator) -> None:
+        pause = {"op": "pause", "reason": "maintenance"}
+        status, _, place = await do("/steer", headers={}, **pause)
+        assert (status, place[:10]) == (303, "/-/sign-in")
+        assert (await do("/steer", headers={"Authorization": "Bearer other"}, **pause))[0] == 401
+        assert "Give a reason" in (await do("/steer", op="pause"))[1]
+        assert "not a command that the console gives" in (await do("/steer", op="drop", reason="x", which="all"))[1]
+        status, text, shown = await do("/steer", **pause)
+        assert (status, "RUNNING" in text, "Apply: pause" in text) == (200, True, True)
+        _, text, _ = await do("/steer", step="apply", dry_run=shown, seen="0")
+        assert "<b>Applied.</b>" in text
+        assert "PAUSED" in (await do("/steer"))[1]
+        _, text, _ = await do("/steer", op="retire", queue='"h1.test"', reason="a trap")
+        assert "Apply: retire" in text
+        (_, page, _), (_, queues, _) = await do("/queue/h1.test"), await do("/queues")
+        assert "https://h1.test/0" in page and "explain" not in page
+        assert "/queue/h1.test" in queues
+        assert "There is no queue" in (await do("/queue/h9.test"))[1]
+        _, text, _ = await do("/steer", op="delete", pattern="/1$", reason="old")
+        assert "cannot be undone" in text
+        _, text, shown = await do("/steer", op="delete", pattern="/1$", reason="old", for_good="yes")
+        assert "<dt><bdi>deleted</bdi></dt><dd><bdi>4</bdi></dd>" in text
+        operator.applied(operator.give(Command("resume", {}, "other", "go on")))
+        status, text, again = await do("/steer", step="apply", dry_run=shown, seen="0")
+        assert (again, "the last by <bdi>other" in text) == (shown, True)  # it was overtaken
+        _, text, _ = await do("/steer", step="apply", dry_run=shown, seen="1")
+        assert "<b>Applied.</b>" in text
+        assert sum(one.summary.queued for one in operator.standings().values()) == 8
+
+    console(scenario)
+
+
+def test_adjustments_are_listed_withdrawn_and_undone(console: Any) -> None:
+    async def scenario(do: Do, operator: Operator) -> None:
+        _, text, shown = await do("/steer", op="adjust", match="*", total="5", reason="enough")
+        assert "queues that it matches</dt><dd>4</dd>" in text
+        await do("/steer", step="apply", dry_run=shown, seen="0")
+        _, text, _ = await do("/adjustments")
+        name = text.partition('name="id" value="')[2].partition('"')[0]
+        assert len(name) == 16
+        _, text, shown = await do("/steer", op="withdraw", id=name, reason="too few")
+        await do("/steer", step="apply", dry_run=shown, seen="0")
+        assert "0 in force" in (await do("/adjustments"))[1]
+        _, text, _ = await do("/audit")
+        undo = text.partition('name="id" value="')[2].partition('"')[0]
+        assert ("Undo" in text, "0-1" in text) == (True, True)
+        assert f"<small>entry {undo}" in (await do(f"/audit?id={undo}"))[1]
+        _, text, shown = await do("/steer", op="undo", id=undo, reason="a mistake")
+        assert "Apply: undo" in text
+        await do("/steer", step="apply", dry_run=shown, seen="0")
+        assert "1 in force" in (await do("/adjustments"))[1]
+        assert "is no id in a crawl" in (await do("/steer", op="undo", id="99", reason="x"))[1]
+
+    console(scenario)
