@@ -125,6 +125,9 @@ def _run_of(args: argparse.Namespace) -> Callable[[argparse.Namespace], int | No
         from budgetfrontier.cli import clusters
 
         return clusters.run
+    for name in getattr(args, "cluster_only", ()):
+        if getattr(args, name) is not None:
+            args.parser.error(f"--{name.replace('_', '-')} is for a crawl in partitions: give it with --cluster")
     run: Callable[[argparse.Namespace], int | None] = args.run
     return run
 

@@ -92,6 +92,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         help="the workers have TLS, and this file the certificates that sign theirs; `system`: those that the system "
         "trusts",
     )  # fmt: skip
+    parser.set_defaults(cluster_only=("token_file", "tls_ca"))
 
 
 JSON = "json"

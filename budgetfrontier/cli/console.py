@@ -71,6 +71,8 @@ def console(args: argparse.Namespace) -> None:
     }
     if any(isinstance(job, common.ClusterJob) for job in args.jobs):
         _serve_cluster(args, options)
+    elif args.tls_ca is not None:
+        args.parser.error("--tls-ca is for a crawl in partitions: give it with --cluster")
     else:
         serve(named([(job, common.frontier_path(job)) for job in _folders(args.jobs)]), **options)
 

@@ -67,9 +67,9 @@ class Asking:
                 time.sleep(PAUSE)
         return found
 
-    def any(self, call: Callable[[RemoteFrontier], Any], *, within: float) -> Any:
+    def any(self, call: Callable[[RemoteFrontier], Any], *, within: float | None = None) -> Any:
         """Return the answer of any worker; ask the next one if one does not answer. Raises ConnectionLost."""
-        deadline = time.monotonic() + within
+        deadline = time.monotonic() + (self._patience if within is None else within)
         while True:
             for address in sorted({owner.address for owner in self._frontier.owners().values() if owner.address}):
                 remote = self.remote(address)

@@ -106,7 +106,7 @@ class Operator:
     def settings(self) -> Settings:
         """The settings of the crawl, as its workers have them, without the adjustments."""
         if self._settings is None:
-            found: Settings = self.asking.any(lambda remote: remote.settings, within=WAIT)
+            found: Settings = self.asking.any(lambda remote: remote.settings)
             self._settings = found
         return self._settings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -115,22 +115,29 @@ class Cluster:
 
 
 @contextmanager
-def running(folder: Path, settings: Settings, owned: Iterable[Iterable[int]], partitions: int) -> Iterator[Cluster]:
-    """Run a worker for each of the sets of partitions."""
+def running(
+    folder: Path,
+    settings: Settings,
+    owned: Iterable[Iterable[int]],
+    partitions: int,
+    access: Sequence[dict[str, Any]] = (),
+) -> Iterator[Cluster]:
+    """Run a worker for each of the sets of partitions; `access` are the options of their servers, if they have some."""
     logs, directory = Logs(partitions), MemoryDirectory()
     stops: list[Stop] = []
     threads: list[threading.Thread] = []
     try:
         for place, mine in enumerate(owned):
             stops.append(Stop())
-            address = f"unix:{folder}/{place}"
+            options = dict(access[place]) if place < len(access) else {}
+            address = options.pop("listen", f"unix:{folder}/{place}")
             worker = Worker(
                 LogBus(logs, mine), directory, settings, folder / f"worker-{place}", partitions=partitions,
                 address=address,
             )  # fmt: skip
             listening = threading.Event()
-            work = (_serve, worker, address, stops[-1], listening)
-            threads += [threading.Thread(target=worker.run), threading.Thread(target=work[0], args=work[1:])]
+            serve = partial(_serve, worker, address, stops[-1], listening, options)
+            threads += [threading.Thread(target=worker.run), threading.Thread(target=serve)]
             for thread in threads[-2:]:
                 thread.start()
             listening.wait()
@@ -142,7 +149,7 @@ def running(folder: Path, settings: Settings, owned: Iterable[Iterable[int]], pa
             thread.join()
 
 
-def _serve(worker: Worker, address: str, stop: Stop, listening: threading.Event) -> None:
+def _serve(worker: Worker, address: str, stop: Stop, listening: threading.Event, options: dict[str, Any]) -> None:
     def hand_over(crawls: Any, _: str) -> Any:
         service = frontier_service.Service(crawls)
         worker.on_applied = partial(service.changed, worker.crawl)
@@ -151,5 +158,5 @@ def _serve(worker: Worker, address: str, stop: Stop, listening: threading.Event)
     offered = Offered(frontier_service.FRONTIER.name, frontier_service.FRONTIER.methods, hand_over)
     server.serve_crawls(
         WorkerCrawls(worker), what="a test", listen=address, services=[offered], stop=stop,
-        started=lambda _: listening.set(),
+        started=lambda _: listening.set(), **options,
     )  # fmt: skip
