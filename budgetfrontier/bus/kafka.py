@@ -13,7 +13,7 @@ from budgetfrontier.errors import MissingExtra
 
 try:
     import confluent_kafka
-    from confluent_kafka import TopicPartition
+    from confluent_kafka import TopicCollection, TopicPartition
     from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
@@ -112,6 +112,13 @@ class KafkaBus:
             admin = AdminClient(self._settings)  # kept until the answer is there
             found = admin.describe_configs([asked], request_timeout=timeout)[asked].result()
         return {name: str(entry.value) for name, entry in found.items()}
+
+    def topic_id(self, topic: str, timeout: float = TIMEOUT) -> str:
+        """Return the id of a topic, which is another one once the topic was deleted and made anew. Raises BusError."""
+        with _explained():
+            admin = AdminClient(self._settings)  # kept until the answer is there
+            found = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)[topic].result()
+        return str(found.topic_id)
 
     def declare(self, stream: Stream, timeout: float = TIMEOUT) -> None:
         """Create a topic, once. Raises BusError if no broker answers, or the number of its partitions is another."""

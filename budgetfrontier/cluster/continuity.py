@@ -29,5 +29,14 @@ def begun_again(state: PartitionState, first: int) -> str:
     )
 
 
+def other_log(state: PartitionState, there: str) -> str:
+    """Return what to do when the log is another one than that which a partition has applied."""
+    return (
+        f"{_named(state)}: its copy was made from another log than the topic {state.crawl}-log, which was made anew "
+        f"({state.log}, now {there}). Nothing was applied. Bring the topic back, or begin the crawl under another "
+        "name; to begin it anew under this one, move the folders of its workers and its snapshots away"
+    )
+
+
 def _named(state: PartitionState) -> str:
     return f"partition {state.partition} of {state.crawl!r}"

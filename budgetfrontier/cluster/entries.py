@@ -37,6 +37,8 @@ class Claimed(msgspec.Struct, array_like=True, tag=True, frozen=True):
     worker: str
     nonce: bytes
     settings: dict[str, Any]
+    log: str = ""
+    """The identity of the log, if the bus has any: that of the topic."""
 
 
 class Called(msgspec.Struct, array_like=True, tag=True, frozen=True):
@@ -71,8 +73,11 @@ class Steered(msgspec.Struct, array_like=True, tag=True, frozen=True):
 class Ticked(msgspec.Struct, array_like=True, tag=True, frozen=True):
     """The owner of a partition lets it go on by itself: leases that have expired end, and long commands take a step.
 
-    It is appended while there is such work, whether anything else comes or not. Whoever appends it, it does the same.
+    It is appended while there is such work, whether anything else comes or not. Whoever appends it, it does the same;
+    the time goes on with the owner's.
     """
+
+    epoch: int = -1
 
 
 class SliceWanted(msgspec.Struct, array_like=True, tag=True, frozen=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.differences import changes
 
@@ -12,8 +14,19 @@ _FIXED: Final = (
     "frontier.canonicalization",
     "frontier.canonicalization_policy",
     "frontier.keep_urls",
+    "cluster.partitions",
 )
-"""With another assignment, a host would be in two partitions; the frontier itself refuses the others."""
+"""With another assignment or number, a host would be in two partitions; the frontier itself refuses the others."""
+
+
+def in_partition(settings: Settings) -> Settings:
+    """Return the settings of a crawl as its partitions have them.
+
+    A partition has nothing left now and then, while others go on: that is no finish at which to pause.
+    """
+    if not settings.frontier.pause_at_finish:
+        return settings
+    return replace(settings, frontier=replace(settings.frontier, pause_at_finish=False))
 
 
 def refusal(stored: Settings, claimed: Settings) -> str | None:

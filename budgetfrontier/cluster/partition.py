@@ -21,15 +21,25 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.cluster import entries, state
 from budgetfrontier.cluster.commands import Commands
 from budgetfrontier.cluster.continuity import LogGap, gap
-from budgetfrontier.cluster.entries import BadEntry, Called, Claimed, Found, SliceRecalled, Steered, Ticked, Told
-from budgetfrontier.cluster.fixed import refusal
+from budgetfrontier.cluster.entries import (
+    BadEntry,
+    Called,
+    Claimed,
+    Found,
+    NewerEntry,
+    SliceRecalled,
+    Steered,
+    Ticked,
+    Told,
+)
+from budgetfrontier.cluster.fixed import in_partition, refusal
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.spending import Spending
 from budgetfrontier.cluster.state import PartitionState
 from budgetfrontier.endings import is_closed
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.protocol import Uri
 from budgetfrontier.rules.run_history import WORKER
@@ -46,6 +56,8 @@ _AFTER_FOUND: Final = 1 << 16
 """A greater number than that of the entries with URIs that one entry can make."""
 RECENT: Final = 200_000
 """URLs found for other partitions that are remembered, so that they are not sent again soon."""
+AHEAD: Final = 5.0
+"""Seconds by which the time of a partition may be ahead of its owner's clock; a claim sets it back if it is by more."""
 EXPIRY: Final = 5.0
 """Seconds after which a partition that may lease nothing more looks again for leases that have expired."""
 
@@ -173,10 +185,10 @@ class Partition:
     def apply(self, batch: Iterable[tuple[int, bytes]], *, epoch: int | None = None) -> list[Applied]:
         """Apply entries with their offsets; return the results of the calls of an epoch, this worker's.
 
-        Entries that were applied before are passed over. It stops before a claim with other settings, with which the
-        frontier is opened anew, until what was applied before is committed. Raises NewerEntry before anything of such
-        an entry is applied, LogGap if entries are missing, and what closes a frontier: then the partition is to be
-        opened again.
+        Entries that were applied before are passed over. It stops before a claim with other settings or an earlier
+        time, with which the frontier is opened anew, until what was applied before is committed. Raises NewerEntry
+        before anything of such an entry is applied, LogGap if entries are missing, and what closes a frontier: then the
+        partition is to be opened again.
         """
         applied: list[Applied] = []
         for offset, data in batch:
@@ -189,7 +201,7 @@ class Partition:
             except BadEntry:
                 self.state.rejected += 1
             else:
-                if self._batch is not None and self._changes_settings(body):
+                if self._batch is not None and self._opens_anew(offset, time, body):
                     self._is_waiting = True
                     break
                 self._apply(offset, time, body, data, applied if epoch is not None and _is_of(body, epoch) else None)
@@ -224,13 +236,21 @@ class Partition:
         if self._frontier is None and not isinstance(body, Claimed):
             self.state.early.append(data)
             return
-        self.state.time = max(self.state.time, time)
-        self._clock.set(self.state.time)
         self._offset, self._sent = offset, 0
         if isinstance(body, Claimed):
-            self._claim(offset, body)
+            self._claim(offset, time, body)
         else:
+            if self._tells_time(body):
+                self._set_time(max(self.state.time, time))
             self._take(offset, body, applied)
+
+    def _tells_time(self, body: entries.Body) -> bool:
+        """Tell whether the time goes on with an entry: by the clock of the owner, and of operators, alone."""
+        return isinstance(body, Steered) or (isinstance(body, Called | Ticked) and body.epoch == self.state.epoch)
+
+    def _set_time(self, time: float) -> None:
+        self.state.time = time
+        self._clock.set(time)
 
     def _take(self, offset: int, body: Called | Steered | Ticked | Told, applied: list[Applied] | None = None) -> None:
         self._begun().replicate(first_lease(self.number, offset))
@@ -255,22 +275,44 @@ class Partition:
                 everything = isinstance(body, SliceRecalled) and body.everything
         self.spending.applied(self.frontier, leased=leased, everything=everything)
 
-    def _changes_settings(self, body: entries.Body) -> bool:
-        return isinstance(body, Claimed) and Settings.from_dict(body.settings) != self.frontier.settings
+    def _opens_anew(self, offset: int, time: float, body: entries.Body) -> bool:
+        return isinstance(body, Claimed) and (
+            self._settings_of(offset, body) != self.frontier.settings or self._is_earlier(time)
+        )
 
-    def _claim(self, offset: int, claim: Claimed) -> None:
-        settings = Settings.from_dict(claim.settings)
-        if self._frontier is None:
-            self._create(settings)
-        elif (reason := refusal(self._frontier.settings, settings)) is not None:
+    def _is_earlier(self, time: float) -> bool:
+        """Tell whether a claim sets the time back, since the clock of an owner before was ahead."""
+        return time < self.state.time - AHEAD
+
+    def _settings_of(self, offset: int, claim: Claimed) -> Settings:
+        try:
+            return in_partition(Settings.from_dict(claim.settings))
+        except SettingsError as e:
+            raise NewerEntry(
+                f"partition {self.number} of {self.state.crawl!r}: the worker {claim.worker} has claimed it at offset "
+                f"{offset} with settings that this worker cannot take ({e}): give this one the release and the "
+                "modules of the other"
+            ) from e
+
+    def _claim(self, offset: int, time: float, claim: Claimed) -> None:
+        settings = self._settings_of(offset, claim)
+        reason = None if self._frontier is None else refusal(self._frontier.settings, settings)
+        if reason is not None:
             self.refused[claim.nonce] = reason
             return
-        elif settings != self._frontier.settings:
+        if self._frontier is None:
+            self._set_time(time)
+            self._create(settings)
+        elif settings != self._frontier.settings or self._is_earlier(time):
             self._frontier.close()
+            self._set_time(time if self._is_earlier(time) else max(self.state.time, time))
             self._open(settings)
+        else:
+            self._set_time(max(self.state.time, time))
         self._begun()
         self.spending.claimed(self.frontier)
         self.state.epoch, self.state.owner = offset, claim.worker
+        self.state.log = claim.log or self.state.log
         self.claims[claim.nonce] = offset
         early, self.state.early = self.state.early, []
         for data in early:
@@ -394,9 +436,13 @@ def _is_of(body: entries.Body, epoch: int) -> bool:
 def _checked(found: PartitionState, wanted: PartitionState, folder: Path) -> PartitionState:
     """Return the state found in a folder. Raises FrontierError if it is that of another partition."""
     have, want = ((s.crawl, s.partition, s.partitions) for s in (found, wanted))
-    if have != want:
-        raise FrontierError(
-            f"{folder} is partition {have[1]} of {have[2]} of the crawl {have[0]!r}, not {want[1]} of {want[2]} of "
-            f"{want[0]!r}: give another folder, or the crawl's own name and number of partitions"
-        )
-    return found
+    if have == want:
+        return found
+    if have[:2] == want[:2]:
+        advice = f"the number is fixed when a crawl begins: set cluster.partitions to {have[2]}, or name another crawl"
+    else:
+        advice = "give another folder, or the crawl's own name"
+    raise FrontierError(
+        f"{folder} is partition {have[1]} of {have[2]} of the crawl {have[0]!r}, not {want[1]} of {want[2]} of "
+        f"{want[0]!r}: {advice}"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Final, Self
 from zlib import crc32
@@ -21,9 +22,15 @@ AUTHORITIES: Final = 64 << 10
 """Authorities whose partition is kept in memory."""
 
 
+_WWW: Final = re.compile(r"^www[0-9]*\.|(?<=,)www[0-9]*,(?=:|$)")
+
+
 def partition_of_queue(key: str, partitions: int) -> int:
-    """Return the partition of a queue: the CRC-32 of its key, modulo `partitions`."""
-    return crc32(key.encode("utf-8", "surrogatepass")) % partitions
+    """Return the partition of a queue: the CRC-32 of its key without "www.", modulo `partitions`.
+
+    URLs that differ in "www." alone are duplicates in most canonical forms, which one partition alone can tell.
+    """
+    return crc32(_WWW.sub("", key).encode("utf-8", "surrogatepass")) % partitions
 
 
 class Router:
@@ -73,10 +80,10 @@ class Router:
         except (InvalidUrl, PolicyError, ValueError, TypeError):
             return otherwise
         partition = partition_of_queue(key, self._partitions)
-        if start and start == start.strip() and start.isascii() and not _SPECIAL & set(start[8:]):
+        if _PLAIN.fullmatch(start):
             self._known.put(start, partition)
         return partition
 
 
-_SPECIAL = frozenset("?#@\\ \t\n\r%")
-"""Characters with which the text before the third slash is more than scheme, host and port."""
+_PLAIN: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+")
+"""Texts before the third slash that are scheme, host and port, and nothing else."""

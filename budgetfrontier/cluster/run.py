@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -14,14 +15,19 @@ from budgetfrontier.cluster.restoring import Restorer
 from budgetfrontier.cluster.serving import WorkerCrawls
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.snapshots import Store, check_name, prefix_of, store_of
-from budgetfrontier.cluster.topics import prepare
+from budgetfrontier.cluster.topics import log_identity, prepare
 from budgetfrontier.cluster.worker import Worker
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.service import frontier_service, server
 from budgetfrontier.service.server import Offered, Tls
 from budgetfrontier.service.stopping import Stop
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.store.lock import LOCK, WriterLock
+
+_EVERYWHERE = ("0.0.0.0", "[::]", "")
+
+log = logging.getLogger("budgetfrontier.cluster")
 
 
 def work(
@@ -40,6 +46,16 @@ def work(
     """Work until somebody asks for the end; tell whether no call was cut off. Raises what has ended the worker."""
     failures: list[BaseException] = []
     threads: list[threading.Thread] = []
+    if advertise is None and listen.rpartition(":")[0] in _EVERYWHERE:
+        raise SettingsError(
+            f"clients cannot call {listen}, which would be published as the address of this worker: give --advertise "
+            "HOST:PORT"
+        )
+    if settings.frontier.pause_at_finish:
+        log.warning(
+            "frontier.pause_at_finish does nothing in a crawl in partitions: it is FINISHED once nothing is left, and "
+            "goes on when more is scheduled"
+        )
     store = _checked_store(settings.crawl, cluster)
     folder.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(folder / LOCK)
@@ -50,6 +66,7 @@ def work(
         bus, directory, settings, folder, partitions=cluster.partitions, address=advertise or listen,
         restore=None if store is None else Restorer(store, settings.crawl, cluster.partitions),
         snapshots=None if store is None else Taker(settings.crawl, cluster),
+        log_id=log_identity(bus, settings.crawl),
     )  # fmt: skip
     crawls = WorkerCrawls(worker)
 
@@ -65,6 +82,7 @@ def work(
             stop.ask("failed")
 
     def begin(address: str) -> None:
+        worker.address = advertise or address
         threads.append(threading.Thread(target=run, name="worker"))
         threads[0].start()
         started(address)

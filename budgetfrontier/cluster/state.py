@@ -26,7 +26,7 @@ class PartitionState(msgspec.Struct):
     position: int = 0
     """The offset of the next entry."""
     time: float = 0.0
-    """The time of the latest entry, which never goes backwards."""
+    """The time by the owner's clock, as of its latest entry. It goes backwards at a claim alone."""
     epoch: int = -1
     """The offset of the last claim: calls of other epochs have no effect. -1: nobody has claimed it."""
     owner: str = ""
@@ -53,6 +53,8 @@ class PartitionState(msgspec.Struct):
     """The command of an operator that is in progress."""
     waiting: list[Steered] = []
     """Commands of operators that came meanwhile, and are applied after it."""
+    log: str = ""
+    """The identity of the log, as the last claim has it."""
 
 
 class _Note(msgspec.Struct, array_like=True):

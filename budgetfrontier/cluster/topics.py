@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from time import sleep
+from contextlib import suppress
+from math import inf
+from time import monotonic, sleep
 from typing import Final
 
 from budgetfrontier.bus.interface import BusAway, BusError
@@ -17,6 +19,7 @@ from budgetfrontier.settings.schema import ClusterSettings
 PATIENCE: Final = 5.0
 """Seconds without an answer after which a broker is said to be away."""
 _PAUSE: Final = 0.5
+_LOOK_EVERY: Final = 5.0
 
 log = logging.getLogger("budgetfrontier.cluster")
 
@@ -39,9 +42,10 @@ def prepare(
     while not stopping():
         try:
             partitions = bus.create(topic, cluster.partitions, retention.settings_of_topic(cluster), timeout=PATIENCE)
-            _check(topic, partitions, cluster)
-            _check_retention(topic, bus, cluster, snapshots=snapshots)
             directory.create()
+            begun = max((owner.partitions for owner in directory.read().values()), default=0)
+            _check(topic, partitions, cluster, begun)
+            _check_retention(topic, bus, cluster, snapshots=snapshots)
         except BusAway as e:
             if not waits:
                 log.warning("%s; this worker waits for it", e, extra={"event": "broker_away"})
@@ -52,13 +56,40 @@ def prepare(
     return False
 
 
-def _check(topic: str, partitions: int, cluster: ClusterSettings) -> None:
-    if partitions != cluster.partitions:
+def log_identity(bus: KafkaBus, crawl: str) -> Callable[[], str]:
+    """Return what returns the id of the topic of a crawl's logs, as of the last seconds; "" while it is not known."""
+    known, looked_at = "", -inf
+
+    def look() -> str:
+        nonlocal known, looked_at
+        if monotonic() > looked_at + _LOOK_EVERY:
+            looked_at = monotonic()
+            with suppress(BusError):
+                known = bus.topic_id(f"{crawl}-log", PATIENCE)
+        return known
+
+    return look
+
+
+def _check(topic: str, partitions: int, cluster: ClusterSettings, begun: int) -> None:
+    """Raise FrontierError if a topic has another number of partitions; `begun` is that of the owners, 0: none yet."""
+    wanted = cluster.partitions
+    if partitions == wanted and begun in (0, wanted):
+        return
+    has = f"the topic {topic} has {partitions} partitions, "
+    if begun == partitions:
         raise FrontierError(
-            f"the topic {topic} has {partitions} partitions, and cluster.partitions says {cluster.partitions}: the "
-            f"number is fixed when a crawl begins. Set cluster.partitions to {partitions}, or begin a crawl under "
-            "another name"
+            f"{has}with which the crawl was begun, and cluster.partitions says {wanted}: set it to {partitions}"
         )
+    if begun:
+        raise FrontierError(
+            f"{has}and the crawl was begun with {begun}, which is fixed: in a topic that has grown, hosts would move "
+            "to other partitions, and their URLs be fetched again. Begin a crawl under another name"
+        )
+    raise FrontierError(
+        f"{has}and cluster.partitions says {wanted}: the number is fixed when a crawl begins. Set it to what the crawl "
+        "was begun with, or begin one under another name"
+    )
 
 
 def _check_retention(topic: str, bus: KafkaBus, cluster: ClusterSettings, *, snapshots: bool) -> None:

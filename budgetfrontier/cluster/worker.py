@@ -21,11 +21,11 @@ from typing import Any, Final
 from budgetfrontier.bus.interface import LATER, SESSION, Bus, BusError, Consumer, Received
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster import entries
-from budgetfrontier.cluster.continuity import LogGap, begun_again
+from budgetfrontier.cluster.continuity import LogGap, begun_again, other_log
 from budgetfrontier.cluster.entries import Called, Claimed, Ticked
 from budgetfrontier.cluster.opening import Opener, Restore
 from budgetfrontier.cluster.owners import Directory, Owner
-from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.partition import AHEAD, Partition
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.writer import Writer
@@ -58,7 +58,7 @@ class Worker:
     `folder` has a folder for each partition that it ever had; `restore(partition, folder)` is called in a thread before
     one is opened, to bring a copy there if it has a later one. `snapshots` are taken of those that it owns. An error of
     a partition ends the worker: others take over; if its log has a gap, it alone is left closed. `session` is that of
-    the bus.
+    the bus; `log_id` returns the identity of the logs, "" if it is not known.
     """
 
     def __init__(
@@ -73,17 +73,19 @@ class Worker:
         restore: Restore | None = None,
         snapshots: Taker | None = None,
         session: float = SESSION,
+        log_id: Callable[[], str] = str,
     ) -> None:
         self.crawl = settings.crawl
         self.partitions = partitions
         self.settings = settings
         self.folder = folder
         self.name = f"{address}#{os.getpid()}"
-        self._address = address
+        self.address = address
+        """Where clients reach this worker."""
         self._directory = directory
         self._bus = bus
         self._snapshots = snapshots
-        self._session = session
+        self._session, self._log_id = session, log_id
         self._open: dict[int, Partition] = {}
         self._claims: dict[int, bytes] = {}
         self._epochs: dict[int, int] = {}
@@ -192,6 +194,7 @@ class Worker:
                 if monotonic() >= next_commit:
                     self._commit(self._open.values(), AWAY)
                     self._claim_again()
+                    self._set_clocks()
                     self._try_again(consumer)
                     self._take_snapshots(consumer)
                     next_commit = monotonic() + COMMIT_EVERY
@@ -211,8 +214,12 @@ class Worker:
             return None
 
     def _begin(self, partition: Partition) -> int:
-        """Claim a partition that was opened, and return where to read its log from."""
+        """Claim a partition that was opened; return where to read its log from, LATER if its copy is of another log."""
         number, position = partition.number, partition.state.position
+        log_id = self._log_id()
+        if log_id and partition.state.log and log_id != partition.state.log:
+            self._close_unusable(partition, LogGap(other_log(partition.state, log_id)))
+            return LATER
         self._open[number] = partition
         self._ticked.pop(number, None)
         self._claim(number)
@@ -225,14 +232,29 @@ class Worker:
     def _open_restored(self, consumer: Consumer) -> None:
         for number in self._opener.restored():
             if number in consumer.partitions and number not in self._open:
-                partition = self._opener.open(number)
-                if partition is not None:
-                    consumer.seek(number, self._begin(partition))
+                self._begin_reading(consumer, self._opener.open(number))
+
+    def _begin_reading(self, consumer: Consumer, partition: Partition | None) -> None:
+        if partition is not None and (position := self._begin(partition)) != LATER:
+            consumer.seek(partition.number, position)
 
     def _claim(self, number: int) -> None:
         self._overtaken.pop(number, None)
         self._claims[number] = nonce = os.urandom(8)
-        self._append(number, Claimed(self.name, nonce, self.settings.to_dict()))
+        self._append(number, Claimed(self.name, nonce, self.settings.to_dict(), self._log_id()))
+
+    def _set_clocks(self) -> None:
+        """Claim partitions anew whose time is ahead of this worker's clock: they would wait for it to catch up."""
+        now = time()
+        for number in [*self._epochs]:
+            if (ahead := self._open[number].state.time - now) > AHEAD:
+                log.warning(
+                    "the time of partition %d was %.0f s ahead of this worker's clock, and is set back: look at the "
+                    "clocks of all workers",
+                    number, ahead, extra={"event": "clock_ahead", "partition": number},
+                )  # fmt: skip
+                self._lose(number)
+                self._claim(number)
 
     def _claim_again(self) -> None:
         """Claim what another worker has claimed and does not have: it had written its claim, and was paused before."""
@@ -277,11 +299,16 @@ class Worker:
             with self._damage(partition):
                 self._apply_all(partition, batch)
         except LogGap as e:
-            number = partition.number
-            log.error("%s; it is tried again every minute", e, extra={"event": "log_gap", "partition": number})
-            self._lose(number)
-            self._open.pop(number).close()
-            self._unusable[number] = monotonic() + AGAIN
+            self._close_unusable(partition, e)
+
+    def _close_unusable(self, partition: Partition, gap: LogGap) -> None:
+        """Leave a partition closed whose log does not fit its copy."""
+        number = partition.number
+        log.error("%s; it is tried again every minute", gap, extra={"event": "log_gap", "partition": number})
+        self._lose(number)
+        self._open.pop(number, None)
+        partition.close()
+        self._unusable[number] = monotonic() + AGAIN
 
     def _try_again(self, consumer: Consumer) -> None:
         """Open partitions again whose log did not fit their copy: there may be another copy, or a later snapshot."""
@@ -290,9 +317,7 @@ class Worker:
                 del self._unusable[number]
             elif monotonic() >= at:
                 del self._unusable[number]
-                partition = self._opener.begin(number)
-                if partition is not None:
-                    consumer.seek(number, self._begin(partition))
+                self._begin_reading(consumer, self._opener.begin(number))
 
     def _let_go_on(self) -> None:
         """Append what lets the partitions go on that have something to do by themselves: one entry at a time."""
@@ -301,7 +326,7 @@ class Worker:
             partition = self._open[number]
             if partition.goes_on_at() <= now and self._ticked.get(number) != partition.ticks:
                 self._ticked[number] = partition.ticks
-                self._append(number, Ticked())
+                self._append(number, Ticked(self._epochs[number]))
 
     def _apply_all(self, partition: Partition, batch: list[tuple[int, bytes]]) -> None:
         number = partition.number
@@ -337,7 +362,7 @@ class Worker:
         elif mine is not None and self._epochs.get(number) != epoch:
             with self._lock:
                 self._epochs[number] = epoch
-            self._directory.publish(self._owner(number, epoch, self._address))
+            self._directory.publish(self._owner(number, epoch, self.address))
             log.info("partition %d is claimed", number, extra={"event": "partition_claimed", "partition": number})
 
     def _commit(self, partitions: Iterable[Partition], patience: float) -> bool:
@@ -411,4 +436,4 @@ class Worker:
         return Owner(number, epoch, self.name, address, time(), self.partitions)
 
     def _not_owner(self, number: int) -> NotOwner:
-        return NotOwner(f"partition {number} of {self.crawl!r} is not with the worker at {self._address}, or no longer")
+        return NotOwner(f"partition {number} of {self.crawl!r} is not with the worker at {self.address}, or no longer")

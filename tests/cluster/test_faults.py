@@ -19,11 +19,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from budgetfrontier import Reader
 from budgetfrontier.bus import kafka
 from budgetfrontier.cli.exits import DISK_FULL
+from budgetfrontier.cluster import state
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.kafka import KafkaDirectory, place
 from budgetfrontier.cluster.snapshots import newest_first
@@ -121,6 +122,7 @@ def test_nothing_is_lost_whatever_happens_to_workers_and_broker(tmp_path: Path) 
             one.kill()
         partitions_are_rebuilt_from_snapshots(crawl)
         topics_do_not_fit(crawl)
+        topics_are_made_anew(crawl)
 
 
 def a_worker_is_paused(crawl: Crawl, frontier: ClusterFrontier, one: subprocess.Popen[bytes]) -> None:
@@ -193,7 +195,30 @@ def topics_do_not_fit(crawl: Crawl) -> None:
         prepare(bus, directory, CRAWL, ClusterSettings(**cluster), snapshots=True, stopping=lambda: False)
 
     start(partitions=PARTITIONS)
-    with pytest.raises(FrontierError, match=r"has 3 partitions, and cluster\.partitions says 8: .* to 3, or begin"):
+    with pytest.raises(FrontierError, match=r"has 3 partitions, with which .*, and cluster\.partitions says 8: set it"):
         start(partitions=8)
     with pytest.raises(FrontierError, match=r"keeps entries for 1h .*: set retention\.ms to 10800000 or more"):
         start(partitions=PARTITIONS, snapshot_every=3600.0)
+    admin = AdminClient({"bootstrap.servers": crawl.brokers})
+    admin.create_partitions([NewPartitions(f"{CRAWL}-log", 4)])[f"{CRAWL}-log"].result()
+    for partitions in (PARTITIONS, 4):
+        with pytest.raises(FrontierError, match=r"has 4 partitions, and the crawl was begun with 3, which is fixed"):
+            start(partitions=partitions)
+
+
+def topics_are_made_anew(crawl: Crawl) -> None:
+    """A copy of the log before is not used, although the new log is longer."""
+    admin = AdminClient({"bootstrap.servers": crawl.brokers})
+    for gone in admin.delete_topics([f"{CRAWL}-log", f"{CRAWL}-owners"]).values():
+        gone.result()
+    crawl.config.write_text(crawl.config.read_text().replace(str(crawl.folder / "empty"), str(crawl.folder / "none")))
+    (crawl.folder / "none").mkdir()
+    with Reader(crawl.folder / "three" / "partition-0000" / "frontier") as reader:
+        before = state.decode(reader.note() or b"").position
+    with crawl.worker("five"), crawl.client() as frontier:
+        while not (found := frontier.standings()[0]) or found[0].position <= before:
+            frontier.schedule_many([f"https://h{number}.test/" for number in range(30)])
+    for snapshot in (crawl.folder / "none").glob("*.snapshot"):
+        snapshot.unlink()
+    with crawl.worker("three"):
+        until(lambda: "its copy was made from another log than the topic" in crawl.log("three"))

@@ -1,0 +1,25 @@
+"""The address of a worker that clients find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Settings
+from budgetfrontier.cluster.kafka import Place
+from budgetfrontier.cluster.run import work
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.service.stopping import Stop
+from budgetfrontier.settings.schema import ClusterSettings
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:7171", "[::]:7171", ":7171"])
+def test_an_address_that_nobody_can_call_is_not_published(tmp_path: Path, listen: str) -> None:
+    with pytest.raises(SettingsError, match="clients cannot call .* give --advertise HOST:PORT"):
+        work(
+            Place("127.0.0.1:1", "test", {}), Settings.from_dict({"crawl": "test"}), tmp_path / "w",
+            cluster=ClusterSettings(), listen=listen, advertise=None, tls=None, token=None,
+            started=lambda address: None, stop=Stop(),
+        )  # fmt: skip
+    assert not (tmp_path / "w").exists()

@@ -1,0 +1,42 @@
+"""The partition of a URL: one for each queue, and one for all URLs that are duplicates of each other."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from budgetfrontier import CrawlUri, Settings, uris
+from budgetfrontier.cluster.routing import Router, partition_of_queue
+from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.settings import policy_factory
+
+PARTITIONS = 64
+HOSTS = [
+    "a.test", "www.a.test", "www2.a.test", "www.b.test:8080", "b.test:8080", "WWW.c.co.uk", "c.co.uk", "www.test",
+    "127.0.0.1", "[::1]:81", "bücher.test", "www.bücher.test", "xn--bcher-kva.test", "user:secret@www.d.test",
+    "d.test.", "wwww.a.test", "www.www.a.test", "h",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["hostname", "surt-authority", "registered-domain"])
+def test_a_queue_and_duplicates_are_in_one_partition(policy: str) -> None:
+    settings = Settings.from_dict({"frontier": {"queue_assignment_policy": policy}})
+    assign = policy_factory.assignment(settings.frontier, None)
+    canonical = policy_factory.canonicalization(settings.frontier)
+    chance = Random(policy)
+    router = Router(settings, PARTITIONS)
+    by_form: dict[str, int] = {}
+    for _ in range(5000):
+        slashes = chance.choice(["//"] * 6 + ["/", "///", "////", "/////", "\\\\", "/\\/"])
+        path = chance.choice(["", "/", "/x", "/x?y", "//x", "?q", "#f", "/a:b@c/"])
+        space = chance.choice(["", "", "", " ", "\t"])
+        url = f"{space}{chance.choice(['http', 'https', 'HTTPS'])}:{slashes}{chance.choice(HOSTS)}{path}"
+        try:
+            href = uris.parse(url)
+        except InvalidUrl:
+            continue
+        number = router.partition(url)
+        assert number == partition_of_queue(assign(CrawlUri(href)), PARTITIONS), url
+        assert by_form.setdefault(canonical(href), number) == number, url
+    assert len(set(by_form.values())) > 5
