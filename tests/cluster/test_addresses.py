@@ -16,7 +16,7 @@ from budgetfrontier.settings.schema import ClusterSettings
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:7171", "[::]:7171", ":7171"])
 def test_an_address_that_nobody_can_call_is_not_published(tmp_path: Path, listen: str) -> None:
-    with pytest.raises(SettingsError, match="clients cannot call .* give --advertise HOST:PORT"):
+    with pytest.raises(SettingsError, match=r"clients cannot call .* give --advertise HOST:PORT"):
         work(
             Place("127.0.0.1:1", "test", {}), Settings.from_dict({"crawl": "test"}), tmp_path / "w",
             cluster=ClusterSettings(), listen=listen, advertise=None, tls=None, token=None,
