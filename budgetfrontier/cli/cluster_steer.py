@@ -11,12 +11,12 @@ from budgetfrontier.cli import adjustments, cluster_show, common, effects, named
 from budgetfrontier.cli.exits import ERROR, OK
 from budgetfrontier.cli.messages import note, say
 from budgetfrontier.cluster import merging, steering
-from budgetfrontier.cluster.inspection import InForce
+from budgetfrontier.cluster.inspection import InForce, Selection
 from budgetfrontier.cluster.operation import Command, Operator, refused
 from budgetfrontier.cluster.steering import NOTHING_KEPT, Plan
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports.format import counted
+from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.vocabulary import CrawlState
 
@@ -73,7 +73,7 @@ def undo(args: argparse.Namespace, operator: Operator) -> int:
         return OK
     entries, code = _given(args, operator, "undo", steering.plan(operator, "undo", details))
     if entries:
-        effects.tell_undo(args.entry, steering.merged_result("undo", [one.effect for one in entries.values()]))
+        effects.tell_undo(args.entry, merging.merged_result("undo", [one.effect for one in entries.values()]))
     return code
 
 
@@ -88,8 +88,17 @@ def delete(args: argparse.Namespace, operator: Operator) -> int:
     _check_for_good(args)
     entries, code = _given(args, operator, "delete", steering.plan(operator, "delete", details))
     if entries:
-        effects.tell_deletion(merging.added(one.effect for one in entries.values()))
+        effect = merging.added(one.effect for one in entries.values())
+        effects.tell_deletion(effect)
+        if args.queue is not None and not effect["deleted"]:
+            _note_no_queue(operator, args.queue)
     return code
+
+
+def _note_no_queue(operator: Operator, glob: str) -> None:
+    """Say that a glob matches no queue, if it does not."""
+    if not operator.best_queues(Selection(match=glob), sort="queue", reverse=False, count=1) and not operator.missing:
+        note(f"no queue matches {clean(glob)}")
 
 
 def dead_letters(args: argparse.Namespace, operator: Operator) -> int:

@@ -20,7 +20,9 @@ FOREVER = 1e6
 _NO_TRUST = re.compile(r"CERTIFICATE_VERIFY_FAILED(?:: (?P<why>[^:;]+))?")
 _OTHER_NAME = re.compile(r"Hostname Verification|[Pp]eer name .* is not in peer certificate")
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|HTTP_REQUEST|UNEXPECTED_MESSAGE|Cannot check peer: missing selected ALPN")
-_NOBODY = re.compile(r"refused|No such file|not found|resolution|resolve|unreachable|[Tt]imed? ?out", re.IGNORECASE)
+_NOBODY = re.compile(
+    r"refused|No such file|not found|resolution|resolve|unreachable|[Tt]imed? ?out|deadline", re.IGNORECASE
+)
 _WAY = re.compile(r".*last error: (?:[A-Z_]+: )?(?:(?:ipv[46]|unix):\S+: )?", re.DOTALL)
 
 log = logging.getLogger("budgetfrontier.client")

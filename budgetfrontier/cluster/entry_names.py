@@ -74,6 +74,9 @@ class EntryNames:
     def entry(self, entry: AuditEntry) -> AuditEntry:
         """Return an entry in which other ones have their names."""
         args = self._named(entry.args, "id") if entry.command in ("withdraw", "undo", "discard") else entry.args
+        args = {name: value for name, value in args.items() if name != "timeless"}  # which nobody has asked for
+        if isinstance(args.get("ids"), list):  # of dead letters
+            args["ids"] = [f"{self._partition}/{number}" for number in args["ids"]]
         error = None if entry.error is None else self.text(entry.error)
         return replace(entry, args=args, effect=self.effect(entry.effect), error=error)
 

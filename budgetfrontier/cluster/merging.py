@@ -203,12 +203,25 @@ def merged_undo(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def merged_result(command: str, effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the effects of a command on partitions as that on the crawl."""
+    if command in ("adjust", "withdraw"):
+        return merged_effect(effects)
+    if command in ("delete", "replay", "drop"):
+        return added(effects, {})
+    return merged_undo(effects) | merged_states(effects)
+
+
 def _merged_entry(entries: Sequence[AuditEntry]) -> AuditEntry:
     """Return the entries of one command as one. If a partition has refused it, that is told."""
     entry = next((one for one in entries if one.error), entries[0])
-    if entry.command in ("adjust", "withdraw") and len(entries) > 1 and not entry.error:
-        return msgspec.structs.replace(entry, effect=merged_effect([one.effect for one in entries]))
-    return entry
+    if len(entries) == 1 or entry.error:
+        return entry
+    args = entry.args
+    if isinstance(args.get("ids"), list):
+        args = args | {"ids": [number for one in entries for number in one.args.get("ids") or ()][:_NAMED]}
+    effect = merged_result(entry.command, [one.effect for one in entries])
+    return msgspec.structs.replace(entry, args=args, effect=effect)
 
 
 def merged_adjustments(found: Mapping[int, Iterable[InForce]]) -> list[tuple[str, InForce]]:

@@ -266,7 +266,7 @@ class Operator:
                 f"`budgetfrontier audit {self.job}` lists it once it is done; do not give it again"
             )
         return (
-            f"not applied within {WAIT:.0f} s by {named} of {self.partitions}: it is in {log}, and counts once an "
+            f"not applied yet by {named} of {self.partitions}: it is in {log}, and counts once an "
             "owner reads it; do not give it again"
         )
 

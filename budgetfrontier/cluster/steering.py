@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from budgetfrontier.cluster import merging
@@ -112,18 +112,6 @@ def partitions_of_glob(operator: Operator, glob: str | None) -> list[int] | None
     if glob is None or set(glob) & set("*?["):
         return None
     return [operator.partition_of_queue(glob)]
-
-
-def merged_result(op: str, effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the effects of a command on partitions as that on the crawl."""
-    merge: Callable[[Sequence[dict[str, Any]]], dict[str, Any]]
-    if op in ("adjust", "withdraw"):
-        merge = merging.merged_effect
-    elif op == "delete":
-        merge = merging.added
-    else:
-        merge = merging.merged_undo
-    return merge(effects) | merging.merged_states(effects)
 
 
 def _answered(operator: Operator, found: dict[int, Any]) -> dict[int, Any]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from budgetfrontier.cluster import steering
+from budgetfrontier.cluster import merging, steering
 from budgetfrontier.cluster.entry_names import name_of
 from budgetfrontier.cluster.inspection import Audited, Selection
 from budgetfrontier.cluster.merging import AuditRow, merged_audit, numbers_as_text
@@ -81,7 +81,7 @@ def _apply(operator: Operator, order: Order) -> Step:
         return Step(done=1.0, error=operator.not_applied(left), in_progress=True)
     errors = [f"partition {number}: {one.error}" for number, one in entries.items() if one.error]
     done = [one for one in entries.values() if not one.error]
-    effect = steering.merged_result(order.op, [one.effect for one in done]) | _unanswered(operator)
+    effect = merging.merged_result(order.op, [one.effect for one in done]) | _unanswered(operator)
     if errors:
         effect["refused"] = "; ".join(errors)[:1000]
     entry = {"id": name_of(name), "when": done[0].when, "effect": effect}

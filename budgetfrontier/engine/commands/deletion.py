@@ -129,7 +129,7 @@ def check(args: dict[str, Any]) -> None:
     if args.get("timeless") and longest_bounded(args.get("pattern") or "") < SHORTEST_BOUNDED:
         raise FrontierError(
             f"{args['pattern']!r} may take long for URIs of {SHORTEST_BOUNDED} characters: where a deletion must not "
-            "depend on time, a pattern has two repetitions at most, and none in a repeated group"
+            "depend on time, a pattern may have two repetitions, and none in a repeated group"
         )
 
 
