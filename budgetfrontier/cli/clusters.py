@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -78,6 +79,7 @@ def connected(job: ClusterJob, *, token_file: Path | None = None, tls_ca: str | 
         from budgetfrontier.cluster.client import ClusterFrontier
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
+    logging.getLogger("budgetfrontier.client").setLevel(logging.ERROR)  # who does not answer is said at the end
     where = kafka.place(str(job))
     where = where._replace(options={**where.options, "create": "no"})  # a misspelt name must not create topics
     token = token_in(token_file) or os.environ.get("BUDGETFRONTIER_TOKEN") or None

@@ -213,8 +213,9 @@ def merged_result(command: str, effects: Sequence[dict[str, Any]]) -> dict[str, 
 
 
 def _merged_entry(entries: Sequence[AuditEntry]) -> AuditEntry:
-    """Return the entries of one command as one. If a partition has refused it, that is told."""
+    """Return the entries of one command as one, of when it was applied first. If one has refused it, that is told."""
     entry = next((one for one in entries if one.error), entries[0])
+    entry = msgspec.structs.replace(entry, when=min(one.when for one in entries))
     if len(entries) == 1 or entry.error:
         return entry
     args = entry.args

@@ -17,8 +17,7 @@ from budgetfrontier.cluster.merging import AuditRow, merged_audit, numbers_as_te
 from budgetfrontier.cluster.operation import Command, Operator, PartitionRow, refused
 from budgetfrontier.console.forms import Asked
 from budgetfrontier.console.jobs import Gone, Job
-from budgetfrontier.console.overtaken import Since
-from budgetfrontier.console.pages.queue import is_about
+from budgetfrontier.console.overtaken import Since, is_about
 from budgetfrontier.console.sampling import Sample
 from budgetfrontier.console.steer_process import Order, Step
 from budgetfrontier.engine.remote import whoami
@@ -90,7 +89,7 @@ def _apply(operator: Operator, order: Order) -> Step:
 
 def _unanswered(operator: Operator) -> dict[str, str]:
     missing = operator.missing
-    return {"partitions that do not answer": numbers_as_text(missing)} if missing else {}
+    return {"missing_partitions": numbers_as_text(missing)} if missing else {}
 
 
 class ClusterJob(Job):

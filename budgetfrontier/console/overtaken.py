@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
-from budgetfrontier.console.pages.queue import is_about
 from budgetfrontier.console.steering import Task
 from budgetfrontier.reports.audit_filter import deleted_queues, touches
 from budgetfrontier.settings.matching import Match, parse_match
@@ -49,6 +48,17 @@ def since(view: View, task: Task) -> Since:
         commands = [entry for entry in commands if is_about(entry, queue.queue, queue.last_enqueued)]
     now = str(view.summary().state if queue is None else queue.state)
     return Since(commands, (then, now) if then != now else None)
+
+
+def is_about(entry: AuditEntry, key: str, url: str) -> bool:
+    """Tell whether a command was about a queue, by its key or by a pattern."""
+    named = entry.args.get("queue")
+    if named is not None:
+        return bool(named == key)
+    match = entry.args.get("match")
+    if isinstance(match, str):
+        return match == "*" or parse_match(match).matches(url, key)
+    return False
 
 
 def _match(op: str, args: dict[str, Any]) -> Match | None:

@@ -101,7 +101,12 @@ def test_an_invalid_option_is_a_clear_error() -> None:
 
 def test_the_lag_of_a_group_is_asked_by_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    monkeypatch.setattr(kafka.confluent_kafka, "Consumer", lambda settings: made.append(settings) or Idle())
+
+    def consumer(settings: object) -> Idle:
+        made.append(settings)
+        return Idle()
+
+    monkeypatch.setattr("confluent_kafka.Consumer", consumer)
     bus = kafka.connect("127.0.0.1:1")
     monkeypatch.setattr(bus, "declare", lambda to: None)
     to = stream("g", "h")

@@ -62,7 +62,8 @@ def test_the_minute_that_has_just_ended_counts(tmp_path: Path, after: float) -> 
         now = end + after
         with Reader(tmp_path / "frontier") as reader, reader.view() as view:
             rows = over_time.read(view, now - 3600, now)
-        discovered = next(row for row in over_time.rate_rows(over_time.between(rows), now, 3600) if row[0] == "discovered")
+        happened = over_time.between(rows)
+        discovered = next(row for row in over_time.rate_rows(happened, now, 3600) if row[0] == "discovered")
         assert discovered[1] == 300
 
 

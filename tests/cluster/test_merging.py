@@ -8,9 +8,21 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.cluster.inspection import Audited, InForce
-from budgetfrontier.cluster.merging import merged_adjustments, merged_audit, merged_effect, merged_report
-from budgetfrontier.model import CrawlState, Process, QueueRecord, QueueState, Summary
+from budgetfrontier.cluster.merging import (
+    limits_left,
+    merged_adjustments,
+    merged_audit,
+    merged_effect,
+    merged_held,
+    merged_report,
+    merged_runs,
+    merged_states,
+    merged_undo,
+)
+from budgetfrontier.cluster.standing import Standing as Partition
+from budgetfrontier.model import CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
 from budgetfrontier.reports.overview import Gathered, Overview
+from budgetfrontier.rules.forecasts import Held
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.report import Report
@@ -135,3 +147,35 @@ def test_aggregates_of_parts_are_those_of_the_whole() -> None:
         expected.total, expected.gini, expected.top10_share, expected.spenders, expected.stranded,
         expected.stranding_count,
     )  # fmt: skip
+
+
+def test_runs_of_workers_are_the_times_in_which_there_was_one() -> None:
+    def run(began: float, ended: float | None, end: RunEnd | None = RunEnd.EXIT) -> Run:
+        return Run(
+            number=1, program="w", pid=1, host="h", began=began, ended=ended, end=end if ended else None, reason="",
+            leased=None,
+        )  # fmt: skip
+
+    merged = merged_runs([[run(0, 10), run(50, 60)], [run(5, 20), run(21, 30)], [run(55, None)]])
+    assert [(one.began, one.ended, one.number) for one in merged] == [(0, 20, 1), (21, 30, 2), (50, None, 3)]
+    assert merged[-1].end is None
+
+
+def test_undos_are_added_and_states_are_told_once() -> None:
+    states = [{"command": "pause", "before": {"state": state}, "after": {"state": "RUNNING"}} for state in "AAB"]
+    told = merged_undo(states) | merged_states(states)
+    assert (told["before"]["state"], told["after"]["state"]) == ("A or B", "RUNNING")
+    found = merged_undo([{"returned": 3, "queues": 1, "command": "delete"}, {"returned": 4, "queues": 2}])
+    assert (found["returned"], found["queues"], found["command"]) == (7, 3, "delete")
+    assert merged_states([{"queue": "a", "before": {"state": "READY"}, "after": {"state": "RETIRED"}}]) == {}
+
+
+def test_what_is_left_of_totals_is_what_may_be_granted_and_what_was() -> None:
+    def standing(number: int, room: int, left: dict[str, int] | None = None) -> Partition:
+        totals = part().totals
+        return Partition(number, 0, 0, "w", totals, {}, {}, 0, 0, {"cluster.max_uris": room}, left)
+
+    found = limits_left([standing(0, 5, {"cluster.max_uris": 90}), standing(1, -2)])
+    assert found["cluster.max_uris"].left == 93
+    held = merged_held([Held(5, 1, 9.0, "a"), Held(6, 0, 30.0, "b")])
+    assert held == Held(11, 1, 30.0, "b")

@@ -27,7 +27,7 @@ from tests.support import PATIENCE, until
 PARTITIONS = 3
 URL = "kafka://nowhere/test"
 HOSTS = [f"h{number}.test" for number in range(9)]
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "crawl": "test",
     "seeds": [f"https://{host}/" for host in HOSTS[:4]] + ["https://h0.test/never", "nonsense"],
     "frontier": {"queue_total_budget": 40, "retry": {"max_retries": 0}},

@@ -11,6 +11,7 @@ from budgetfrontier.console.pages import Page, cluster_steering
 from budgetfrontier.console.pages.overview import TOP
 from budgetfrontier.console.pages.queues import COLUMNS, ROWS
 from budgetfrontier.console.query import Query
+from budgetfrontier.console.rendering import key_path
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import wrong_now
@@ -70,7 +71,7 @@ def _sentence(text: str) -> str:
 
 
 def _ranked(found: list[QueueRecord], amount: str) -> list[tuple[str, str, int]]:
-    return [(queue.queue, "", getattr(queue, amount)) for queue in found[:TOP]]
+    return [(queue.queue, key_path(queue.queue), getattr(queue, amount)) for queue in found[:TOP]]
 
 
 PAGES = (

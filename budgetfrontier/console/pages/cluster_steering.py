@@ -9,8 +9,9 @@ from budgetfrontier.cluster.merging import merged_adjustments, merged_audit, num
 from budgetfrontier.cluster.operation import Operator
 from budgetfrontier.console.cluster_job import ClusterJob, named_entry, newest_commands
 from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.overtaken import is_about
 from budgetfrontier.console.pages.adjustments import ROWS
-from budgetfrontier.console.pages.queue import HEAD, is_about, sources, with_terms
+from budgetfrontier.console.pages.queue import HEAD, sources, with_terms
 from budgetfrontier.console.query import NotThere, Query
 from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.format import clean

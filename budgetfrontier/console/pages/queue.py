@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.overtaken import is_about
 from budgetfrontier.console.query import NotThere, Query
 from budgetfrontier.reports.cost_terms import cost_terms
 from budgetfrontier.reports.explain import explain
@@ -81,14 +82,3 @@ def sources(
 def _history(commands: Iterable[AuditEntry], key: str, url: str) -> list[AuditEntry]:
     """Return the last commands that were about this queue, newest first."""
     return [entry for entry in islice(commands, _COMMANDS) if is_about(entry, key, url)][:50]
-
-
-def is_about(entry: AuditEntry, key: str, url: str) -> bool:
-    """Tell whether a command was about a queue, by its key or by a pattern."""
-    named = entry.args.get("queue")
-    if named is not None:
-        return bool(named == key)
-    match = entry.args.get("match")
-    if isinstance(match, str):
-        return match == "*" or parse_match(match).matches(url, key)
-    return False
