@@ -15,7 +15,7 @@ from budgetfrontier.cli import cluster_show, cluster_steer
 from budgetfrontier.cli.common import ClusterJob
 from budgetfrontier.cli.exits import ERROR
 from budgetfrontier.cli.messages import note
-from budgetfrontier.cluster import asking
+from budgetfrontier.cluster import owner_calls
 from budgetfrontier.cluster.operation import Operator
 from budgetfrontier.errors import FrontierError, MissingExtra
 
@@ -89,7 +89,7 @@ def connected(job: ClusterJob, *, token_file: Path | None = None, tls_ca: str | 
     def ends(partitions: int) -> Mapping[int, int]:
         return kafka.log_ends(where, partitions)
 
-    options: dict[str, Any] = {"token": token, "tls": tls, "retry_for": RETRY_FOR, "timeout": asking.SIGN_OF_LIFE}
+    options: dict[str, Any] = {"token": token, "tls": tls, "retry_for": RETRY_FOR, "timeout": owner_calls.SIGN_OF_LIFE}
     with ClusterFrontier(where.crawl, directory, **options) as frontier:
         yield Operator(frontier, job=shown(job), ends=ends)
 

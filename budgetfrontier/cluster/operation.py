@@ -12,9 +12,9 @@ import msgspec
 
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.cluster import merging
-from budgetfrontier.cluster.asking import Asking
 from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
 from budgetfrontier.cluster.inspection import MOST_ROWS, Applied, Page, Reported, Selection
+from budgetfrontier.cluster.owner_calls import OwnerCalls
 from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.cluster.standing import Standing, crawl_state
 from budgetfrontier.engine import audit
@@ -69,7 +69,7 @@ class Operator:
     ) -> None:
         self.job = job
         self.ends = ends
-        self.asking = Asking(frontier, patience=patience)
+        self.calls = OwnerCalls(frontier, patience=patience)
         self.progress: dict[int, dict[str, Any]] = {}
         """By partition: the effect so far of the command that was waited for, where it was begun and not ended."""
         self._frontier = frontier
@@ -84,7 +84,7 @@ class Operator:
     @property
     def missing(self) -> set[int]:
         """The partitions of which no owner has answered a look so far; they are not asked again."""
-        return self.asking.missing
+        return self.calls.missing
 
     @property
     def frontier(self) -> ClusterFrontier:
@@ -106,7 +106,7 @@ class Operator:
     def settings(self) -> Settings:
         """The settings of the crawl, as its workers have them, without the adjustments."""
         if self._settings is None:
-            found: Settings = self.asking.any(lambda remote: remote.settings)
+            found: Settings = self.calls.any(lambda remote: remote.settings)
             self._settings = found
         return self._settings
 
@@ -126,7 +126,7 @@ class Operator:
         def call(remote: RemoteFrontier, number: int) -> Any:
             return msgspec.convert(remote.plain("inspect", number, look, named), kind)
 
-        return self.asking.each(call, range(self.partitions) if of is None else of)
+        return self.calls.each(call, range(self.partitions) if of is None else of)
 
     def ask_one(self, number: int, look: str, kind: Any, **named: Any) -> Any:
         """Return the answer of the owner of one partition. Raises ConnectionLost."""
@@ -137,7 +137,7 @@ class Operator:
 
     def without_owner(self, numbers: Collection[int]) -> str:
         """Return the sentence that the owners of partitions do not answer, with the last ones known."""
-        return self.asking.sentence(numbers, self.partitions)
+        return self.calls.sentence(numbers, self.partitions)
 
     def report(self, limit: int) -> tuple[Report, Overview]:
         """Return the report of the crawl, without its queues, and their aggregates of `limit` queues in each list."""
@@ -204,7 +204,7 @@ class Operator:
                 raise NotOwner
             return told[remote][number]
 
-        return self.asking.each(call, range(self.partitions))
+        return self.calls.each(call, range(self.partitions))
 
     def list_partitions(self) -> list[PartitionRow]:
         """Return a row for each partition, whether its owner answers or not."""
@@ -230,7 +230,7 @@ class Operator:
         """
         name = os.urandom(8)
         order = [name, list(command), dict(more or {}), None if to is None else sorted(to)]
-        self.asking.any(lambda remote: remote.plain("give_command", *order), within=WAIT)
+        self.calls.any(lambda remote: remote.plain("give_command", *order), within=WAIT)
         return name
 
     def applied(self, name: bytes, *, of: Collection[int] | None = None) -> dict[int, AuditEntry]:

@@ -12,7 +12,7 @@ import pytest
 
 from budgetfrontier import Settings
 from budgetfrontier.cli import main
-from budgetfrontier.cluster import asking, kafka
+from budgetfrontier.cluster import kafka, owner_calls
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
 from budgetfrontier.service.server import Tls
 from tests.client.test_tls import certificate
@@ -46,8 +46,8 @@ def free_address() -> str:
 def test_workers_that_let_nobody_in_are_named_with_the_reason(
     tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "SIGN_OF_LIFE", PATIENCE)
-    monkeypatch.setattr(asking, "PATIENCE", 0.0)
+    monkeypatch.setattr(owner_calls, "SIGN_OF_LIFE", PATIENCE)
+    monkeypatch.setattr(owner_calls, "PATIENCE", 0.0)
     ours, key = certificate(tmp_path, "ours")
     (tmp_path / "token").write_text("secret\n")
     tls, addresses = Tls(ours, key), [free_address() for _ in range(3)]
@@ -70,8 +70,8 @@ def test_workers_that_let_nobody_in_are_named_with_the_reason(
 
 
 def test_a_worker_that_hangs_is_named_soon(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "SIGN_OF_LIFE", 0.1)
-    monkeypatch.setattr(asking, "PATIENCE", 0.0)
+    monkeypatch.setattr(owner_calls, "SIGN_OF_LIFE", 0.1)
+    monkeypatch.setattr(owner_calls, "PATIENCE", 0.0)
     directory = MemoryDirectory()
     with socket.socket(socket.AF_UNIX) as hung:
         hung.bind(f"{tmp_path}/hung")

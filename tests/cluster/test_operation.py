@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Outcome, Settings
 from budgetfrontier.cli import clusters, main
-from budgetfrontier.cluster import asking, operation, worker
+from budgetfrontier.cluster import operation, owner_calls, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import Audited
 from budgetfrontier.cluster.operation import Command, Operator
@@ -170,7 +170,7 @@ def test_partitions_without_an_answer_are_named(cli: Cli, directory: MemoryDirec
         (number, 0, "FINISHED") for number in range(PARTITIONS)
     ]
     assert sum(row["succeeded"] for row in rows) == 24
-    monkeypatch.setattr(asking, "PATIENCE", 0.0)
+    monkeypatch.setattr(owner_calls, "PATIENCE", 0.0)
     lose(directory, 3)
     why = (
         "unix:/nowhere has not answered for 1 s (connect failed: addr: unix:/nowhere error: No such file or directory)"
@@ -266,7 +266,7 @@ def test_the_console_shows_the_partitions_and_the_queues(
                 found.append((answer.status, await answer.text()))
             return found
 
-    monkeypatch.setattr(asking, "PATIENCE", 0.0)
+    monkeypatch.setattr(owner_calls, "PATIENCE", 0.0)
     monkeypatch.setattr(cluster_job, "FRESH", 1e9)
     lose(directory, 3)
     with ClusterFrontier("test", directory) as frontier:

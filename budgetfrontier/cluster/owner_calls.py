@@ -28,7 +28,7 @@ Call = Callable[[RemoteFrontier, int], Any]
 """Takes the connection to a worker, and the number of one of its partitions."""
 
 
-class Asking:
+class OwnerCalls:
     """Asks the owners of a crawl, for one thread. A worker that has not answered is not asked again.
 
     `missing` has the partitions of which no owner has answered so far; `silent` why, by the address of a worker.
@@ -43,7 +43,7 @@ class Asking:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<Asking of {self._frontier!r}>"
+        return f"<OwnerCalls of {self._frontier!r}>"
 
     def each(self, call: Call, numbers: Iterable[int]) -> dict[int, Any]:
         """Call the owners of partitions; return the answers of those that have given one."""
