@@ -284,7 +284,12 @@ class AsyncRemoteFrontier:
         except ConnectionLost:
             pass
         finally:
-            self._closed = True
+            await self.disconnect()
+
+    async def disconnect(self) -> None:
+        """Close the connection alone: leases stay out until they expire."""
+        self._closed = True
+        if self._channel is not None:
             await self._channel.close()
 
     async def __aenter__(self) -> Self:
@@ -308,6 +313,10 @@ class AsyncRemoteFrontier:
         self._check()
         assert self._connected is not None
         return self._connected
+
+    async def run(self, steps: Steps[_T]) -> _T:
+        """Make a call of `calls`, which ends with its task; leases of it are not given back at `close`."""
+        return await self._run(steps)
 
     async def _run(self, steps: Steps[_T]) -> _T:
         """Send what a call yields, and return its result."""

@@ -69,7 +69,7 @@ class Held:
     def drop(self, ended: Iterable[Lease | Finish]) -> None:
         """Forget leases that have ended."""
         for each in ended:
-            self._leases.pop(_lease_of(each).id, None)
+            self._leases.pop(lease_of(each).id, None)
 
     def ids(self) -> list[int]:
         """Return the ids of all."""
@@ -139,14 +139,14 @@ def _batches(
     remaining = iter(uris)
     options = b"".join(map(protocol.encode, (charge, maxsize, again)))
     while batch := list(islice(remaining, PART)):
-        for part in _parts(_sendable(batch)):
+        for part in _parts(sendable(batch)):
             yield Rpc(method, _ARRAY_OF_FOUR + part + options)
 
 
 _ARRAY_OF_FOUR = b"\x94"  # in MessagePack: the fields of Uris
 
 
-def _sendable(uris: Iterable[Any]) -> list[protocol.Uri]:
+def sendable(uris: Iterable[Any]) -> list[protocol.Uri]:
     """Return URIs as they are sent: None, which the engine refuses, for what is none or cannot be encoded."""
     given = list(uris)
     if not set(map(type, given)) <= {str, CrawlUri}:
@@ -212,7 +212,7 @@ def finish_and_lease(
     wanted = protocol.Wanted(min(int(count), protocol.MOST_ITEMS), ttl)
     exchange = protocol.Exchange(ended[start:], wanted)
     exchanged: protocol.Exchanged = yield Rpc(protocol.EXCHANGE, encoded(exchange))
-    late += [_lease_of(given[start + place]) for place in exchanged.late]
+    late += [lease_of(given[start + place]) for place in exchanged.late]
     leases = exchanged.leases
     if not leases and count > 0 and arguments.seconds(wait, "wait") > 0.0:
         leases = yield from lease(count, ttl, wait)
@@ -260,7 +260,7 @@ def finish_many(given: list[Lease | Finish]) -> Steps[list[Lease]]:
     parts = list(_finishes(ended))
     replies = yield Train(Rpc(protocol.FINISH_MANY, encoded(ended[start:end])) for start, end in parts)
     return [
-        _lease_of(given[start + place]) for (start, _), places in zip(parts, replies, strict=True) for place in places
+        lease_of(given[start + place]) for (start, _), places in zip(parts, replies, strict=True) for place in places
     ]
 
 
@@ -272,13 +272,14 @@ def encoded(leases: Any) -> bytes:
         raise ValueError("the id of a lease is a number of at most 64 bits") from None
 
 
-def _lease_of(item: Lease | Finish) -> Lease:
+def lease_of(item: Lease | Finish) -> Lease:
+    """Return a lease, or the one that an ending ends."""
     return item.lease if isinstance(item, Finish) else item
 
 
 def _end(item: Lease | Finish) -> int | protocol.Ended:
     """Return the end of a lease as it is sent, after the checks of `Frontier.finish_many`."""
-    lease = _lease_of(item)
+    lease = lease_of(item)
     if not isinstance(lease, Lease) or lease.id.__class__ is not int:  # type: ignore[redundant-expr]
         raise TypeError(f"finish_many takes leases, or Finish(lease, ...) for each, not {type(item).__name__}")
     if not isinstance(item, Finish):
@@ -288,7 +289,7 @@ def _end(item: Lease | Finish) -> int | protocol.Ended:
     if item.discovered:
         if isinstance(item.discovered, str | bytes):
             raise TypeError("`discovered` takes an iterable of URIs; one alone goes into a list")
-        found = _sendable(item.discovered)
+        found = sendable(item.discovered)
         try:
             protocol.encode(found)
         except _NOT_ENCODABLE:

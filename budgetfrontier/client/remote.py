@@ -16,6 +16,7 @@ import msgspec
 from budgetfrontier import protocol
 from budgetfrontier.client import calls, leased, link
 from budgetfrontier.client.calls import Rpc, Steps, Train
+from budgetfrontier.client.under_way import UnderWay
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired, PolicyError
 from budgetfrontier.model import (
@@ -75,9 +76,8 @@ class RemoteFrontier:
         """Seconds for one try of a call; None: the usual ones."""
         self._keep_leases = keep_leases
         self._closed = False
-        self._waits: set[Any] = set()
-        """The futures of calls that wait for URIs on the server."""
-        self._interrupted = False
+        self._waits = UnderWay()
+        """The calls that wait for URIs on the server."""
         self._channel = self._link.open(grpc.secure_channel, grpc.insecure_channel)
         self._methods = {method: self._channel.unary_unary(method.path) for method in protocol.METHODS}
         try:
@@ -136,9 +136,7 @@ class RemoteFrontier:
 
     def interrupt(self) -> None:
         """Let calls of `lease` that wait in other threads return nothing now, and later ones not wait."""
-        self._interrupted = True
-        for begun in list(self._waits):
-            begun.cancel()
+        self._waits.cancel()
 
     def finish(self, lease: Lease, outcome: Outcome = Outcome.SUCCESS, **options: Any) -> None:
         """End a lease; `options` are those of `Frontier.finish`. Raises LeaseExpired for one that has ended."""
@@ -320,8 +318,12 @@ class RemoteFrontier:
         except ConnectionLost:
             pass
         finally:
-            self._closed = True
-            self._channel.close()
+            self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the connection alone: leases stay out until they expire."""
+        self._closed = True
+        self._channel.close()
 
     def __enter__(self) -> Self:
         return self
@@ -338,9 +340,14 @@ class RemoteFrontier:
         if self._closed:
             raise FrontierClosed(f"this client of {self._link.address} was closed; make another")
 
-    def _run(self, steps: Steps[_T]) -> _T:
+    def run(self, steps: Steps[_T], under_way: UnderWay) -> _T:
+        """Make a call of `calls`, which another thread may cancel by `under_way`; `held` does not count its leases."""
+        return self._run(steps, under_way)
+
+    def _run(self, steps: Steps[_T], under_way: UnderWay | None = None) -> _T:
         """Send what a call yields, and return its result."""
         self._check()
+        under_way = under_way or UnderWay()
         reply: Any = None
         while True:
             try:
@@ -348,22 +355,25 @@ class RemoteFrontier:
             except StopIteration as e:
                 result: _T = e.value
                 return result
-            reply = self._send(wanted) if isinstance(wanted, Rpc) else self._send_all(wanted)
+            if isinstance(wanted, Train):
+                reply = self._send_all(wanted, under_way)
+            else:
+                reply = self._send(wanted, self._waits if wanted.wait else under_way)
 
-    def _send(self, rpc: Rpc) -> Any:
+    def _send(self, rpc: Rpc, under_way: UnderWay) -> Any:
         number = self._link.number(rpc)
         try:
-            return self._tried(rpc, number)
+            return self._tried(rpc, number, under_way)
         finally:
             self._link.abandon(number)
 
-    def _tried(self, rpc: Rpc, number: int) -> Any:
+    def _tried(self, rpc: Rpc, number: int, under_way: UnderWay) -> Any:
         """Return the reply to a call, repeated while the connection is lost. Raises ConnectionLost."""
         began, pause = time.monotonic(), link.FIRST_PAUSE
         body = self._link.body(rpc, number)
         while True:
             try:
-                return self._link.answered(rpc, number, self._result(rpc, body))
+                return self._link.answered(rpc, number, under_way.result(self._begin(rpc, body)))
             except grpc.RpcError as failure:
                 self._link.raise_error(number, failure)
                 passed = time.monotonic() - began
@@ -373,27 +383,15 @@ class RemoteFrontier:
                     raise self._link.lost(rpc, failure, passed) from None
                 self._link.connecting.waiting(failure, self.retry_for - passed)
             time.sleep(min(pause, max(0.0, self.retry_for - passed)))
+            under_way.check()
             pause = min(2 * pause, link.LONGEST_PAUSE)
-
-    def _result(self, rpc: Rpc, body: bytes) -> bytes:
-        """Send a call; return its reply. Raises FutureCancelledError for one that `interrupt` ends."""
-        begun = self._begin(rpc, body)
-        if rpc.wait:
-            self._waits.add(begun)
-            if self._interrupted:
-                begun.cancel()
-        try:
-            reply: bytes = begun.result()
-        finally:
-            self._waits.discard(begun)
-        return reply
 
     def _begin(self, rpc: Rpc, body: bytes) -> Any:
         """Send a call; return the future of its reply."""
         timeout = self._link.timeout(rpc) if self.timeout is None else self.timeout + rpc.wait
         return self._methods[rpc.method].future(body, timeout=timeout, metadata=self._link.metadata)
 
-    def _send_all(self, train: Train) -> list[Any]:
+    def _send_all(self, train: Train, under_way: UnderWay) -> list[Any]:
         """Send calls, some at a time, in order; return their replies."""
         replies: list[Any] = []
         sent: deque[tuple[Rpc, int, Any]] = deque()
@@ -404,10 +402,10 @@ class RemoteFrontier:
                 sent.append((rpc, number, self._begin(rpc, self._link.body(rpc, number, before))))
                 before = number
                 if len(sent) == link.IN_FLIGHT:
-                    replies.append(self._awaited(*sent[0]))
+                    replies.append(self._awaited(*sent[0], under_way))
                     sent.popleft()
             while sent:
-                replies.append(self._awaited(*sent[0]))
+                replies.append(self._awaited(*sent[0], under_way))
                 sent.popleft()
         finally:
             for _, number, begun in sent:
@@ -415,11 +413,11 @@ class RemoteFrontier:
                 self._link.abandon(number)
         return replies
 
-    def _awaited(self, rpc: Rpc, number: int, begun: Any) -> Any:
+    def _awaited(self, rpc: Rpc, number: int, begun: Any, under_way: UnderWay) -> Any:
         """Return the reply to a call that was sent, repeated if the connection is lost."""
         try:
-            return self._link.answered(rpc, number, begun.result())
+            return self._link.answered(rpc, number, under_way.result(begun))
         except grpc.RpcError as failure:
             self._link.raise_error(number, failure)
             self._link.connecting.waiting(failure, self.retry_for)
-        return self._tried(rpc, number)
+        return self._tried(rpc, number, under_way)

@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import msgspec
-
-from budgetfrontier.bus.interface import BusError
-from budgetfrontier.client import AsyncRemoteFrontier, calls
-from budgetfrontier.cluster.client import LOOK_AGAIN, PART, PAUSE, SHORT, partition_of
+from budgetfrontier import protocol
+from budgetfrontier.client import AsyncRemoteFrontier
+from budgetfrontier.cluster import asking
+from budgetfrontier.cluster.asking import Answers, Ask, GiveUp, LookUp, Steps
+from budgetfrontier.cluster.begun import CANCELLED_WITHIN
+from budgetfrontier.cluster.calls import Calls
+from budgetfrontier.cluster.client import JUST_NOW, SHORT
 from budgetfrontier.cluster.owners import Directory, Owner
-from budgetfrontier.cluster.routing import Router, partition_of_queue
-from budgetfrontier.cluster.standing import Standing, crawl_state
-from budgetfrontier.cluster.totals import merged_summary
-from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierError, NotOwner
-from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
+from budgetfrontier.cluster.standing import Standing, crawl_state, crawl_summary
+from budgetfrontier.errors import FrontierClosed, FrontierError
+from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.overrides import Override
+from budgetfrontier.settings.schema import Override
 
 _T = TypeVar("_T")
-_R = TypeVar("_R")
-
-_MOVED = (NotOwner, ConnectionLost, FrontierClosed)
-"""Errors of a call that is to be made again, to whoever has the partition then."""
 
 
 class AsyncClusterFrontier:
     """A crawl in partitions, for one event loop; what `ClusterFrontier` says of owners and repeated calls holds here.
 
-    Use it with `async with`, or `await connect()` and `await close()`. Calls to several workers are made at once.
+    Use it with `async with`, or `await connect()` and `await close()`. Tasks may share one client. One that is
+    cancelled while it waits for leases loses none.
     """
 
     def __init__(
@@ -45,66 +42,61 @@ class AsyncClusterFrontier:
         *,
         token: str | None = None,
         tls: bool | str | os.PathLike[str] = False,
-        retry_for: float = 60.0,
+        retry_for: float = 2 * protocol.RETRY_FOR,
         keep_leases: bool = False,
     ) -> None:
         """Take the arguments of `ClusterFrontier`. Does not connect yet."""
-        self._crawl, self._directory = crawl, directory
-        self._options: dict[str, Any] = {"token": token, "tls": tls, "keep_leases": keep_leases}
-        self.retry_for = retry_for
-        """Seconds for which a call is repeated; calls under way notice a change."""
+        self._calls = Calls(crawl, retry_for)
+        self._asking = self._calls.asking
+        self._directory = directory
+        self._options: dict[str, Any] = {"token": token, "tls": tls}
+        self._keep_leases = keep_leases
         self._remotes: dict[str, asyncio.Task[AsyncRemoteFrontier]] = {}
-        self._owners: dict[int, str] = {}
-        self._partitions = 0
-        self._router: Router | None = None
-        self._settings: Settings | None = None
-        self._turn = 0
-        self._closed = False
         self._reading = asyncio.Lock()
-        self._read_at = -LOOK_AGAIN
+        self._last_read: tuple[float, Mapping[int, Owner]] = (-JUST_NOW, {})
+        self._settings: Settings | None = None
+        self._closed = False
 
     def __repr__(self) -> str:
-        return f"<AsyncClusterFrontier {self._crawl!r}: {len(self._owners)} of {self._partitions} partitions>"
+        return f"<AsyncClusterFrontier {self._asking!r}{' closed' if self._closed else ''}>"
+
+    @property
+    def retry_for(self) -> float:
+        """Seconds for which a call is repeated; calls under way notice a change."""
+        return self._asking.retry_for
+
+    @retry_for.setter
+    def retry_for(self, seconds: float) -> None:
+        self._asking.retry_for = seconds
 
     async def connect(self) -> Self:
-        """Connect to a worker. Raises ConnectionLost if none answers for `retry_for` seconds."""
-        if self._router is None:
-            remote = await self._any()
-            self._settings = remote.settings
-            self._router = await asyncio.to_thread(Router.of, self._settings, self._partitions, self._directory)
+        """Find a worker, and the settings of the crawl. Raises ConnectionLost if none answers for `retry_for` s."""
+        self._settings = await self._run(self._calls.settings(), connects=True)
         return self
 
     # -- URIs in
 
     async def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
         """Admit a batch; count the results."""
-        if isinstance(uris, str | bytes):
-            raise TypeError("this takes an iterable of URIs; one alone goes into a list")
-        tally, given = Tally(), list(uris)
-        route = self._routes().partition
-        for start in range(0, len(given), PART):
-            part = given[start : start + PART]
-            for counted in await self._routed(part, route, lambda remote, some: remote.schedule_many(some)):
-                tally.add(counted)
-        return tally
+        return await self._run(self._calls.schedule_many(uris))
+
+    async def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
+        """Admit a batch; return the result for each URI."""
+        return await self._run(self._calls.schedule_each(uris))
+
+    async def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Tally:
+        """Mark URIs that were fetched elsewhere as seen."""
+        return await self._run(self._calls.mark_seen(uris, charge))
 
     # -- URIs out
 
     async def lease(self, count: int = 1, *, ttl: float | None = None, wait: float = 0.0) -> list[Lease]:
         """Lease up to `count` URIs, of workers in turn. Waits up to `wait` seconds for the first one."""
-        deadline = time.monotonic() + wait
-        while True:
-            leases = await self._lease_now(count, ttl)
-            left = deadline - time.monotonic()
-            if leases or left <= 0:
-                return leases
-            await asyncio.sleep(min(left, PAUSE))
+        return await self._run(self._calls.lease(count, ttl, wait))
 
     async def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
         """End many leases; return those that had already ended."""
-        given = calls.endings(finished)
-        late = await self._routed(given, partition_of, lambda remote, part: remote.finish_many(part))
-        return [lease for part in late for lease in part]
+        return await self._run(self._calls.finish_many(finished))
 
     async def finish_and_lease(
         self, finished: Iterable[Lease | Finish], count: int = 1, *, ttl: float | None = None, wait: float = 0.0
@@ -115,100 +107,102 @@ class AsyncClusterFrontier:
 
     async def renew_many(self, leases: Iterable[Lease], ttl: float | None = None) -> list[Lease]:
         """Set the deadlines of leases; return those that had ended."""
-        late = await self._routed(list(leases), partition_of, lambda remote, part: remote.renew_many(part, ttl))
-        return [lease for part in late for lease in part]
+        return await self._run(self._calls.renew_many(leases, ttl))
 
     async def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given; return those that had already ended."""
-        late = await self._routed(list(leases), partition_of, lambda remote, part: remote.give_back(part))
-        return [lease for part in late for lease in part]
+        return await self._run(self._calls.give_back(leases))
+
+    async def landed_many(self, downloads: Iterable[tuple[Lease, float | None]]) -> list[Lease]:
+        """Report that downloads are over, each a lease with the seconds that it took; return leases that had ended."""
+        return await self._run(self._calls.landed_many(downloads))
+
+    async def next_ready_in(self) -> float | None:
+        """Return the seconds until something may be leased; 0.0: now; None: never, as things stand."""
+        return await self._run(self._calls.next_ready_in())
 
     # -- looking
 
     @property
     def settings(self) -> Settings:
         """The settings of the crawl when this client connected, without the adjustments."""
-        self._routes()
+        self._check()
         assert self._settings is not None
         return self._settings
 
     @property
     def folder(self) -> Path:
         """Where the frontiers are: in the folders of workers, so that this is their common name."""
-        return Path(self._crawl)
+        return Path(self._asking.crawl)
 
     async def standings(self) -> tuple[list[Standing], set[int]]:
         """Return the standings of the partitions whose owners answer, and the numbers of the others."""
-        await self._look_up()
-
-        async def ask(address: str) -> list[Standing]:
-            try:
-                return msgspec.convert(await (await self._remote(address)).standings(), list[Standing])
-            except _MOVED:
-                await self._forget(address)
-                return []
-
-        found: dict[int, Standing] = {}
-        for answer in await asyncio.gather(*map(ask, self._addresses())):
-            for one in answer:
-                if one.partition not in found or one.epoch > found[one.partition].epoch:
-                    found[one.partition] = one
-        return [found[number] for number in sorted(found)], set(range(self._partitions)) - found.keys()
+        return await self._run(self._calls.standings_now())
 
     async def summary(self) -> Summary:
-        """Return the counters of all partitions, with the state of the crawl.
-
-        It is FINISHED once all partitions are, and nothing is under way between them. Raises ConnectionLost if a
-        partition is without an owner for long.
-        """
-        standings = await self._all_standings()
-        merged = merged_summary([one.summary for one in standings])
-        merged.state = crawl_state(standings)
-        return merged
+        """Return the counters of all partitions. Raises ConnectionLost if one is without an owner for long."""
+        return crawl_summary(await self._run(self._calls.standings()))
 
     async def state(self) -> CrawlState:
         """Return the state of the crawl."""
-        return crawl_state(await self._all_standings())
+        return crawl_state(await self._run(self._calls.standings()))
 
     async def queue(self, key: str) -> QueueRecord | None:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there."""
-        return await self._of_queue(key, lambda remote: remote.queue(key))
+        return await self._run(self._calls.queue(key))
 
     async def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue of a URI with a normalized URL. Raises ValueError if it has none."""
-        number = self._routes().partition(uri)
-        (key,) = await self._routed([uri], lambda _: number, lambda remote, _: remote.queue_key(uri))
-        return key
+        return await self._run(self._calls.queue_key(uri))
 
     async def rest(
         self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
     ) -> float:
         """Return the politeness delay in seconds of a queue after a fetch of one of its URIs."""
-        return await self._of_queue(
-            key, lambda remote: remote.rest(uri, key, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay)
-        )
+        return await self._run(self._calls.rest(uri, key, fetch_seconds, crawl_delay))
 
     async def adjustments(self) -> list[Override]:
         """Return the adjustments in force, as one of the partitions has them."""
-        while True:
-            with suppress(*_MOVED):
-                return await (await self._any()).adjustments()
+        return await self._run(self._calls.adjustments())
+
+    # -- steering
+
+    async def pause(self, *, reason: str = "operator", who: str | None = None) -> None:
+        """Lease nothing more, to no client; each partition is PAUSED once its leases have ended."""
+        await self._run(self._calls.steer("pause", reason, who))
 
     async def resume(self, *, reason: str = "", who: str | None = None) -> None:
-        """Refuse: whoever resumes a crawl in partitions speaks to all of them."""
-        raise FrontierError(f"the crawl {self._crawl!r} is paused; resume it with --cluster")
+        """Resume a paused crawl. Each partition is resumed when its owner reads that in its log."""
+        await self._run(self._calls.steer("resume", reason, who))
+
+    async def terminate(self, *, reason: str = "", who: str | None = None) -> None:
+        """End the crawl permanently; leases that are out may still be finished."""
+        await self._run(self._calls.steer("terminate", reason, who))
+
+    async def set_budgets(self, budgets: Iterable[tuple[CrawlUri, int]]) -> None:
+        """Set the total budgets of the queues of URIs with normalized URLs, as `regulate` does."""
+        await self._run(self._calls.set_budgets(budgets))
 
     # -- the connection
 
     async def close(self) -> None:
-        """Give this client's leases back uncounted, unless `keep_leases`, and disconnect."""
+        """Give this client's leases back uncounted, unless `keep_leases`, and disconnect. A second close does nothing.
+
+        Leases of workers that do not answer within some seconds expire.
+        """
         if self._closed:
             return
-        self._closed = True
-        for task in self._remotes.values():
-            with suppress(FrontierError, asyncio.CancelledError):
-                await (await task).close()
-        await asyncio.to_thread(self._directory.close)
+        made = [address for address, task in self._remotes.items() if task.done() and not _has_failed(task)]
+        try:
+            with suppress(FrontierError):
+                await self._run(self._calls.leave(self._keep_leases, made), connects=True)
+        finally:
+            self._closed = True
+            for task in self._remotes.values():
+                task.cancel()
+            for address in made:
+                await self._remotes[address].result().disconnect()
+            await asyncio.to_thread(self._directory.close)
 
     async def __aenter__(self) -> Self:
         return await self.connect()
@@ -218,142 +212,84 @@ class AsyncClusterFrontier:
     ) -> None:
         await self.close()
 
-    # -- their parts
+    # -- what the rules yield
 
-    async def _lease_now(self, count: int, ttl: float | None) -> list[Lease]:
-        leases: list[Lease] = []
-        await self._look_up()
-        addresses = self._addresses()
-        self._turn += 1
-        for place in range(len(addresses)):
-            address = addresses[(self._turn + place) % len(addresses)]
-            try:
-                leases += await (await self._remote(address)).lease(count - len(leases), ttl=ttl)
-            except _MOVED:
-                await self._forget(address)
-            if len(leases) >= count:
-                break
-        return leases
-
-    async def _of_queue(self, key: str, call: Callable[[AsyncRemoteFrontier], Awaitable[_R]]) -> _R:
-        self._routes()
-        number = partition_of_queue(key, self._partitions)
-        (result,) = await self._routed([key], lambda _: number, lambda remote, _: call(remote))
-        return result
-
-    async def _routed(
-        self,
-        items: list[_T],
-        partition: Callable[[_T], int],
-        call: Callable[[AsyncRemoteFrontier, list[_T]], Awaitable[_R]],
-    ) -> list[_R]:
-        """Make calls to the owners of the items' partitions, at once; return the results of the parts."""
-        self._check()
-        results: list[_R] = []
-        left = [(item, partition(item)) for item in items]
-        began = time.monotonic()
-        lost: list[Exception] = []
-
-        async def ask(address: str, part: list[tuple[_T, int]]) -> list[tuple[_T, int]]:
-            """Return the items that are to be asked for again."""
-            try:
-                results.append(await call(await self._remote(address), [item for item, _ in part]))
-            except _MOVED as e:
-                lost[:] = [e]
-                await self._forget(address)
-                return part
-            return []
-
-        while left:
-            by_address: dict[str | None, list[tuple[_T, int]]] = {}
-            for item, number in left:
-                by_address.setdefault(self._owners.get(number), []).append((item, number))
-            waiting = by_address.pop(None, [])
-            asked = [ask(address, part) for address, part in by_address.items() if address is not None]
-            for again in await asyncio.gather(*asked):
-                waiting += again
-            left = waiting
-            if left:
-                numbers = sorted({number for _, number in left})
-                if time.monotonic() > began + self.retry_for:
-                    raise ConnectionLost(
-                        f"partitions {numbers[:10]} of {self._crawl!r} have had no owner that answers for "
-                        f"{self.retry_for:.0f} s ({lost[0] if lost else 'none is known'}); look whether workers run"
-                    )
-                await self._refresh()
-                if any(number not in self._owners for number in numbers):
-                    await asyncio.sleep(PAUSE)
-        return results
-
-    async def _all_standings(self) -> list[Standing]:
-        began = time.monotonic()
-        while True:
-            found, missing = await self.standings()
-            if found and not missing:
-                return found
-            if time.monotonic() > began + self.retry_for:
-                raise ConnectionLost(f"partitions {sorted(missing)} of {self._crawl!r} have no owner that answers")
-            await asyncio.sleep(PAUSE)
-            await self._refresh()
-
-    async def _any(self) -> AsyncRemoteFrontier:
-        """Return a connection to some owner."""
-        began = time.monotonic()
-        while True:
-            await self._look_up()
-            for address in self._addresses():
+    async def _run(self, steps: Steps[_T], *, connects: bool = False) -> _T:
+        """Do what a call yields; return its result."""
+        begun: list[asyncio.Task[None]] = []
+        try:
+            while True:
+                self._check(connects=connects)
                 try:
-                    return await self._remote(address)
-                except _MOVED:
-                    await self._forget(address)
-            if time.monotonic() > began + self.retry_for:
-                raise ConnectionLost(f"no worker of {self._crawl!r} answers; look whether one runs")
-            await asyncio.sleep(PAUSE)
+                    wanted = next(steps)
+                except StopIteration as e:
+                    result: _T = e.value
+                    return result
+                if isinstance(wanted, Answers):
+                    begun += self._begin(wanted.of)
+                    tasks = [each.begun for each in wanted.of]
+                    await asyncio.wait(tasks, timeout=wanted.within, return_when=asyncio.FIRST_COMPLETED)
+                elif isinstance(wanted, GiveUp):
+                    await self._give_up(wanted.asks)
+                else:
+                    await asyncio.sleep(wanted.seconds)
+        finally:
+            for task in begun:
+                task.cancel()
+            steps.close()
 
-    def _routes(self) -> Router:
-        self._check()
-        if self._router is None:
-            raise FrontierClosed("this client is not connected; use it with `async with`, or await its `connect()`")
-        return self._router
+    def _begin(self, wanted: Sequence[Ask | LookUp]) -> list[asyncio.Task[None]]:
+        begun = []
+        for each in wanted:
+            if each.begun is None:
+                each.begun = asyncio.ensure_future(self._do(each))
+                begun.append(each.begun)
+        return begun
 
-    def _addresses(self) -> list[str]:
-        return sorted(set(self._owners.values()))
+    async def _give_up(self, asks: Sequence[Ask]) -> None:
+        for ask in asks:
+            ask.begun.cancel()
+        await asyncio.wait([ask.begun for ask in asks], timeout=CANCELLED_WITHIN)
 
-    async def _look_up(self) -> None:
-        """Look for owners if some are not known, or if that was done a while ago."""
-        self._check()
-        if len(self._owners) < max(1, self._partitions) or time.monotonic() > self._read_at + LOOK_AGAIN:
-            await self._refresh()
+    async def _do(self, each: Ask | LookUp) -> None:
+        try:
+            if isinstance(each, LookUp):
+                each.result = await self._read()
+            else:
+                remote = await self._remote(each.address)
+                each.result = await remote.run(each.steps)
+        except asyncio.CancelledError:
+            each.error = asking.silent(each.address) if isinstance(each, Ask) else None
+            raise
+        except Exception as e:
+            each.error = e
+        finally:
+            each.ended = True
 
-    async def _refresh(self) -> None:
-        """Read the directory, unless that was done just now; owners stay as they were while it does not answer."""
+    async def _read(self) -> Mapping[int, Owner]:
         async with self._reading:
-            if time.monotonic() < self._read_at + PAUSE / 2:
-                return
-            try:
-                found: Mapping[int, Owner] = await asyncio.to_thread(self._directory.read)
-            except BusError:
-                if not self._partitions:
-                    raise
-                return
-            finally:
-                self._read_at = time.monotonic()
-        self._owners = {number: owner.address for number, owner in found.items() if owner.address}
-        self._partitions = max((owner.partitions for owner in found.values()), default=0)
+            at, found = self._last_read
+            if monotonic() >= at + JUST_NOW:
+                found = await asyncio.to_thread(self._directory.read)
+                self._last_read = monotonic(), found
+            return found
 
     async def _remote(self, address: str) -> AsyncRemoteFrontier:
         """Return a connection, which tasks that need it at the same time share."""
         task = self._remotes.get(address)
-        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            remote = AsyncRemoteFrontier(address, crawl=self._crawl, retry_for=SHORT, **self._options)
+        if task is None or (task.done() and _has_failed(task)):
+            remote = AsyncRemoteFrontier(address, crawl=self._asking.crawl, retry_for=SHORT, **self._options)
             task = self._remotes[address] = asyncio.ensure_future(remote.connect())
+            task.add_done_callback(_has_failed)  # whether anybody waits for it or not, so that it is not logged
         return await asyncio.shield(task)
 
-    async def _forget(self, address: str) -> None:
-        """Look up the owners anew of the partitions that were at an address."""
-        self._owners = {number: each for number, each in self._owners.items() if each != address}
-        await self._refresh()
-
-    def _check(self) -> None:
+    def _check(self, *, connects: bool = False) -> None:
         if self._closed:
-            raise FrontierClosed(f"this client of {self._crawl!r} was closed; make another")
+            raise FrontierClosed(f"this client of {self._asking.crawl!r} was closed; make another")
+        if self._settings is None and not connects:
+            raise FrontierClosed("this client is not connected; use it with `async with`, or await its `connect()`")
+
+
+def _has_failed(task: asyncio.Task[AsyncRemoteFrontier]) -> bool:
+    """Tell whether a connection that was tried was not made."""
+    return task.cancelled() or task.exception() is not None

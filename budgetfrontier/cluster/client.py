@@ -3,54 +3,60 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-import msgspec
-
-from budgetfrontier.bus.interface import BusError
-from budgetfrontier.client import RemoteFrontier, calls
+from budgetfrontier import protocol
+from budgetfrontier.client import RemoteFrontier
+from budgetfrontier.cluster import asking
+from budgetfrontier.cluster.asking import Answers, GiveUp, Steps
+from budgetfrontier.cluster.begun import Begun
+from budgetfrontier.cluster.calls import Calls
 from budgetfrontier.cluster.owners import Directory, Owner
-from budgetfrontier.cluster.partition import partition_of_lease
-from budgetfrontier.cluster.routing import Router, partition_of_queue
+from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.standing import Standing, crawl_state, crawl_summary, limit_reached
-from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired, NotOwner
+from budgetfrontier.engine.arguments import Letters
+from budgetfrontier.errors import FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.model import (
     Admission,
     CrawlState,
     CrawlUri,
+    DeadLetter,
     Finish,
     Lease,
     Outcome,
     QueueRecord,
+    RunEnd,
     Summary,
     Tally,
 )
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.schema import Override
 
 _T = TypeVar("_T")
-_R = TypeVar("_R")
 
-PART: Final = 1000
-"""URIs that are routed at a time."""
-PAUSE: Final = 0.1
+PAUSE: Final = asking.PAUSE
 """Seconds before owners are looked up again."""
-LOOK_AGAIN: Final = 2.0
-"""Seconds after which the owners are looked up, if nothing has told that they have changed."""
 SHORT: Final = 1.0
 """Seconds for which a call to one worker is repeated, before its partitions are looked for elsewhere."""
+JUST_NOW: Final = 0.05
+"""Seconds for which what a look at the directory has found is good for other threads, too."""
 
 
 class ClusterFrontier:
-    """A crawl in partitions with the methods, results and errors of `Frontier`; for one thread.
+    """A crawl in partitions with the methods, results and errors of `Frontier`. Threads may share one client.
 
-    It finds the owner of each partition in the directory, and looks again when one does not answer or has lost it. A
-    call is repeated for `retry_for` seconds, then ConnectionLost is raised. A call that was applied although its answer
-    was lost is applied again by a later owner: a lease that had been ended is returned as late, a URI that had been
-    added is a DUPLICATE.
+    It finds the owner of each partition in the directory, and looks again when one does not answer for some seconds, or
+    has lost it: then the call is given up, and made to the next owner. A call is repeated for `retry_for` seconds, then
+    ConnectionLost is raised. A call that was applied although its answer was lost is applied again by a later owner: a
+    lease that had been ended is returned as late, a URI that had been added is a DUPLICATE, and leases are handed out
+    again after they expire. Calls to several workers are made at once.
     """
 
     def __init__(
@@ -60,24 +66,41 @@ class ClusterFrontier:
         *,
         token: str | None = None,
         tls: bool | str | os.PathLike[str] = False,
-        retry_for: float = 60.0,
+        retry_for: float = 2 * protocol.RETRY_FOR,
         keep_leases: bool = False,
-        timeout: float | None = None,
     ) -> None:
-        self._crawl, self._directory = crawl, directory
-        self._options: dict[str, Any] = {"token": token, "tls": tls, "keep_leases": keep_leases, "timeout": timeout}
-        self._retry_for = retry_for
-        self._remotes: dict[str, RemoteFrontier] = {}
-        self._owners: dict[int, str] = {}
-        self._partitions = 0
-        self._router: Router | None = None
-        self._turn = 0
-        self._read_at = -LOOK_AGAIN
-        self._found: Mapping[int, Owner] = {}
+        """Take the crawl's name and directory, and the options of `RemoteFrontier`. Does not connect yet."""
+        self._calls = Calls(crawl, retry_for)
+        self._asking = self._calls.asking
+        self._directory = directory
+        self._options: dict[str, Any] = {"token": token, "tls": tls}
+        self._keep_leases = keep_leases
+        self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        self._last_read: tuple[float, Mapping[int, Owner]] = (-JUST_NOW, {})
+        self._remotes: dict[str, Future[RemoteFrontier]] = {}
+        self._interrupted = threading.Event()
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"<ClusterFrontier {self._crawl!r}: {len(self._owners)} of {self._partitions} partitions>"
+        return f"<ClusterFrontier {self._asking!r}{' closed' if self._closed else ''}>"
+
+    @property
+    def retry_for(self) -> float:
+        """Seconds for which a call is repeated; calls under way notice a change."""
+        return self._asking.retry_for
+
+    @retry_for.setter
+    def retry_for(self, seconds: float) -> None:
+        self._asking.retry_for = seconds
+
+    def connect(self) -> Self:
+        """Find a worker, and the settings of the crawl. Raises ConnectionLost if none answers for `retry_for` seconds.
+
+        Other methods do so, too, but raise what the directory does if it does not answer at first.
+        """
+        self._run(self._calls.connect())
+        return self
 
     # -- URIs in
 
@@ -87,94 +110,94 @@ class ClusterFrontier:
 
     def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
         """Admit a batch; count the results."""
-        return self._tallied(uris, lambda remote, part: remote.schedule_many(part))
-
-    def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Tally:
-        """Mark URIs that were fetched elsewhere as seen."""
-        return self._tallied(uris, lambda remote, part: remote.mark_seen(part, charge=charge))
+        return self._run(self._calls.schedule_many(uris))
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
         """Admit a batch; return the result for each URI."""
-        found: dict[int, Admission] = {}
-        given = list(uris)
-        routes = self._routes()
-        for places, results in self._routed(given, routes.partition, lambda remote, part: remote.schedule_each(part)):
-            found.update(zip(places, results, strict=True))
-        return [found[place] for place in range(len(given))]
+        return self._run(self._calls.schedule_each(uris))
+
+    def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Tally:
+        """Mark URIs that were fetched elsewhere as seen."""
+        return self._run(self._calls.mark_seen(uris, charge))
+
+    def admit_many(self, uris: Iterable[str | CrawlUri], *, maxsize: int) -> Tally:
+        """Admit a batch while fewer than `maxsize` URIs (0: any) are queued and not leased; the others are FULL.
+
+        That is looked at before URIs are sent: what other processes add at that moment is added on top.
+        """
+        return self._run(self._calls.admit_many(uris, maxsize))
+
+    def admit_each(
+        self, uris: Iterable[str | CrawlUri], *, maxsize: int, again: bool = False
+    ) -> list[Admission | PolicyError]:
+        """Admit a batch like `admit_many`; return the result for each URI, the error if a policy failed for it."""
+        return self._run(self._calls.admit_each(uris, maxsize, again))
 
     # -- URIs out
 
     def lease(self, count: int = 1, *, ttl: float | None = None, wait: float = 0.0) -> list[Lease]:
         """Lease up to `count` URIs, of workers in turn. Waits up to `wait` seconds for the first one."""
-        deadline = time.monotonic() + wait
-        leases: list[Lease] = []
-        while True:
-            addresses = self._addresses()
-            self._turn += 1
-            for place in range(len(addresses)):
-                address = addresses[(self._turn + place) % len(addresses)]
-                try:
-                    leases += self.remote(address).lease(count - len(leases), ttl=ttl)
-                except (NotOwner, ConnectionLost, FrontierClosed):
-                    self.forget(address)
-                if len(leases) >= count:
-                    break
-            left = deadline - time.monotonic()
-            if leases or left <= 0:
-                return leases
-            time.sleep(min(left, PAUSE))
+        return self._run(self._calls.lease(count, ttl, wait))
+
+    def interrupt(self) -> None:
+        """Let calls of `lease` that wait in other threads return nothing now, and later ones not wait."""
+        self._asking.interrupted = True
+        self._interrupted.set()
 
     def finish(self, lease: Lease, outcome: Outcome = Outcome.SUCCESS, **options: Any) -> None:
         """End a lease; `options` are those of `Frontier.finish`. Raises LeaseExpired for one that has ended."""
-        if self.finish_many([Finish(lease, outcome, **options)]):
-            raise LeaseExpired
+        self._run(self._calls.finish(lease, outcome, options))
 
     def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
         """End many leases; return those that had already ended."""
-        given = calls.endings(finished)
-        late: list[Lease] = []
-        for _, ended in self._routed(given, partition_of, lambda remote, part: remote.finish_many(part)):
-            late += ended
-        return late
+        return self._run(self._calls.finish_many(finished))
+
+    def finish_and_lease(
+        self, finished: Iterable[Lease | Finish], count: int = 1, *, ttl: float | None = None, wait: float = 0.0
+    ) -> tuple[list[Lease], list[Lease]]:
+        """End leases like `finish_many`, then lease URIs like `lease`; return what both return."""
+        late = self.finish_many(finished)
+        return late, self.lease(count, ttl=ttl, wait=wait)
+
+    def renew(self, lease: Lease, ttl: float | None = None) -> None:
+        """Set the deadline of a lease to `ttl` seconds from now (None: the setting). Raises LeaseExpired."""
+        self._run(self._calls.renew(lease, ttl))
 
     def renew_many(self, leases: Iterable[Lease], ttl: float | None = None) -> list[Lease]:
         """Set the deadlines of leases; return those that had ended."""
-        late: list[Lease] = []
-        for _, ended in self._routed(list(leases), partition_of, lambda remote, part: remote.renew_many(part, ttl)):
-            late += ended
-        return late
+        return self._run(self._calls.renew_many(leases, ttl))
 
     def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given; return those that had already ended."""
-        late: list[Lease] = []
-        for _, ended in self._routed(list(leases), partition_of, lambda remote, part: remote.give_back(part)):
-            late += ended
-        return late
+        return self._run(self._calls.give_back(leases))
+
+    def landed_many(self, downloads: Iterable[tuple[Lease, float | None]]) -> list[Lease]:
+        """Report that downloads are over, each a lease with the seconds that it took; return leases that had ended."""
+        return self._run(self._calls.landed_many(downloads))
+
+    def next_ready_in(self) -> float | None:
+        """Return the seconds until something may be leased; 0.0: now; None: never, as things stand."""
+        return self._run(self._calls.next_ready_in())
 
     # -- looking
 
     @property
     def settings(self) -> Settings:
-        """The settings of the crawl, without the adjustments."""
-        return self._any().settings
+        """The settings of the crawl when this client connected, without the adjustments."""
+        return self._run(self._calls.settings())
+
+    @property
+    def folder(self) -> Path:
+        """Where the frontiers are: in the folders of workers, so that this is their common name."""
+        return Path(self._asking.crawl)
 
     def standings(self) -> tuple[list[Standing], set[int]]:
         """Return the standings of the partitions whose owners answer, and the numbers of the others."""
-        found: dict[int, Standing] = {}
-        for address in self._addresses():
-            try:
-                answer = self.remote(address).standings()
-            except (NotOwner, ConnectionLost, FrontierClosed):
-                self.forget(address)
-            else:
-                for one in msgspec.convert(answer, list[Standing]):
-                    if one.partition not in found or one.epoch > found[one.partition].epoch:
-                        found[one.partition] = one
-        return [found[number] for number in sorted(found)], set(range(self._partitions)) - found.keys()
+        return self._run(self._calls.standings_now())
 
     def summary(self) -> Summary:
         """Return the counters of all partitions. Raises ConnectionLost if one is without an owner for long."""
-        return crawl_summary(self._all_standings())
+        return crawl_summary(self._run(self._calls.standings()))
 
     @property
     def state(self) -> CrawlState:
@@ -183,44 +206,101 @@ class ClusterFrontier:
         It is PAUSED, with the reason "limit", once `cluster.max_uris` or `cluster.max_spend` is used up, and PAUSING
         before, while URIs are out.
         """
-        return crawl_state(self._all_standings())
-
-    def owners(self) -> Mapping[int, Owner]:
-        """Return the owners of the partitions as the directory has them now."""
-        return self._refresh(strict=True)
-
-    @property
-    def partitions(self) -> int:
-        """The number of partitions. Raises ConnectionLost if none has had an owner for long."""
-        return self._count()
-
-    @property
-    def router(self) -> Router:
-        """The partitions of URLs, by the settings of the crawl."""
-        return self._routes()
+        return crawl_state(self._run(self._calls.standings()))
 
     @property
     def limit(self) -> str | None:
         """The setting whose total is used up: "cluster.max_uris" or "cluster.max_spend"; None if none is."""
-        return limit_reached(self._all_standings())
+        return limit_reached(self._run(self._calls.standings()))
+
+    def owners(self) -> Mapping[int, Owner]:
+        """Return the owners of the partitions as the directory has them now."""
+        return self._run(self._asking.look_up(strict=True))
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions. Raises ConnectionLost if none has had an owner for long."""
+        return self._run(self._asking.count())
+
+    @property
+    def router(self) -> Router:
+        """The partitions of URLs, by the settings of the crawl."""
+        return self._run(self._calls.connect())
 
     def queue(self, key: str) -> QueueRecord | None:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there."""
-        number = partition_of_queue(key, self._count())
-        for _, record in self._routed([key], lambda _: number, lambda remote, part: remote.queue(part[0])):
-            return record
-        raise AssertionError
+        return self._run(self._calls.queue(key))
+
+    def queue_key(self, uri: CrawlUri) -> str:
+        """Return the key of the queue that a URI would be placed on, by its `url`, a normalized href, and `queue`."""
+        return self._run(self._calls.queue_key(uri))
+
+    def rest(
+        self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
+    ) -> float:
+        """Return the politeness delay in seconds of a queue after a fetch of one of its URIs, by its `url`."""
+        return self._run(self._calls.rest(uri, key, fetch_seconds, crawl_delay))
+
+    @property
+    def adjustments(self) -> list[Override]:
+        """The adjustments in force, as one of the partitions has them."""
+        return self._run(self._calls.adjustments())
+
+    def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
+        """Return the dead letters, oldest first; the `id` of each is that in its partition."""
+        return self._run(self._calls.dead_letters(limit))
+
+    # -- steering
+
+    def pause(self, *, reason: str = "operator", who: str | None = None) -> None:
+        """Lease nothing more, to no client; each partition is PAUSED once its leases have ended."""
+        self._run(self._calls.steer("pause", reason, who))
+
+    def resume(self, *, reason: str = "", who: str | None = None) -> None:
+        """Resume a paused crawl. Each partition is resumed when its owner reads that in its log."""
+        self._run(self._calls.steer("resume", reason, who))
+
+    def terminate(self, *, reason: str = "", who: str | None = None) -> None:
+        """End the crawl permanently; leases that are out may still be finished."""
+        self._run(self._calls.steer("terminate", reason, who))
+
+    def set_budgets(self, budgets: Iterable[tuple[CrawlUri, int]]) -> None:
+        """Set the total budgets of the queues of URIs with normalized URLs, as `regulate` does."""
+        self._run(self._calls.set_budgets(budgets))
+
+    def replay(self, letters: Letters = None) -> int:
+        """Refuse: dead letters of a crawl in partitions are scheduled again, with `force`."""
+        raise self._calls.refuse_replay()
 
     # -- the connection
 
-    def close(self) -> None:
-        """Give this client's leases back uncounted, unless `keep_leases`, and disconnect."""
-        if not self._closed:
+    @property
+    def held(self) -> int:
+        """The number of leases that this client holds."""
+        return len(self._calls.held.ids())
+
+    def commit(self) -> None:
+        """Return at once: all that was acknowledged is in the logs."""
+        self._check()
+
+    def close(self, *, end: RunEnd | str | None = None, reason: str = "") -> None:
+        """Give this client's leases back uncounted, unless `keep_leases`, and disconnect. A second close does nothing.
+
+        Leases of workers that do not answer within some seconds expire. `end` and `reason` are ignored.
+        """
+        if self._closed:
+            return
+        self.interrupt()
+        try:
+            with suppress(FrontierError):
+                self._run(self._calls.leave(self._keep_leases, self._connected()))
+        finally:
             self._closed = True
-            for remote in self._remotes.values():
-                with suppress(NotOwner):  # those of partitions that have moved expire
-                    remote.close()
-            self._directory.close()
+            for future in list(self._remotes.values()):
+                if future.done() and future.exception() is None:
+                    future.result().disconnect()
+            with self._reading:
+                self._directory.close()
 
     def __enter__(self) -> Self:
         return self
@@ -230,148 +310,67 @@ class ClusterFrontier:
     ) -> None:
         self.close()
 
-    # -- their parts
-
-    def _tallied(self, uris: Iterable[Any], call: Callable[[RemoteFrontier, list[Any]], Tally]) -> Tally:
-        tally = Tally()
-        if isinstance(uris, str | bytes):
-            raise TypeError("this takes an iterable of URIs; one alone goes into a list")
-        routes = self._routes()
-        batch: list[Any] = []
-        for uri in uris:
-            batch.append(uri)
-            if len(batch) == PART:
-                for _, part in self._routed(batch, routes.partition, call):
-                    tally.add(part)
-                batch = []
-        for _, part in self._routed(batch, routes.partition, call):
-            tally.add(part)
-        return tally
-
-    def _routed(
-        self,
-        items: list[_T],
-        partition_of: Callable[[_T], int],
-        call: Callable[[RemoteFrontier, list[_T]], _R],
-    ) -> list[tuple[list[int], _R]]:
-        """Make calls to the owners of the items' partitions; return the places of each part, and its result."""
-        self._check()
-        results: list[tuple[list[int], _R]] = []
-        left = list(range(len(items)))
-        partitions = [partition_of(item) for item in items]
-        deadline = time.monotonic() + self._retry_for
-        lost: Exception = NotOwner()
-        while left:
-            by_address: dict[str, list[int]] = {}
-            waiting: list[int] = []
-            for place in left:
-                address = self._owners.get(partitions[place])
-                if address is None:
-                    waiting.append(place)
-                else:
-                    by_address.setdefault(address, []).append(place)
-            for address, places in by_address.items():
-                try:
-                    results.append((places, call(self.remote(address), [items[place] for place in places])))
-                except (NotOwner, ConnectionLost, FrontierClosed) as e:
-                    lost = e
-                    self.forget(address)
-                    waiting += places
-            left = waiting
-            if left:
-                if time.monotonic() > deadline:
-                    raise ConnectionLost(
-                        f"{len({partitions[place] for place in left})} partitions of {self._crawl!r} have had no owner "
-                        f"for {self._retry_for:.0f} s ({lost}); look whether their workers run"
-                    )
-                self._refresh()
-                if any(self._owners.get(partitions[place]) is None for place in left):
-                    time.sleep(PAUSE)
-        return results
-
-    def _all_standings(self) -> list[Standing]:
-        deadline = time.monotonic() + self._retry_for
-        while True:
-            found, missing = self.standings()
-            if found and not missing:
-                return found
-            if time.monotonic() > deadline:
-                raise ConnectionLost(f"partitions {sorted(missing)} of {self._crawl!r} have no owner that answers")
-            time.sleep(PAUSE)
-            self._refresh()
-
-    def _count(self) -> int:
-        """Return the number of partitions, once one has an owner."""
-        deadline = time.monotonic() + self._retry_for
-        while not self._partitions:
-            self._refresh()
-            if not self._partitions:
-                if time.monotonic() > deadline:
-                    raise ConnectionLost(f"no partition of {self._crawl!r} has an owner; start `budgetfrontier worker`")
-                time.sleep(PAUSE)
-        return self._partitions
-
-    def _routes(self) -> Router:
-        if self._router is None:
-            self._router = Router.of(self._any().settings, self._count(), self._directory)
-        return self._router
-
-    def _any(self) -> RemoteFrontier:
-        """Return a connection to some owner."""
-        self._count()
-        deadline = time.monotonic() + self._retry_for
-        while True:
-            for address in self._addresses():
-                try:
-                    return self.remote(address)
-                except (NotOwner, ConnectionLost, FrontierClosed):
-                    self.forget(address)
-            if time.monotonic() > deadline:
-                raise ConnectionLost(f"no worker of {self._crawl!r} answers; look whether one runs")
-            time.sleep(PAUSE)
-
-    def _addresses(self) -> list[str]:
-        self._check()
-        if len(self._owners) < max(1, self._partitions) or time.monotonic() > self._read_at + LOOK_AGAIN:
-            self._refresh()
-        return sorted(set(self._owners.values()))
-
-    def _refresh(self, *, strict: bool = False) -> Mapping[int, Owner]:
-        """Look up the owners; unless `strict`, those known before stay while the directory does not answer."""
-        self._read_at = time.monotonic()
-        try:
-            self._found = found = self._directory.read()
-        except BusError:
-            if strict or not self._partitions:
-                raise
-            return self._found
-        self._owners = {number: owner.address for number, owner in found.items() if owner.address}
-        self._partitions = max((owner.partitions for owner in found.values()), default=0)
-        return found
+    # -- workers
 
     def remote(self, address: str) -> RemoteFrontier:
-        """Return the connection to a worker, made if need be. Raises ConnectionLost."""
-        remote = self._remotes.get(address)
-        if remote is None:
-            remote = self._remotes[address] = RemoteFrontier(
-                address, crawl=self._crawl, retry_for=SHORT, **self._options
-            )
-        return remote
-
-    def connected(self, address: str) -> RemoteFrontier | None:
-        """Return the connection to a worker, if there is one."""
-        return self._remotes.get(address)
+        """Return the connection to a worker, which threads share, made if need be. Raises ConnectionLost."""
+        with self._lock:
+            future = self._remotes.get(address)
+            if makes := future is None or (future.done() and future.exception() is not None):
+                future = self._remotes[address] = Future()
+        assert future is not None
+        if makes:
+            try:
+                future.set_result(RemoteFrontier(address, crawl=self._asking.crawl, retry_for=SHORT, **self._options))
+            except BaseException as e:
+                future.set_exception(e)
+        return future.result()
 
     def forget(self, address: str) -> None:
         """Look up the owners anew of the partitions that were at an address."""
-        self._owners = {number: each for number, each in self._owners.items() if each != address}
-        self._refresh()
+        self._asking.forget(address)
+        self._run(self._asking.look_up())
+
+    def _connected(self) -> list[str]:
+        """Return the addresses of the workers to which there is a connection."""
+        made = list(self._remotes.items())
+        return [address for address, future in made if future.done() and future.exception() is None]
+
+    # -- what the rules yield
+
+    def _run(self, steps: Steps[_T]) -> _T:
+        """Do what a call yields; return its result."""
+        begun = Begun(self.remote, self._read)
+        try:
+            while True:
+                self._check()
+                try:
+                    wanted = next(steps)
+                except StopIteration as e:
+                    result: _T = e.value
+                    return result
+                if isinstance(wanted, Answers):
+                    begun.wait(wanted)
+                elif isinstance(wanted, GiveUp):
+                    begun.give_up(wanted.asks)
+                elif wanted.for_leases:
+                    self._interrupted.wait(wanted.seconds)
+                else:
+                    sleep(wanted.seconds)
+        finally:
+            begun.cancel_all()
+            steps.close()
+
+    def _read(self) -> Mapping[int, Owner]:
+        """Return the owners as the directory has them, or has had them just now. Raises BusError."""
+        with self._reading:
+            at, found = self._last_read
+            if monotonic() >= at + JUST_NOW:
+                self._check()
+                found = self._directory.read()
+                self._last_read = monotonic(), found
+            return found
 
     def _check(self) -> None:
         if self._closed:
-            raise FrontierClosed(f"this client of {self._crawl!r} was closed; make another")
-
-
-def partition_of(item: Lease | Finish) -> int:
-    """Return the partition of a lease, or of the lease that an ending ends."""
-    return partition_of_lease((item.lease if isinstance(item, Finish) else item).id)
+            raise FrontierClosed(f"this client of {self._asking.crawl!r} was closed; make another")
