@@ -150,15 +150,17 @@ class LeaseQueue:
     ) -> Self:
         """Share the queue that `budgetfrontier serve` has at `address` with other processes; it is created if need be.
 
-        Needs the extra "grpc". Counters, dead letters and length are those of all processes; closing gives back the
-        leases of this one alone, unless `keep_leases` is set. Each call is a message there and back, and durable when
-        it returns: `frontier`, a `RemoteFrontier`, takes many URIs and leases at a time. Threads may share the queue.
-        The server's settings hold: those of the frontier, or `budgetfrontier serve --config` for a new one. A call is
-        repeated for `retry_for` seconds after a lost connection. Raises what `RemoteFrontier` raises.
+        Needs the extra "grpc". With kafka://HOST:PORT/CRAWL, and the extra "kafka", it is a crawl in partitions, which
+        its workers have; `replay` is refused there. Counters, dead letters and length are those of all processes;
+        closing gives back the leases of this one alone, unless `keep_leases` is set. Each call is a message there and
+        back, and durable when it returns: `frontier`, a `RemoteFrontier` or `ClusterFrontier`, takes many URIs and
+        leases at a time. Threads may share the queue. The server's settings hold: those of the frontier, or
+        `budgetfrontier serve --config` for a new one. A call is repeated for `retry_for` seconds after a lost
+        connection. Raises what `RemoteFrontier` raises.
         """
-        from budgetfrontier.client import RemoteFrontier
+        from budgetfrontier import connections
 
-        frontier = RemoteFrontier(
+        frontier = connections.connect(
             address, crawl=crawl, token=token, tls=tls, retry_for=retry_for, keep_leases=keep_leases
         )
         return cls(cast("Frontier", frontier), frontier.folder)  # for what this class uses, it is one

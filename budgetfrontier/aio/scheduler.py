@@ -21,7 +21,7 @@ import msgspec
 from budgetfrontier import protocol
 from budgetfrontier.aio.outbox import Future, Outbox, futures_of
 from budgetfrontier.aio.own import OwnFrontier
-from budgetfrontier.aio.shared import SharedFrontier, connector
+from budgetfrontier.aio.shared import SharedFrontier, connector, name_of
 from budgetfrontier.aio.worker import Failure, Reply, Worker
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine.arguments import size as _size
@@ -111,7 +111,8 @@ class Scheduler:
     ) -> Self:
         """Return a scheduler on the frontier that `budgetfrontier serve` has at `address`, shared with other processes.
 
-        Needs the extra "grpc". `open`, or `async with`, connects; the server's settings apply, and its frontier is
+        With kafka://HOST:PORT/CRAWL, it is a crawl in partitions, which its workers have (the extra "kafka"). Needs the
+        extra "grpc". `open`, or `async with`, connects; the server's settings apply, and its frontier is
         created if need be. `crawl`, `token`, `tls` and `retry_for` are those of `RemoteFrontier`, the other arguments
         those of a Scheduler. `maxsize`, `stats`, `qsize`, `idle` and `join` are about the URIs of all processes.
 
@@ -125,7 +126,7 @@ class Scheduler:
         connect = connector(address, crawl=crawl, token=token, tls=tls, retry_for=retry_for)
         self = cls.__new__(cls)
         self._set_up(
-            f"crawl {crawl!r} at {address}",
+            name_of(address, crawl),
             lambda: SharedFrontier(connect(), lease_ttl, self._worker.wake),
             maxsize=maxsize, when_full=when_full, grace=grace, clock=WallClock(),
         )  # fmt: skip

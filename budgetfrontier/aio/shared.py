@@ -1,4 +1,4 @@
-"""A frontier of `budgetfrontier serve`, as the worker of a Scheduler uses it."""
+"""A frontier of `budgetfrontier serve`, or of the workers that share it, as the worker of a Scheduler uses it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlUri, Lease, RunEnd, Summary, Tally
 
 if TYPE_CHECKING:
-    from budgetfrontier.client import RemoteFrontier
+    from budgetfrontier.connections import Connection
 
 LOOK_AGAIN = 0.2
 """Seconds between two looks at what other processes have changed."""
@@ -25,11 +25,20 @@ LEAVING = 5.0
 
 def connector(
     address: str, *, crawl: str, token: str | None, tls: bool | str | os.PathLike[str], retry_for: float
-) -> Callable[[], RemoteFrontier]:
-    """Return a function that connects to a server. Raises MissingExtra."""
-    from budgetfrontier.client import RemoteFrontier
+) -> Callable[[], Connection]:
+    """Return a function that connects to the frontier at an address. Raises MissingExtra."""
+    from budgetfrontier import connections
 
-    return lambda: RemoteFrontier(address, crawl=crawl, token=token, tls=tls, retry_for=retry_for)
+    connections.needed(address)
+    return lambda: connections.connect(address, crawl=crawl, token=token, tls=tls, retry_for=retry_for)
+
+
+def name_of(address: str, crawl: str) -> str:
+    """Return the crawl at an address as it stands in messages."""
+    from budgetfrontier import connections
+
+    shown = connections.shown(address)
+    return f"the crawl in partitions at {shown}" if connections.is_cluster(address) else f"crawl {crawl!r} at {shown}"
 
 
 class SharedFrontier:
@@ -43,7 +52,7 @@ class SharedFrontier:
     looks_at_ticks_only = True
     ready: float | None = None
 
-    def __init__(self, remote: RemoteFrontier, ttl: float | None, arrived: Callable[[], None]) -> None:
+    def __init__(self, remote: Connection, ttl: float | None, arrived: Callable[[], None]) -> None:
         self.frontier = cast("Frontier", remote)  # for what the worker uses, it is one
         self._remote = remote
         self._ttl = ttl

@@ -94,7 +94,10 @@ class KafkaDirectory:
         if self._consumer is None:
             self.create()
             group = {"group.id": f"{self._topic}-readers", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-            self._consumer = confluent_kafka.Consumer({**self._settings, **group})
+            try:
+                self._consumer = confluent_kafka.Consumer({**self._settings, **group})
+            except confluent_kafka.KafkaException as e:  # which no repetition helps
+                raise FrontierError(f"the properties for Kafka are wrong: {e.args[0].str()}") from e
             self._consumer.assign([TopicPartition(self._topic, 0, 0)])
         deadline = time.monotonic() + TIMEOUT
         try:

@@ -6,7 +6,7 @@ import os
 import re
 from typing import NamedTuple
 
-from budgetfrontier import protocol
+from budgetfrontier import connections, protocol
 from budgetfrontier.crawl.frontiers import RemoteCrawl
 from budgetfrontier.errors import FrontierError
 
@@ -55,14 +55,8 @@ def remote_crawl(
     """
     from budgetfrontier.crawl.shared.served import ServedCrawl  # needs the extra "grpc"
 
-    if address.startswith("kafka://"):
-        from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
-        from budgetfrontier.cluster.kafka import KafkaDirectory, place  # needs the extra "kafka"
-
-        where = place(address)
-        return ServedCrawl(address, AsyncClusterFrontier(where.crawl, KafkaDirectory(where), token=token, tls=tls))
+    if connections.is_cluster(address):
+        return ServedCrawl(connections.shown(address), connections.asynchronous(address, token=token, tls=tls))
     server, name = parsed_address(address, crawl=crawl)
-    from budgetfrontier.client import AsyncRemoteFrontier
-
     whole = f"{server}{'#' if server.startswith('unix:') else '/'}{name}"
-    return ServedCrawl(whole, AsyncRemoteFrontier(server, crawl=name, token=token, tls=tls))
+    return ServedCrawl(whole, connections.asynchronous(server, crawl=name, token=token, tls=tls))

@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from budgetfrontier.client import AsyncRemoteFrontier
-from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
 from budgetfrontier.crawl.shared.settings_in_force import SettingsInForce
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.model import CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings
+
+if TYPE_CHECKING:
+    from budgetfrontier.connections import AsyncConnection
 
 FOREVER = 1e9
 """Seconds for which calls are repeated once the crawl has begun: what is to be told is not given up."""
@@ -22,7 +24,7 @@ FOREVER = 1e9
 class ServedCrawl:
     """A crawl of a server, or of the workers that share it: a client, and the settings in force for each URI."""
 
-    def __init__(self, name: str, client: AsyncRemoteFrontier | AsyncClusterFrontier) -> None:
+    def __init__(self, name: str, client: AsyncConnection) -> None:
         self.name = name
         self._client = client
 

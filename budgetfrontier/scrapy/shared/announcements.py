@@ -28,9 +28,9 @@ class Announcements:
 
     # -- opening
 
-    def connecting(self, address: str, within: float) -> None:
+    def connecting(self, options: SharedOptions, within: float) -> None:
         """Say which server is looked for, before it has answered."""
-        log.info("Connecting to the server at %s (%s), %g s at the most", address, URL, within, extra=self._extra)
+        log.info("Connecting to the %s (%s), %g s at the most", options.server, URL, within, extra=self._extra)
 
     def not_opened(self, error: FrontierError) -> None:
         """Say why the frontier cannot be used, with the settings that are to be changed."""
@@ -38,13 +38,15 @@ class Announcements:
 
     def sharing(self, options: SharedOptions, at_once: int, job: str) -> None:
         """Say which crawl is shared, and warn if several processes may fetch from a host at once."""
-        log.info("Sharing the crawl %s of the server at %s", options.crawl, options.address, extra=self._extra)
+        crawl = "" if options.is_cluster else f"crawl {options.crawl} of the "
+        log.info("Sharing the %s%s", crawl, options.server, extra=self._extra)
         if at_once > 1:
             log.warning(
                 "The settings of the crawl let processes fetch from a host at once (per_queue_concurrency: %d); with "
-                "`budgetfrontier adjust %s --set politeness.per_queue_concurrency=1` on the server they do not",
+                "`budgetfrontier adjust %s --set politeness.per_queue_concurrency=1`%s they do not",
                 at_once,
                 job,
+                "" if options.is_cluster else " on the server",
                 extra=self._extra,
             )
 
@@ -95,17 +97,17 @@ class Announcements:
 
     # -- the server
 
-    def answers(self, address: str, does: bool, silent: float) -> None:
+    def answers(self, options: SharedOptions, does: bool, silent: float) -> None:
         """Say when the server goes away, which shows after `silent` seconds, and when it comes back."""
         if not does and not self._away:
             log.warning(
-                "The server at %s has not answered for %.0f s; what it is to be told waits until it does",
-                address,
+                "The %s has not answered for %.0f s; what it is to be told waits until it does",
+                options.server,
                 silent,
                 extra=self._extra,
             )
         elif does and self._away:
-            log.info("The server at %s answers again", address, extra=self._extra)
+            log.info("The %s answers again", options.server, extra=self._extra)
         self._away = not does
 
     def failed(self, error: Exception, what: str) -> None:
@@ -133,22 +135,25 @@ class Announcements:
             extra=self._extra,
         )
 
-    def all_seen(self, crawl: str, requests: int, summary: Summary) -> None:
+    def all_seen(self, options: SharedOptions, requests: int, summary: Summary) -> None:
         """Say that all requests which this process has made were made before, and what to do."""
         log.warning(
             "Nothing was crawled: all requests of this process (%d) were made before in the shared crawl %s, which has "
-            "%d URLs as seen; to crawl them again, name another crawl, such as BUDGETFRONTIER_CRAWL = %r",
+            "%d URLs as seen; to crawl them again, %s",
             requests,
-            crawl,
+            options.crawl,
             summary.seen,
-            f"{crawl}-2",
+            f"begin another crawl, with workers of its own, such as `crawl: {options.crawl}-2`"
+            if options.is_cluster
+            else f"name another crawl, such as BUDGETFRONTIER_CRAWL = {f'{options.crawl}-2'!r}",
             extra=self._extra,
         )
 
-    def over_budget(self, queues: int, job: str) -> None:
+    def over_budget(self, options: SharedOptions, queues: int, job: str) -> None:
         """Say how many queues of the crawl are over their budgets."""
-        text = "Queues of the shared crawl over their budgets: %d; `budgetfrontier report %s` on the server lists them"
-        log.info(text, queues, job, extra=self._extra)
+        where = "" if options.is_cluster else " on the server"
+        text = "Queues of the shared crawl over their budgets: %d; `budgetfrontier report %s`%s lists them"
+        log.info(text, queues, job, where, extra=self._extra)
 
     def closing(self, options: SharedOptions, *, lost: int, all_told: bool) -> None:
         """Say what is lost with this process, or was not told."""
@@ -156,9 +161,9 @@ class Announcements:
             log.warning("Requests that could not be shared are lost: %d", lost, extra=self._extra)
         if not all_told:
             log.warning(
-                "The server at %s did not take everything: the leases of this process expire within %g s, and their "
-                "pages are fetched again",
-                options.address,
+                "The %s did not take everything: the leases of this process expire within %g s, and their pages are "
+                "fetched again",
+                options.server,
                 options.lease_ttl,
                 extra=self._extra,
             )

@@ -13,11 +13,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic, sleep
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierLocked, StorageFull
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, Summary
+
+if TYPE_CHECKING:
+    from budgetfrontier.connections import Connection
 
 LEASE_WAIT = 2.0
 """Seconds for which the server waits for URIs before it says that there are none."""
@@ -88,7 +90,7 @@ class Courier:
 
     def __init__(
         self,
-        frontier: RemoteFrontier,
+        frontier: Connection,
         *,
         prefetch: int,
         ttl: float,

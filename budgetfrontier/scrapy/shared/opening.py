@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.client import RemoteFrontier
+from budgetfrontier import connections
 from budgetfrontier.errors import ConnectionLost, FrontierError, PolicyError
 from budgetfrontier.scrapy.shared.event_loop import pause
 from budgetfrontier.scrapy.shared.options import SharedOptions
+
+if TYPE_CHECKING:
+    from budgetfrontier.connections import Connection
 
 CONNECT_WITHIN = 30.0
 """Seconds for which a spider that is opened tries to reach the server."""
 
 
-def connect(options: SharedOptions) -> RemoteFrontier:
-    """Connect to the server. Raises what `RemoteFrontier` raises."""
-    return RemoteFrontier(
+def connect(options: SharedOptions) -> Connection:
+    """Connect to the server, or the workers. Raises what `connections.connect` raises."""
+    return connections.connect(
         options.address, crawl=options.crawl, token=options.token, tls=options.tls, retry_for=CONNECT_WITHIN
     )
 

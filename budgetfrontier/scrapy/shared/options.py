@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from budgetfrontier import plugins, protocol
-from budgetfrontier.errors import FrontierError, SettingsError
+from budgetfrontier import connections, plugins
+from budgetfrontier.errors import FrontierError, MissingExtra, SettingsError
 from budgetfrontier.policies.assignment import Single
 from budgetfrontier.scrapy.order import SCOPE, Order
 from budgetfrontier.scrapy.shared.seals import NoKey, SharedKey
@@ -35,6 +36,20 @@ class SharedOptions(NamedTuple):
     idle_before_close: float
     """Seconds without a request after which the spider closes, though others have some."""
 
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the crawl is in partitions, which workers have."""
+        return connections.is_cluster(self.address)
+
+    @property
+    def server(self) -> str:
+        """Who is told what happens, as it stands in messages after "the"."""
+        return f"{'crawl in partitions' if self.is_cluster else 'server'} at {connections.shown(self.address)}"
+
+    def job(self, folder: Path) -> str:
+        """Return how commands name the crawl, whose frontier is in a folder of the server."""
+        return f"--cluster {connections.shown(self.address)}" if self.is_cluster else str(folder.parent)
+
 
 def shared_options(scrapy: Any, spider: Any) -> SharedOptions:
     """Return the options in the settings of Scrapy. Raises SettingsError."""
@@ -43,9 +58,10 @@ def shared_options(scrapy: Any, spider: Any) -> SharedOptions:
             "BUDGETFRONTIER_SETTINGS has no effect with BUDGETFRONTIER_URL: the frontier is the server's; give its "
             "settings to `budgetfrontier serve --config`, or change them with `budgetfrontier adjust` on its folder"
         )
+    address = text_of(scrapy, URL) or ""
     return SharedOptions(
-        address=_address(text_of(scrapy, URL)),
-        crawl=text_of(scrapy, "BUDGETFRONTIER_CRAWL") or spider.name,
+        address=address,
+        crawl=_crawl_at(address, text_of(scrapy, "BUDGETFRONTIER_CRAWL"), spider.name),
         token=text_of(scrapy, "BUDGETFRONTIER_TOKEN"),
         tls=_tls(given(scrapy, "BUDGETFRONTIER_TLS")),
         seal=seal_of(text_of(scrapy, "BUDGETFRONTIER_KEY"), spider.name),
@@ -68,15 +84,25 @@ def check_order(order: Order, settings: Settings, *, one_queue: bool) -> None:
         raise SettingsError(
             f'{SCOPE} is "crawl", and the frontier of the server has a queue for each host '
             f"(queue_assignment_policy: {settings.frontier.queue_assignment_policy}): set it to `single` in the file "
-            "of `budgetfrontier serve --config` before the crawl is created"
+            "of `budgetfrontier serve --config`, or of the workers, before the crawl is created"
         )
 
 
-def _address(value: str | None) -> str:
+def _crawl_at(address: str, name: str | None, spider: str) -> str:
+    """Return the name of the crawl: a setting, or what a crawl in partitions is called, or that of the spider."""
     try:
-        return protocol.checked_address(value or "")
+        found = connections.crawl_at(address, connections.UNNAMED)
+    except MissingExtra:
+        raise
     except FrontierError:
-        raise SettingsError(f'{URL} is "HOST:PORT" or "unix:PATH", not {value!r}') from None
+        raise SettingsError(
+            f'{URL} is "HOST:PORT", "unix:PATH" or "kafka://HOST:PORT/CRAWL", not {connections.shown(address)!r}'
+        ) from None
+    if not connections.is_cluster(address):
+        return name or spider
+    if name not in (None, found):
+        raise SettingsError(f"BUDGETFRONTIER_CRAWL is {name!r}, and the crawl of {URL} {found!r}: leave it out")
+    return found
 
 
 def given(scrapy: Any, name: str) -> Any:

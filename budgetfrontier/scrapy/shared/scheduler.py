@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from scrapy import signals
 
-from budgetfrontier.client import RemoteFrontier
+from budgetfrontier import connections
 from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl
 from budgetfrontier.model import Admission, CrawlState, Finish, Lease, Outcome, QueueState
 from budgetfrontier.scrapy.budgets import wanted_budget
@@ -29,13 +29,16 @@ from budgetfrontier.scrapy.shared.announcements import Announcements
 from budgetfrontier.scrapy.shared.courier import Admitted, Courier, Ended, Failed, Late
 from budgetfrontier.scrapy.shared.event_loop import Post, in_thread, poster
 from budgetfrontier.scrapy.shared.kept import KeptRequests
-from budgetfrontier.scrapy.shared.options import check_order, has_one_queue, shared_options
+from budgetfrontier.scrapy.shared.options import URL, check_order, has_one_queue, shared_options
 from budgetfrontier.scrapy.shared.pace import Pace
 from budgetfrontier.scrapy.shared.seals import OtherKey
 from budgetfrontier.scrapy.shared.start_requests import StartRequests
 from budgetfrontier.scrapy.shared.staying import Stay, stay
 from budgetfrontier.scrapy.stats import Size
 from budgetfrontier.scrapy.wakeups import Wakeup
+
+if TYPE_CHECKING:
+    from budgetfrontier.connections import Connection
 
 CLOSE_WITHIN = 5.0
 """Seconds in which a spider that closes tells the server what it has not told yet; 1 if the server is away already."""
@@ -53,13 +56,16 @@ def _nowhere(function: Callable[[], object]) -> None:
 class SharedScheduler:
     """The scheduler of `BUDGETFRONTIER_URL = "HOST:PORT"`: all processes with the same crawl share one frontier.
 
-    `frontier` is the RemoteFrontier, from `open` to `close`: everybody's, and its calls wait for the server. `len()` is
-    the number of requests that wait in it, those of other processes too, as of the last look.
+    With "kafka://HOST:PORT/CRAWL", it is a crawl in partitions, and what is said of the server holds for its workers.
+    `frontier` is the RemoteFrontier or ClusterFrontier, from `open` to `close`: everybody's, and its calls wait for the
+    server. `len()` is the number of requests that wait in it, those of other processes too, as of the last look.
     """
 
-    frontier: RemoteFrontier
+    frontier: Connection
 
     def __init__(self, crawler: Any) -> None:
+        """Take the crawler. Raises MissingExtra."""
+        connections.needed(str(crawler.settings.get(URL)))
         self.crawler = crawler
         self.stats = crawler.stats
         self._dupefilter = Dupefilter(crawler)
@@ -95,7 +101,7 @@ class SharedScheduler:
         except FrontierError as e:
             self._not_opened(e)
             return self.df.open()
-        self._says.connecting(self._options.address, opening.CONNECT_WITHIN)
+        self._says.connecting(self._options, opening.CONNECT_WITHIN)
         connecting = in_thread(lambda: opening.connect(self._options), self._post, "budgetfrontier connect")
         connecting.addCallback(lambda frontier: self._connected(frontier, wanted_order))
         connecting.addErrback(lambda failure: self._not_opened(failure.value, failure))
@@ -115,7 +121,7 @@ class SharedScheduler:
         opening.replace_start(self.crawler, opening.no_start)
         return None
 
-    def _connected(self, frontier: RemoteFrontier, wanted_order: Any) -> None:
+    def _connected(self, frontier: Connection, wanted_order: Any) -> None:
         if self._given_up:
             frontier.close()
             return
@@ -150,7 +156,7 @@ class SharedScheduler:
         )
         self._ticker = Wakeup(self._tick)
         self._idle_timer = Wakeup(self._wake_engine)
-        self._says.sharing(options, self._pace.most_at_once, str(frontier.folder.parent))
+        self._says.sharing(options, self._pace.most_at_once, options.job(frontier.folder))
         if slot_of(self.crawler) is not None:
             self._ticker.set(TICK)
             opening.replace_start(self.crawler, lambda start: opening.held_back(start, self._must_wait))
@@ -185,9 +191,9 @@ class SharedScheduler:
                 self.stats.set_value(f"budgetfrontier/crawl/{name}", getattr(summary, name))
             if retired := summary.queues.get(QueueState.RETIRED, 0):
                 self.stats.set_value("budgetfrontier/crawl/retired", retired)
-                self._says.over_budget(retired, str(self.frontier.folder.parent))
+                self._says.over_budget(self._options, retired, self._options.job(self.frontier.folder))
             if self._duplicates and not (self._was_useful or summary.queued or summary.future):
-                self._says.all_seen(self._options.crawl, self._duplicates, summary)
+                self._says.all_seen(self._options, self._duplicates, summary)
         self._says.closing(self._options, lost=lost, all_told=all_told)
 
     # -- requests in
@@ -431,7 +437,7 @@ class SharedScheduler:
 
     def _look_after_server(self) -> None:
         away = self._courier.silent_for() > SILENT
-        self._says.answers(self._options.address, not away, SILENT)
+        self._says.answers(self._options, not away, SILENT)
         summary = self._courier.summary
         if summary is not None and summary.state is CrawlState.TERMINATED:
             self._spider_closer.close_soon("terminated")

@@ -1,0 +1,122 @@
+"""Connections to frontiers of other processes: the client that an address stands for, of a server or of workers.
+
+An address is HOST:PORT or unix:PATH for `budgetfrontier serve` (the extra "grpc"), or kafka://HOST:PORT,.../CRAWL with
+properties of librdkafka as its query, for a crawl in partitions (the extras "grpc" and "kafka").
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from budgetfrontier import protocol
+from budgetfrontier.errors import FrontierError
+
+if TYPE_CHECKING:
+    from budgetfrontier.client import AsyncRemoteFrontier, RemoteFrontier
+    from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
+    from budgetfrontier.cluster.client import ClusterFrontier
+    from budgetfrontier.cluster.kafka import KafkaDirectory
+
+    Connection: TypeAlias = RemoteFrontier | ClusterFrontier
+    AsyncConnection: TypeAlias = AsyncRemoteFrontier | AsyncClusterFrontier
+
+UNNAMED: Final = "DEFAULT"
+"""The name of a crawl that was given none."""
+FORMS: Final = "HOST:PORT, unix:PATH or kafka://HOST:PORT/CRAWL"
+
+_SCHEME: Final = "kafka://"
+
+
+def is_cluster(address: str) -> bool:
+    """Tell whether an address is that of a crawl in partitions."""
+    return address.startswith(_SCHEME)
+
+
+def shown(address: str) -> str:
+    """Return an address as it stands in messages: without properties, which may be secret.
+
+    >>> shown("kafka://broker1/news?sasl.password=x")
+    'kafka://broker1/news'
+    """
+    return address.partition("?")[0] if is_cluster(address) else address
+
+
+def crawl_at(address: str, crawl: str) -> str:
+    """Return the name of the crawl at an address, once it is checked: `crawl`, unless the address has one.
+
+    Raises FrontierError for a wrong address, and for two names; MissingExtra.
+    """
+    if not is_cluster(address):
+        protocol.checked_address(address)
+        return crawl
+    from budgetfrontier.cluster.kafka import place
+
+    named = place(address).crawl
+    if crawl not in (UNNAMED, named):
+        raise FrontierError(f"{shown(address)} is the crawl {named!r}, not {crawl!r}: give one name")
+    return named
+
+
+def connect(
+    address: str,
+    *,
+    crawl: str = UNNAMED,
+    token: str | None = None,
+    tls: bool | str | os.PathLike[str] = False,
+    retry_for: float = protocol.RETRY_FOR,
+    keep_leases: bool = False,
+) -> Connection:
+    """Connect to the frontier at an address, with the options of `RemoteFrontier`.
+
+    Raises what that raises; ConnectionLost, too, if no worker of a crawl in partitions answers for `retry_for` seconds.
+    """
+    from budgetfrontier.client import RemoteFrontier
+
+    if not is_cluster(address):
+        return RemoteFrontier(address, crawl=crawl, token=token, tls=tls, retry_for=retry_for, keep_leases=keep_leases)
+    name, directory = _crawl_on_kafka(address, crawl)
+    from budgetfrontier.cluster.client import ClusterFrontier
+
+    frontier = ClusterFrontier(name, directory, token=token, tls=tls, retry_for=retry_for, keep_leases=keep_leases)
+    try:
+        return frontier.connect()
+    except BaseException:
+        frontier.close()
+        raise
+
+
+def asynchronous(
+    address: str,
+    *,
+    crawl: str = UNNAMED,
+    token: str | None = None,
+    tls: bool | str | os.PathLike[str] = False,
+    retry_for: float = protocol.RETRY_FOR,
+) -> AsyncConnection:
+    """Return the client for asyncio of the frontier at an address, not connected yet. Raises FrontierError."""
+    from budgetfrontier.client import AsyncRemoteFrontier
+
+    if not is_cluster(address):
+        return AsyncRemoteFrontier(address, crawl=crawl, token=token, tls=tls, retry_for=retry_for)
+    name, directory = _crawl_on_kafka(address, crawl)
+    from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
+
+    return AsyncClusterFrontier(name, directory, token=token, tls=tls, retry_for=retry_for)
+
+
+def needed(address: str) -> None:
+    """Raise MissingExtra if a client of an address needs what was left out at installation."""
+    import budgetfrontier.client
+
+    if is_cluster(address):
+        import budgetfrontier.cluster.kafka  # noqa: F401
+
+
+def _crawl_on_kafka(address: str, crawl: str) -> tuple[str, KafkaDirectory]:
+    """Return the name of a crawl in partitions and its directory, whose topic a misspelt name does not create."""
+    name = crawl_at(address, crawl)
+    from budgetfrontier.cluster.kafka import KafkaDirectory, place
+
+    where = place(address)
+    return name, KafkaDirectory(where._replace(options={**where.options, "create": "no"}))
