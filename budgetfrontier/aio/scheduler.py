@@ -173,7 +173,7 @@ class Scheduler:
         self._thread: Thread | None = None
         self._waiters: OrderedDict[Future, asyncio.Task[Any] | None] = OrderedDict()
         """The futures that `get` calls wait for, in order of the calls, each with its task."""
-        self._handed_out: dict[bytes, tuple[Lease, asyncio.Task[Any] | None]] = {}
+        self._handed_out: dict[tuple[str, bytes], tuple[Lease, asyncio.Task[Any] | None]] = {}
         """Leases handed out and not done, oldest first, each with its task.
 
         A URI handed out again keeps its position.
@@ -248,7 +248,7 @@ class Scheduler:
         task = asyncio.current_task(self._loop)
         if self._ahead and not self._waiters:
             request, _ = self._ahead.popleft()
-            self._handed_out[request.key] = request, task
+            self._handed_out[_uri_of(request)] = request, task
             self._looks_ahead = True
             self._ask()
             return request
@@ -292,7 +292,7 @@ class Scheduler:
         if request is None:
             task = asyncio.current_task()
             request = next((lease for lease, holder in self._handed_out.values() if holder is task), None)
-        entry = None if request is None else self._handed_out.get(request.key)
+        entry = None if request is None else self._handed_out.get(_uri_of(request))
         if request is None or entry is None:
             raise ValueError("task_done() called too many times: no such request is out")
         if discovered is not _NO_URIS and isinstance(discovered, str | bytes):  # its characters would be taken for URLs
@@ -315,7 +315,7 @@ class Scheduler:
             )
             self._outbox.end(finish, len(found))
         if entry[0].id == request.id:  # else it took too long, and has been handed out again
-            del self._handed_out[request.key]
+            del self._handed_out[_uri_of(request)]
             if self._closing:
                 self._note_drained()
 
@@ -474,7 +474,7 @@ class Scheduler:
             while waiters:
                 waiter, task = waiters.popitem(last=False)
                 if not waiter.done():
-                    handed_out[lease.key] = lease, task
+                    handed_out[_uri_of(lease)] = lease, task
                     waiter.set_result(lease)
                     break
             else:
@@ -523,7 +523,7 @@ class Scheduler:
     def _give_back(self, lease: Lease) -> None:
         """Give back a lease that no `get` call took."""
         self._outbox.call(self._worker.give_back, lease)
-        self._handed_out.pop(lease.key, None)
+        self._handed_out.pop(_uri_of(lease), None)
         self._note_drained()
 
     def _note_drained(self) -> None:
@@ -554,6 +554,11 @@ class Scheduler:
         self._refuse_waiters(reason_closed)
         self._drained.set()
         self._thread_ended.set()
+
+
+def _uri_of(lease: Lease) -> tuple[str, bytes]:
+    """Return what names the URI of a lease: keys are those of one frontier, and partitions are several."""
+    return lease.queue, lease.key
 
 
 def _seconds(value: float, name: str) -> float:

@@ -130,10 +130,7 @@ class WorkerCrawl:
 
     async def _leased(self, wanted: protocol.Wanted) -> tuple[list[msgspec.Raw], float | None]:
         """Lease from partitions in turn; return encoded leases, and the seconds until there may be some."""
-        now, times = time(), self._worker.ready_at.copy()
-        ready = [number for number, at in times.items() if at is not None and at <= now]
-        later = [at for at in times.values() if at is not None and at > now]
-        ready_in = None if not later else max(0.0, min(later) - now)
+        ready, ready_in = self._ready()
         wanted_count = min(wanted.count, protocol.MOST_ITEMS)
         if not ready or wanted_count <= 0:
             return [], ready_in
@@ -150,6 +147,13 @@ class WorkerCrawl:
         for reply in await together([_or_none(step) for step in steps]):
             leases += [] if reply is None else _leases_raw(reply)
         return leases, ready_in
+
+    def _ready(self) -> tuple[list[int], float | None]:
+        """Return the partitions of which something may be leased, and the seconds until that holds for another one."""
+        now, times = time(), self._worker.ready_at.copy()
+        ready = [number for number, at in times.items() if at is not None and at <= now]
+        later = [at for at in times.values() if at is not None and at > now]
+        return ready, None if not later else max(0.0, min(later) - now)
 
     async def _finish(self, work: Work) -> bytes:
         return protocol.encode(await self._finished(work.arguments))
@@ -200,6 +204,9 @@ class WorkerCrawl:
         request: protocol.Request = work.arguments
         if request.name == "inspect":
             return await self._inspected(*request.positional)
+        if request.name == "next_ready_in":  # by the time of now, and within the slices of the crawl's limits
+            ready, ready_in = self._ready()
+            return protocol.encode(0.0 if ready else ready_in)
         if request.name == "standings":
             return protocol.encode(await together([self._standing(number) for number in self._worker.owned]))
         numbers = [self._partition_of(request)] if request.name in _OF_ONE_QUEUE else self._worker.owned
@@ -367,7 +374,6 @@ def _admitted_in_order(places: list[list[int]], replies: list[protocol.Admitted]
 _LOOKS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     "summary": totals.merged_summary,
     "state": totals.merged_state,
-    "next_ready_in": totals.merged_ready_in,
     "dead_letters": lambda found: [letter for letters in found for letter in letters],
 }
 _STEERS_ONE_QUEUE: Final = {"retire", "unretire", "snooze", "wake", "set_queue", "regulate"}

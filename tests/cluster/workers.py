@@ -9,15 +9,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from budgetfrontier import Settings
 from budgetfrontier.bus.interface import Received, Start
 from budgetfrontier.bus.streams import Stream
+from budgetfrontier.cluster import asking, kafka
+from budgetfrontier.cluster import client as cluster_client
 from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.serving import WorkerCrawls
 from budgetfrontier.cluster.worker import Worker
+from budgetfrontier.leasing import NO_DELAYS
 from budgetfrontier.service import frontier_service, server
 from budgetfrontier.service.server import Offered
 from budgetfrontier.service.stopping import Stop
+from budgetfrontier.settings.schema import FrontierSettings
+from tests.support import until
 
 
 class Logs:
@@ -110,8 +117,41 @@ class LogConsumer:
 class Cluster:
     """A crawl in partitions, all of which have owners."""
 
-    def __init__(self, crawl: str, logs: Logs, directory: MemoryDirectory) -> None:
-        self.crawl, self.logs, self.directory = crawl, logs, directory
+    def __init__(self, folder: Path, settings: Settings, partitions: int) -> None:
+        self.crawl, self.logs, self.directory = settings.crawl, Logs(partitions), MemoryDirectory()
+        self.address = f"kafka://memory/{settings.crawl}"
+        self._folder, self._settings, self._partitions = folder, settings, partitions
+        self._stops: list[Stop] = []
+        self._threads: list[threading.Thread] = []
+
+    def start(self, mine: Iterable[int], *, listen: str | None = None, **access: Any) -> None:
+        """Start a worker, which takes partitions over if another one has them; `access` are options of its server."""
+        place = len(self._stops)
+        self._stops.append(Stop())
+        address = listen or f"unix:{self._folder}/{place}"
+        worker = Worker(
+            LogBus(self.logs, mine), self.directory, self._settings, self._folder / f"worker-{place}",
+            partitions=self._partitions, address=address,
+        )  # fmt: skip
+        listening = threading.Event()
+        serve = partial(_serve, worker, address, self._stops[-1], listening, access)
+        self._threads += [threading.Thread(target=worker.run), threading.Thread(target=serve)]
+        for thread in self._threads[-2:]:
+            thread.start()
+        listening.wait()
+
+    def take_over(self, number: int) -> None:
+        """Start a worker that takes a partition over; return once it has it."""
+        before = self.directory.read()[number].epoch
+        self.start([number])
+        until(lambda: self.directory.read()[number].epoch > before)
+
+    def stop(self) -> None:
+        """Stop all workers."""
+        for stop in self._stops:
+            stop.ask()
+        for thread in self._threads:
+            thread.join()
 
 
 @contextmanager
@@ -123,30 +163,24 @@ def running(
     access: Sequence[dict[str, Any]] = (),
 ) -> Iterator[Cluster]:
     """Run a worker for each of the sets of partitions; `access` are the options of their servers, if they have some."""
-    logs, directory = Logs(partitions), MemoryDirectory()
-    stops: list[Stop] = []
-    threads: list[threading.Thread] = []
+    cluster = Cluster(folder, settings, partitions)
     try:
         for place, mine in enumerate(owned):
-            stops.append(Stop())
-            options = dict(access[place]) if place < len(access) else {}
-            address = options.pop("listen", f"unix:{folder}/{place}")
-            worker = Worker(
-                LogBus(logs, mine), directory, settings, folder / f"worker-{place}", partitions=partitions,
-                address=address,
-            )  # fmt: skip
-            listening = threading.Event()
-            serve = partial(_serve, worker, address, stops[-1], listening, options)
-            threads += [threading.Thread(target=worker.run), threading.Thread(target=serve)]
-            for thread in threads[-2:]:
-                thread.start()
-            listening.wait()
-        yield Cluster(settings.crawl, logs, directory)
+            cluster.start(mine, **(access[place] if place < len(access) else {}))
+        yield cluster
     finally:
-        for stop in stops:
-            stop.ask()
-        for thread in threads:
-            thread.join()
+        cluster.stop()
+
+
+@contextmanager
+def addressed(folder: Path, patch: pytest.MonkeyPatch, *, partitions: int = 2, **frontier: Any) -> Iterator[Cluster]:
+    """Run a worker for each partition of a crawl; who connects to its address finds them."""
+    patch.setattr(cluster_client, "SHORT", 0.0)
+    patch.setattr(asking, "PATIENCE", 0.2)
+    settings = Settings(crawl="test", frontier=FrontierSettings(politeness=NO_DELAYS, **frontier))
+    with running(folder, settings, [[number] for number in range(partitions)], partitions) as cluster:
+        patch.setattr(kafka, "KafkaDirectory", lambda where: cluster.directory)
+        yield cluster
 
 
 def _serve(worker: Worker, address: str, stop: Stop, listening: threading.Event, options: dict[str, Any]) -> None:
