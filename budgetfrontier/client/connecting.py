@@ -14,6 +14,8 @@ from budgetfrontier.errors import WrongCredentials
 PROBE_WITHIN = 2.0
 """Seconds in which a server that has cut a connection without TLS may show that it has TLS."""
 
+SOON = 1.0
+"""Seconds up to which a server is waited for without a line: who waits no longer asks another one then."""
 FOREVER = 1e6
 """Seconds from which on a caller does not give up."""
 
@@ -49,8 +51,11 @@ class Connecting:
             raise error from None
 
     def waiting(self, failure: Any, left: float) -> None:
-        """Say once that the server is waited for, `left` seconds more; not if a caller waits for ever, and says so."""
-        if 0 < left < FOREVER and not self._waits:
+        """Say once that the server is waited for, `left` seconds more.
+
+        Not if that is soon over, nor if a caller waits for ever, and says so.
+        """
+        if SOON < left < FOREVER and not self._waits:
             self._waits = True
             seconds = max(1, round(left))
             log.warning("Waiting for the server at %s, %d s at the most: %s", self.address, seconds, reason(failure))

@@ -29,7 +29,7 @@ LOOK_PATIENCE: Final = 10.0
 """Seconds for which all workers are waited for that are asked how far they are."""
 _MOST_SILENCES: Final = 4
 FOREVER: Final = 1e6
-"""Seconds from which on a caller does not give up, and says itself that it waits."""
+"""Seconds from which on a caller does not give up."""
 
 MOVED = (NotOwner, ConnectionLost, FrontierClosed)
 """Errors of a call that is to be made again, to whoever has the partition then."""
@@ -163,9 +163,12 @@ class Asking:
                     raise
                 why = e
             if not self.partitions:
-                if monotonic() > began + self.retry_for:
+                left = began + self.retry_for - monotonic()
+                if left < 0.0:
                     raise ConnectionLost(f"no partition of {self.crawl!r} has an owner: {why}")
+                self._say_waiting("the workers", left, why)
                 yield Pause(PAUSE)
+        self._say_answered()
         return self.partitions
 
     def addresses(self) -> Steps[list[str]]:
@@ -252,12 +255,16 @@ class Asking:
                 f"partitions {shown} of {self.crawl!r} have had no owner that answers for {passed:.0f} s ({why}); look "
                 "whether their workers run"
             )
-        if passed > PATIENCE and not self._says_waiting and self.retry_for < FOREVER:
+        if passed > PATIENCE:
+            what = f"the workers of {len(numbers)} of the {self.partitions} partitions"
+            self._say_waiting(what, self.retry_for - passed, why)
+
+    def _say_waiting(self, what: str, left: float, why: object) -> None:
+        """Say once who is waited for, and for how long unless it is for ever."""
+        if not self._says_waiting:
             self._says_waiting = True
-            log.warning(
-                "Waiting for the workers of %d of the %d partitions of %r, %.0f s at the most: %s",
-                len(numbers), self.partitions, self.crawl, self.retry_for - passed, why,
-            )  # fmt: skip
+            limit = "" if left > FOREVER else f", {max(1, round(left))} s at the most"
+            log.warning("Waiting for %s of %r%s: %s", what, self.crawl, limit, why)
 
     def _say_answered(self) -> None:
         if self._says_waiting:

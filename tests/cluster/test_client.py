@@ -2,7 +2,103 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from budgetfrontier import Settings, protocol
+from budgetfrontier.cluster import asking
+from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
+from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.kafka import Place, place, place_of
+from budgetfrontier.cluster.owners import Directory, MemoryDirectory, Owner
+from budgetfrontier.service import frontier_calls
+from tests.cluster.workers import addressed
+
+
+class Hanging(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """A worker that answers the first exchange, and then nothing until its end."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.ends = threading.Event()
+        self.taken: list[str] = []
+
+    def service(self, details: Any) -> Any:
+        self.taken.append(details.method.rpartition("/")[2])
+        answer = self._connect if details.method == protocol.CONNECT.path else self._hang
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+    def _connect(self, body: bytes, context: Any) -> bytes:
+        asked = protocol.Connect(protocol.VERSION)
+        return protocol.encode(frontier_calls.connected(asked, folder="hangs", settings=self._settings))
+
+    def _hang(self, body: bytes, context: Any) -> bytes:
+        self.ends.wait()
+        return b""
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> Iterator[Hanging]:
+    worker = Hanging(Settings(crawl="test"))
+    server = grpc.server(ThreadPoolExecutor(16), handlers=[worker])
+    server.add_insecure_port(f"unix:{tmp_path}/hangs")
+    server.start()
+    yield worker
+    worker.ends.set()
+    server.stop(None).wait()
+
+
+class Moving:
+    """A directory in which a partition moves from a worker that hangs to another, once that was asked."""
+
+    def __init__(self, hanging: Hanging, address: str, directory: MemoryDirectory) -> None:
+        self._hanging, self._address, self._directory = hanging, address, directory
+
+    def publish(self, *owners: Owner) -> None:
+        raise AssertionError
+
+    def read(self) -> Mapping[int, Owner]:
+        if {*self._hanging.taken} - {"Connect"}:
+            return self._directory.read()
+        return {0: Owner(0, 0, "w", self._address, 0.0, 1)}
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_call_to_a_worker_that_hangs_is_made_to_the_next_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hanging: Hanging
+) -> None:
+    with addressed(tmp_path, monkeypatch, partitions=1) as cluster:
+        monkeypatch.setattr(asking, "LOOK_AGAIN", 0.0)
+
+        def moving() -> Directory:
+            hanging.taken.clear()
+            return Moving(hanging, f"unix:{tmp_path}/hangs", cluster.directory)
+
+        with ClusterFrontier("test", moving()) as frontier:
+            assert frontier.connect().schedule_many(["https://a.test/"]).added == 1
+        with ClusterFrontier("test", moving()) as frontier:
+            [lease] = frontier.lease(2, wait=60.0)
+            assert frontier.held == 1 and hanging.taken == ["Connect", "Lease"], "and was given up"
+
+        async def crawl() -> None:
+            async with AsyncClusterFrontier("test", moving()) as twin:
+                assert (await twin.schedule_many(["https://b.test/"])).added == 1
+                leases = await twin.lease(2)
+                assert lease.uri.url in {each.uri.url for each in leases}, "closing has given it back"
+                await twin.pause(reason="lunch")
+                await twin.resume()
+                assert await twin.finish_many([*leases, lease]) == [lease]
+
+        asyncio.run(crawl())
 
 
 def test_a_crawl_has_its_name_whatever_is_in_it() -> None:

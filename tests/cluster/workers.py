@@ -14,7 +14,7 @@ import pytest
 from budgetfrontier import Settings
 from budgetfrontier.bus.interface import Received, Start
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.cluster import asking, kafka
+from budgetfrontier.cluster import asking, calls, kafka
 from budgetfrontier.cluster import client as cluster_client
 from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.serving import WorkerCrawls
@@ -176,7 +176,8 @@ def running(
 def addressed(folder: Path, patch: pytest.MonkeyPatch, *, partitions: int = 2, **frontier: Any) -> Iterator[Cluster]:
     """Run a worker for each partition of a crawl; who connects to its address finds them."""
     patch.setattr(cluster_client, "SHORT", 0.0)
-    patch.setattr(asking, "PATIENCE", 0.2)
+    for module in asking, calls:
+        patch.setattr(module, "PATIENCE", 0.2)
     settings = Settings(crawl="test", frontier=FrontierSettings(politeness=NO_DELAYS, **frontier))
     with running(folder, settings, [[number] for number in range(partitions)], partitions) as cluster:
         patch.setattr(kafka, "KafkaDirectory", lambda where: cluster.directory)
