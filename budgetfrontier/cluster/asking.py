@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from math import inf
 from time import monotonic
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -120,7 +121,12 @@ class Asking:
         self._says_waiting = False
 
     def __repr__(self) -> str:
-        return f"<Asking for {self.crawl!r}: {len(self.owners)} of {self.partitions} partitions>"
+        return f"<Asking {self.told}>"
+
+    @property
+    def told(self) -> str:
+        """The crawl, and how much of it is known, as clients show themselves."""
+        return f"{self.crawl!r}: {len(self.owners)} of {self.partitions} partitions"
 
     # -- owners
 
@@ -128,13 +134,18 @@ class Asking:
         """Have the owners looked up of the partitions that were at an address."""
         self.owners = {number: each for number, each in self.owners.items() if each != address}
 
-    def look_up(self, *, strict: bool = False) -> Steps[Mapping[int, Owner]]:
-        """Look up the owners; unless `strict`, those known before stay while the directory does not answer."""
-        look = LookUp()
-        while not look.ended:
+    def look_up(self, *, strict: bool = False, within: float = inf) -> Steps[Mapping[int, Owner]]:
+        """Look up the owners; unless `strict`, those known before stay while the directory does not answer.
+
+        Raises ConnectionLost if none are known so many seconds later.
+        """
+        look, end = LookUp(), monotonic() + within
+        while True:
             yield Answers([look], PATIENCE)
-            if self.partitions and not strict:
+            if look.ended or (self.partitions and not strict):
                 break
+            if monotonic() > end:
+                raise ConnectionLost(f"the brokers of {self.crawl!r} have not answered for {within:.0f} s")
         if look.ended:
             self.note(look, strict=strict)
         else:
@@ -157,7 +168,7 @@ class Asking:
         while not self.partitions:
             why: object = "start `budgetfrontier worker`"
             try:
-                yield from self.look_up()
+                yield from self.look_up(within=max(0.0, began + self.retry_for - monotonic()))
             except BusError as e:
                 if not waits:
                     raise
@@ -208,7 +219,8 @@ class Asking:
                 break
             yield from self._look_on(left, waiting, is_silent)
             self._check_time(began, waiting, set(left.values()), is_silent)
-        self._say_answered()
+        if results:
+            self._say_answered()
         return results
 
     def _asks(
@@ -248,7 +260,7 @@ class Asking:
 
     def _check_time(self, began: float, waiting: _Waiting, numbers: set[int], is_silent: bool) -> None:
         passed = monotonic() - began
-        why = waiting.lost or "they have given no answer"
+        why = str(waiting.lost or "they have given no answer").partition(";")[0]
         if passed > self.retry_for and (is_silent or not waiting.asks):
             shown = ", ".join(map(str, sorted(numbers)[:10])) + (", ..." if len(numbers) > 10 else "")
             raise ConnectionLost(

@@ -58,7 +58,7 @@ class AsyncClusterFrontier:
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"<AsyncClusterFrontier {self._asking!r}{' closed' if self._closed else ''}>"
+        return f"<AsyncClusterFrontier {self._asking.told}{' closed' if self._closed else ''}>"
 
     @property
     def retry_for(self) -> float:

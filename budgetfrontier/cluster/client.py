@@ -16,7 +16,7 @@ from budgetfrontier import protocol
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.cluster import asking
 from budgetfrontier.cluster.asking import Answers, GiveUp, Steps
-from budgetfrontier.cluster.begun import Begun
+from budgetfrontier.cluster.begun import CANCELLED_WITHIN, Begun
 from budgetfrontier.cluster.calls import Calls
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.routing import Router
@@ -83,7 +83,7 @@ class ClusterFrontier:
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"<ClusterFrontier {self._asking!r}{' closed' if self._closed else ''}>"
+        return f"<ClusterFrontier {self._asking.told}{' closed' if self._closed else ''}>"
 
     @property
     def retry_for(self) -> float:
@@ -299,8 +299,10 @@ class ClusterFrontier:
             for future in list(self._remotes.values()):
                 if future.done() and future.exception() is None:
                     future.result().disconnect()
-            with self._reading:
-                self._directory.close()
+            if self._reading.acquire(timeout=CANCELLED_WITHIN):
+                with suppress(FrontierError):
+                    self._directory.close()
+                self._reading.release()
 
     def __enter__(self) -> Self:
         return self
@@ -367,7 +369,11 @@ class ClusterFrontier:
             at, found = self._last_read
             if monotonic() >= at + JUST_NOW:
                 self._check()
-                found = self._directory.read()
+                try:
+                    found = self._directory.read()
+                finally:
+                    if self._closed:  # meanwhile: `close` does not wait for a broker that is away
+                        self._directory.close()
                 self._last_read = monotonic(), found
             return found
 
