@@ -1,0 +1,53 @@
+"""The clients that addresses stand for."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from budgetfrontier import connections
+from budgetfrontier.aio import Scheduler
+from budgetfrontier.client import AsyncRemoteFrontier
+from budgetfrontier.cluster import asking, client
+from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
+from budgetfrontier.errors import ConnectionLost, FrontierError, MissingExtra
+from budgetfrontier.leasing import LeaseQueue
+from tests.scrapy.crawler import make
+
+CRAWL = "kafka://127.0.0.1:1,127.0.0.1:2/news?sasl.password=secret"
+
+
+def test_an_address_stands_for_a_client_and_a_crawl() -> None:
+    assert isinstance(connections.asynchronous("127.0.0.1:1"), AsyncRemoteFrontier)
+    assert isinstance(connections.asynchronous(CRAWL), AsyncClusterFrontier)
+    assert connections.crawl_at(CRAWL, "DEFAULT") == connections.crawl_at(CRAWL, "news") == "news"
+    assert connections.crawl_at("unix:a", "b") == "b"
+    with pytest.raises(FrontierError, match=r"is no address: give HOST:PORT"):
+        connections.crawl_at("http://a/b", "c")
+
+
+def test_properties_of_kafka_are_in_no_message() -> None:
+    assert repr(Scheduler.connect(CRAWL)) == (
+        "<Scheduler the crawl in partitions at kafka://127.0.0.1:1,127.0.0.1:2/news new, 0 out, 0 waiting>"
+    )
+    with pytest.raises(FrontierError, match=r"^kafka://127.0.0.1:1,127.0.0.1:2/news is the crawl 'news', not 'other'"):
+        connections.connect(CRAWL, crawl="other")
+    with pytest.raises(FrontierError, match=r'the properties for Kafka are wrong: .* "foo"'):
+        connections.connect("kafka://127.0.0.1:1/news?foo=secret")
+
+
+def test_a_broker_that_is_away_is_waited_for_as_long_as_the_caller_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "PATIENCE", 0.05)
+    monkeypatch.setattr(client, "CANCELLED_WITHIN", 0.05)
+    with pytest.raises(ConnectionLost, match=r"'news'"):
+        connections.connect("kafka://127.0.0.1:1/news", retry_for=0.0)
+
+
+def test_a_missing_extra_is_named_by_all_that_take_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in "budgetfrontier.cluster.kafka", "budgetfrontier.bus.kafka":
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    for connect in (LeaseQueue.connect, Scheduler.connect, lambda url: make(BUDGETFRONTIER_URL=url)):
+        with pytest.raises(MissingExtra, match='this needs the extra "kafka"'):
+            connect(CRAWL)
