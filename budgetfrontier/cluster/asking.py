@@ -28,6 +28,8 @@ PATIENCE: Final = 3.0
 """Seconds without an answer after which the owners are looked up: a worker may hang, and have lost its partitions."""
 LOOK_PATIENCE: Final = 10.0
 """Seconds for which all workers are waited for that are asked how far they are."""
+LEFT_OUT: Final = 4
+"""The time for which a worker that was silent is asked for no leases, as a multiple of that for which it was."""
 _MOST_SILENCES: Final = 4
 FOREVER: Final = 1e6
 """Seconds from which on a caller does not give up."""
@@ -322,7 +324,7 @@ class Asking:
     def in_turn(self, count: int, steps: Callable[[int], calls.Steps[list[_R]]], found: list[_R]) -> Steps[None]:
         """Add to `found` what workers give that are asked in turn, until it is `count`.
 
-        Those that were silent are left out for a while.
+        One that is silent is waited for a little longer each time, and left out for a while if there are others.
         """
         addresses = yield from self.addresses()
         self._turn += 1
@@ -332,7 +334,7 @@ class Asking:
             if len(found) >= count or monotonic() < until:
                 continue
             ask = Ask(address, steps(count - len(found)))
-            patience = PATIENCE * 2**silences
+            patience = PATIENCE * (1 + silences)
             try:
                 is_given_up = yield from self._ended([ask], patience)
             except GeneratorExit:
@@ -342,7 +344,8 @@ class Asking:
                 self._silent.pop(address, None)
                 found += ask.result
             elif is_given_up:
-                self._silent[address] = min(silences + 1, _MOST_SILENCES), monotonic() + patience
+                out = LEFT_OUT * patience if addresses != [address] else 0.0
+                self._silent[address] = min(silences + 1, _MOST_SILENCES), monotonic() + out
             elif isinstance(ask.error, MOVED):
                 self.forget(address)
             elif ask.error is not None and not found:

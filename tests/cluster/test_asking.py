@@ -10,7 +10,7 @@ import pytest
 from budgetfrontier.bus.interface import BusError
 from budgetfrontier.client import calls as client_calls
 from budgetfrontier.cluster import asking, calls
-from budgetfrontier.cluster.asking import PATIENCE, Answers, Ask, Asking, GiveUp, Steps
+from budgetfrontier.cluster.asking import LEFT_OUT, PATIENCE, Answers, Ask, Asking, GiveUp, Steps
 from budgetfrontier.cluster.calls import Calls
 from budgetfrontier.cluster.owners import Owner
 from budgetfrontier.cluster.partition import first_lease
@@ -148,8 +148,12 @@ def test_a_worker_that_gives_no_lease_in_time_is_left_out_for_a_while(world: Wor
     assert world.run(client.lease(2, None, 0.0)) == [] and world.given_up == ["a"]
     assert world.run(client.lease(2, None, 0.0)) == [one]
     assert [address for address, _ in world.asked].count("a") == 1, "it was left out"
-    world.now += PATIENCE
+    world.now += LEFT_OUT * PATIENCE
     assert world.run(client.lease(2, None, 0.0)) == [zero] and len(client.held.ids()) == 2
+    world.looks, world.answers, client.asking.owners = [{0: "a"}], {"a": [SILENCE, [zero]]}, {}
+    assert world.run(client.lease(1, None, 0.0)) == [] and world.run(client.lease(1, None, 0.0)) == [zero], (
+        "if alone, not"
+    )
     assert world.run(client.lease(0, None, 9.0)) == []
 
 
