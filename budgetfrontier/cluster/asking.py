@@ -68,11 +68,12 @@ class Ask:
 
 
 class LookUp:
-    """A look at the directory of owners."""
+    """A look at the directory: at the owners, or at the suffix list of the crawl."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, suffix_list: bool = False) -> None:
+        self.suffix_list = suffix_list
         self.ended = False
-        self.result: Mapping[int, Owner] = {}
+        self.result: Any = {}
         self.error: BaseException | None = None
         self.begun: Any = None
 

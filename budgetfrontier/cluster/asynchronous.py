@@ -254,7 +254,8 @@ class AsyncClusterFrontier:
     async def _do(self, each: Ask | LookUp) -> None:
         try:
             if isinstance(each, LookUp):
-                each.result = await self._read()
+                look = asyncio.to_thread(self._directory.suffix_list) if each.suffix_list else self._read()
+                each.result = await look
             else:
                 remote = await self._remote(each.address)
                 each.result = await remote.run(each.steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -12,7 +12,6 @@ import grpc
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.client.under_way import UnderWay
 from budgetfrontier.cluster.asking import Answers, Ask, LookUp, silent
-from budgetfrontier.cluster.owners import Owner
 
 CANCELLED_WITHIN: Final = 1.0
 """Seconds for which a call that is cancelled is waited for: an answer that has just come counts."""
@@ -21,7 +20,7 @@ CANCELLED_WITHIN: Final = 1.0
 class Begun:
     """The calls and looks that one call of a client has begun, each in a thread of its own."""
 
-    def __init__(self, remote: Callable[[str], RemoteFrontier], look: Callable[[], Mapping[int, Owner]]) -> None:
+    def __init__(self, remote: Callable[[str], RemoteFrontier], look: Callable[[LookUp], Any]) -> None:
         """`remote` returns the connection to an address, `look` what the directory says."""
         self._remote, self._look = remote, look
         self._changed = threading.Condition()
@@ -34,7 +33,11 @@ class Begun:
         """Begin what is not begun, and wait until one of all has ended."""
         for each in wanted.of:
             if each.begun is None:
-                work = self._look if isinstance(each, LookUp) else partial(self._ask, each, self._noted(each))
+                work: Callable[[], Any]
+                if isinstance(each, LookUp):
+                    work = partial(self._look, each)
+                else:
+                    work = partial(self._ask, each, self._noted(each))
                 each.begun = threading.Thread(target=self._do, args=(each, work), name=repr(each), daemon=True)
                 each.begun.start()
         with self._changed:

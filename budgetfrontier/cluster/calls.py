@@ -15,7 +15,7 @@ from budgetfrontier import protocol
 from budgetfrontier.client import calls, leased
 from budgetfrontier.client.calls import Held
 from budgetfrontier.cluster import standing
-from budgetfrontier.cluster.asking import PATIENCE, PAUSE, Asking, Pause, Steps
+from budgetfrontier.cluster.asking import PATIENCE, PAUSE, Answers, Asking, LookUp, Pause, Steps
 from budgetfrontier.cluster.partition import partition_of_lease
 from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.cluster.standing import Standing
@@ -24,7 +24,7 @@ from budgetfrontier.engine import arguments
 from budgetfrontier.errors import ConnectionLost, FrontierError, PolicyError
 from budgetfrontier.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.rules.admission_limits import MAXSIZE
-from budgetfrontier.settings import Settings
+from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.schema import Override
 
 _T = TypeVar("_T")
@@ -56,7 +56,12 @@ class Calls:
             count = yield from self.asking.count(waits=True)
             connected: protocol.Connected = yield from self.asking.of_any(calls.connect)
             self._settings = msgspec.msgpack.decode(connected.settings, type=Settings)
-            self._router = Router(self._settings, count)
+            look = LookUp(suffix_list=True)
+            while policy_factory.wants_suffix_list(self._settings.frontier) and not look.ended:
+                yield Answers([look], PATIENCE)
+            if look.error is not None:
+                raise look.error
+            self._router = Router(self._settings, count, suffix_list=look.result or None)
         return self._router
 
     def settings(self) -> Steps[Settings]:
@@ -270,7 +275,7 @@ class Calls:
         yield from self.asking.count()
         args = {"reason": reason} if op == "pause" else {}
         command, order = os.urandom(8), [op, args, who or "api", reason, ""]
-        yield from self.asking.of_any(lambda: calls.plain("apply_everywhere", command, order))
+        yield from self.asking.of_any(lambda: calls.plain("give_command", command, order))
 
     def refuse_replay(self) -> FrontierError:
         """Return the error for dead letters that are to be put back."""

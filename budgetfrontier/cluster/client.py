@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeVar
 from budgetfrontier import protocol
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.cluster import asking
-from budgetfrontier.cluster.asking import Answers, GiveUp, Steps
+from budgetfrontier.cluster.asking import Answers, GiveUp, LookUp, Steps
 from budgetfrontier.cluster.begun import CANCELLED_WITHIN, Begun
 from budgetfrontier.cluster.calls import Calls
 from budgetfrontier.cluster.owners import Directory, Owner
@@ -68,12 +68,13 @@ class ClusterFrontier:
         tls: bool | str | os.PathLike[str] = False,
         retry_for: float = 2 * protocol.RETRY_FOR,
         keep_leases: bool = False,
+        timeout: float | None = None,
     ) -> None:
         """Take the crawl's name and directory, and the options of `RemoteFrontier`. Does not connect yet."""
         self._calls = Calls(crawl, retry_for)
         self._asking = self._calls.asking
         self._directory = directory
-        self._options: dict[str, Any] = {"token": token, "tls": tls}
+        self._options: dict[str, Any] = {"token": token, "tls": tls, "timeout": timeout}
         self._keep_leases = keep_leases
         self._lock = threading.Lock()
         self._reading = threading.Lock()
@@ -328,6 +329,12 @@ class ClusterFrontier:
                 future.set_exception(e)
         return future.result()
 
+    def connected(self, address: str) -> RemoteFrontier | None:
+        """Return the connection to a worker, if there is one."""
+        future = self._remotes.get(address)
+        made = future is not None and future.done() and future.exception() is None
+        return future.result() if future is not None and made else None
+
     def forget(self, address: str) -> None:
         """Look up the owners anew of the partitions that were at an address."""
         self._asking.forget(address)
@@ -342,7 +349,7 @@ class ClusterFrontier:
 
     def _run(self, steps: Steps[_T]) -> _T:
         """Do what a call yields; return its result."""
-        begun = Begun(self.remote, self._read)
+        begun = Begun(self.remote, self._look)
         try:
             while True:
                 self._check()
@@ -362,6 +369,14 @@ class ClusterFrontier:
         finally:
             begun.cancel_all()
             steps.close()
+
+    def _look(self, look: LookUp) -> Any:
+        """Return what the directory has. Raises BusError."""
+        if not look.suffix_list:
+            return self._read()
+        with self._reading:
+            self._check()
+            return self._directory.suffix_list()
 
     def _read(self) -> Mapping[int, Owner]:
         """Return the owners as the directory has them, or has had them just now. Raises BusError."""

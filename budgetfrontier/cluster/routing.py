@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Final, Self
+from typing import Final
 from zlib import crc32
 
 import msgspec
 
 from budgetfrontier import uris
 from budgetfrontier.bounded_cache import BoundedCache
-from budgetfrontier.cluster.owners import Directory
 from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.protocol import Uri
@@ -41,12 +40,6 @@ class Router:
         self._assign: Callable[[CrawlUri], str] = policy_factory.assignment(settings.frontier, suffix_list)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
         self._known: BoundedCache[str, int] = BoundedCache(AUTHORITIES)
-
-    @classmethod
-    def of(cls, settings: Settings, partitions: int, directory: Directory) -> Self:
-        """Return the router that all processes of a crawl have, with the suffix list of its directory."""
-        wants = policy_factory.wants_suffix_list(settings.frontier)
-        return cls(settings, partitions, suffix_list=directory.suffix_list() if wants else None)
 
     def __repr__(self) -> str:
         return f"<Router to {self._partitions} partitions>"

@@ -43,8 +43,7 @@ def prepare(
         try:
             partitions = bus.create(topic, cluster.partitions, retention.settings_of_topic(cluster), timeout=PATIENCE)
             directory.create()
-            begun = max((owner.partitions for owner in directory.read().values()), default=0)
-            _check(topic, partitions, cluster, begun)
+            _check(topic, partitions, cluster, _begun_with(directory))
             _check_retention(topic, bus, cluster, snapshots=snapshots)
         except BusAway as e:
             if not waits:
@@ -54,6 +53,17 @@ def prepare(
         else:
             return True
     return False
+
+
+def _begun_with(directory: KafkaDirectory) -> int:
+    """Return the number of partitions with which the crawl was begun, 0 if it was not. Raises BusAway."""
+    try:
+        owners = directory.read().values()
+    except BusAway:
+        raise
+    except BusError:  # a topic that was made just now is not known everywhere yet
+        return 0
+    return max((owner.partitions for owner in owners), default=0)
 
 
 def log_identity(bus: KafkaBus, crawl: str) -> Callable[[], str]:

@@ -69,6 +69,9 @@ class Moving:
             return self._directory.read()
         return {0: Owner(0, 0, "w", self._address, 0.0, 1)}
 
+    def suffix_list(self, own: str | None = None) -> str | None:
+        raise AssertionError
+
     def close(self) -> None:
         pass
 
