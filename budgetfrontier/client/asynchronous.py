@@ -56,9 +56,10 @@ class AsyncRemoteFrontier:
         tls: bool | str | os.PathLike[str] = False,
         retry_for: float = protocol.RETRY_FOR,
         keep_leases: bool = False,
+        quiet: bool = False,
     ) -> None:
         """Take the arguments of `RemoteFrontier`. Does not connect yet."""
-        self._link = link.Link(address, crawl, token, tls)
+        self._link = link.Link(address, crawl, token, tls, quiet=quiet)
         self._held = calls.Held()
         self.retry_for = retry_for
         """Seconds for which a call is repeated after a lost connection; calls under way notice a change."""

@@ -14,8 +14,6 @@ from budgetfrontier.errors import WrongCredentials
 PROBE_WITHIN = 2.0
 """Seconds in which a server that has cut a connection without TLS may show that it has TLS."""
 
-SOON = 1.0
-"""Seconds up to which a server is waited for without a line: who waits no longer asks another one then."""
 FOREVER = 1e6
 """Seconds from which on a caller does not give up."""
 
@@ -33,9 +31,9 @@ log = logging.getLogger("budgetfrontier.client")
 class Connecting:
     """The failures of the connection of one client. Its methods may be called from any thread."""
 
-    def __init__(self, address: str, *, tls: bool, token: bool) -> None:
+    def __init__(self, address: str, *, tls: bool, token: bool, quiet: bool = False) -> None:
         self.address = address
-        self._tls, self._token = tls, token
+        self._tls, self._token, self._quiet = tls, token, quiet
         self._waits = self._probed = False
 
     def __repr__(self) -> str:
@@ -53,9 +51,9 @@ class Connecting:
     def waiting(self, failure: Any, left: float) -> None:
         """Say once that the server is waited for, `left` seconds more.
 
-        Not if that is soon over, nor if a caller waits for ever, and says so.
+        Not if a caller waits for ever, or asks elsewhere, and says so.
         """
-        if SOON < left < FOREVER and not self._waits:
+        if 0 < left < FOREVER and not (self._waits or self._quiet):
             self._waits = True
             seconds = max(1, round(left))
             log.warning("Waiting for the server at %s, %d s at the most: %s", self.address, seconds, reason(failure))

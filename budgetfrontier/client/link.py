@@ -49,13 +49,15 @@ _decoders: dict[str, Callable[[bytes], Any]] = {
 class Link:
     """The session of one client, without I/O. Its methods may be called from any thread."""
 
-    def __init__(self, address: str, crawl: str, token: str | None, tls: bool | str | os.PathLike[str]) -> None:
+    def __init__(
+        self, address: str, crawl: str, token: str | None, tls: bool | str | os.PathLike[str], *, quiet: bool = False
+    ) -> None:
         self.address = protocol.checked_address(_text(address, "address"))
         self.crawl = _text(crawl, "crawl")
         token = None if token is None else _text(token, "token")
         self.metadata = credentials.metadata(token)
         self.credentials = credentials.certificates(tls)
-        self.connecting = Connecting(self.address, tls=tls is not False, token=token is not None)
+        self.connecting = Connecting(self.address, tls=tls is not False, token=token is not None, quiet=quiet)
         self._name = os.urandom(16)
         self._numbers = count(1)
         self._open: set[int] = set()

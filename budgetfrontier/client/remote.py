@@ -61,14 +61,16 @@ class RemoteFrontier:
         retry_for: float = protocol.RETRY_FOR,
         keep_leases: bool = False,
         timeout: float | None = None,
+        quiet: bool = False,
     ) -> None:
         """Connect to the server at `address`, HOST:PORT or unix:PATH; `crawl` is opened there, or created.
 
         `tls` is True for a server whose certificate the system trusts, or a file with the certificates that sign it.
         With `keep_leases`, closing leaves the leases out. One try of a call ends after `timeout` seconds, besides those
-        that it may wait for URIs (None: 60). Raises ConnectionLost, and what `Frontier.open` raises.
+        that it may wait for URIs (None: 60). With `quiet`, no line of the log says that the server is waited for.
+        Raises ConnectionLost, and what `Frontier.open` raises.
         """
-        self._link = link.Link(address, crawl, token, tls)
+        self._link = link.Link(address, crawl, token, tls, quiet=quiet)
         self._held = calls.Held()
         self.retry_for = retry_for
         """Seconds for which a call is repeated after a lost connection; calls under way notice a change."""

@@ -13,13 +13,12 @@ from typing import Any, Self, TypeVar
 
 from budgetfrontier import protocol
 from budgetfrontier.client import AsyncRemoteFrontier
-from budgetfrontier.cluster import asking
-from budgetfrontier.cluster.asking import Answers, Ask, GiveUp, LookUp, Steps
 from budgetfrontier.cluster.begun import CANCELLED_WITHIN
 from budgetfrontier.cluster.calls import Calls
 from budgetfrontier.cluster.client import JUST_NOW, SHORT
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.standing import Standing, crawl_state, crawl_summary
+from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, LookUp, Steps, silent
 from budgetfrontier.errors import FrontierClosed, FrontierError
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
 from budgetfrontier.settings import Settings
@@ -260,7 +259,7 @@ class AsyncClusterFrontier:
                 remote = await self._remote(each.address)
                 each.result = await remote.run(each.steps)
         except asyncio.CancelledError:
-            each.error = asking.silent(each.address) if isinstance(each, Ask) else None
+            each.error = silent(each.address) if isinstance(each, Ask) else None
             raise
         except Exception as e:
             each.error = e
@@ -279,7 +278,9 @@ class AsyncClusterFrontier:
         """Return a connection, which tasks that need it at the same time share."""
         task = self._remotes.get(address)
         if task is None or (task.done() and _has_failed(task)):
-            remote = AsyncRemoteFrontier(address, crawl=self._asking.crawl, retry_for=SHORT, **self._options)
+            remote = AsyncRemoteFrontier(
+                address, crawl=self._asking.crawl, retry_for=SHORT, quiet=True, **self._options
+            )
             task = self._remotes[address] = asyncio.ensure_future(remote.connect())
             task.add_done_callback(_has_failed)  # whether anybody waits for it or not, so that it is not logged
         return await asyncio.shield(task)

@@ -11,7 +11,7 @@ import grpc
 
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.client.under_way import UnderWay
-from budgetfrontier.cluster.asking import Answers, Ask, LookUp, silent
+from budgetfrontier.cluster.steps import Answers, Ask, LookUp, silent
 
 CANCELLED_WITHIN: Final = 1.0
 """Seconds for which a call that is cancelled is waited for: an answer that has just come counts."""

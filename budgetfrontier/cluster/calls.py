@@ -15,10 +15,11 @@ from budgetfrontier import protocol
 from budgetfrontier.client import calls, leased
 from budgetfrontier.client.calls import Held
 from budgetfrontier.cluster import standing
-from budgetfrontier.cluster.asking import PATIENCE, PAUSE, Answers, Asking, LookUp, Pause, Steps
+from budgetfrontier.cluster.asking import PATIENCE, PAUSE, Asking
 from budgetfrontier.cluster.partition import partition_of_lease
 from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.cluster.standing import Standing
+from budgetfrontier.cluster.steps import Answers, LookUp, Pause, Steps
 from budgetfrontier.cluster.totals import merged_ready_in
 from budgetfrontier.engine import arguments
 from budgetfrontier.errors import ConnectionLost, FrontierError, PolicyError

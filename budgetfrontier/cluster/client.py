@@ -15,12 +15,12 @@ from typing import Any, Final, Self, TypeVar
 from budgetfrontier import protocol
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.cluster import asking
-from budgetfrontier.cluster.asking import Answers, GiveUp, LookUp, Steps
 from budgetfrontier.cluster.begun import CANCELLED_WITHIN, Begun
 from budgetfrontier.cluster.calls import Calls
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.standing import Standing, crawl_state, crawl_summary, limit_reached
+from budgetfrontier.cluster.steps import Answers, GiveUp, LookUp, Steps
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.model import (
@@ -324,7 +324,9 @@ class ClusterFrontier:
         assert future is not None
         if makes:
             try:
-                future.set_result(RemoteFrontier(address, crawl=self._asking.crawl, retry_for=SHORT, **self._options))
+                future.set_result(
+                    RemoteFrontier(address, crawl=self._asking.crawl, retry_for=SHORT, quiet=True, **self._options)
+                )
             except BaseException as e:
                 future.set_exception(e)
         return future.result()

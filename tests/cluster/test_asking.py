@@ -10,10 +10,11 @@ import pytest
 from budgetfrontier.bus.interface import BusError
 from budgetfrontier.client import calls as client_calls
 from budgetfrontier.cluster import asking, calls
-from budgetfrontier.cluster.asking import LEFT_OUT, PATIENCE, Answers, Ask, Asking, GiveUp, Steps
+from budgetfrontier.cluster.asking import LEFT_OUT, PATIENCE, Asking
 from budgetfrontier.cluster.calls import Calls
 from budgetfrontier.cluster.owners import Owner
 from budgetfrontier.cluster.partition import first_lease
+from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, Steps
 from budgetfrontier.errors import ConnectionLost, FrontierError, LeaseExpired, NotOwner
 from budgetfrontier.model import CrawlUri, Lease
 
