@@ -16,8 +16,10 @@ def add_for_good(parser: argparse.ArgumentParser, *, with_option: str = "") -> N
     """Add the option --for-good; `with_option` is the one that it belongs to."""
     where = f"with {with_option}: " if with_option else ""
     parser.add_argument(
-        "--for-good", action="store_true", help=f"{where}keep nothing for `undo`, which needs space on disk"
-    )
+        "--for-good", action="store_true",
+        help=f"{where}keep nothing for `undo`, which needs space on disk; required for a crawl in partitions, where "
+        "nothing is kept",
+    )  # fmt: skip
 
 
 def details(args: argparse.Namespace) -> dict[str, Any]:

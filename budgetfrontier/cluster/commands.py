@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from budgetfrontier import protocol
 from budgetfrontier.cluster.entries import Steered
-from budgetfrontier.cluster.state import COMMANDS, PartitionState
+from budgetfrontier.cluster.state import PartitionState
 from budgetfrontier.endings import is_closed
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.commands import operations
@@ -24,6 +24,8 @@ from budgetfrontier.store.records import AuditEntry
 MOST_WAITING: Final = 1000
 MOST_BYTES_WAITING: Final = 4 << 20
 """Of the commands that wait for a long one: they are part of the note. More are refused."""
+OF_QUEUES: Final = frozenset(("retire", "unretire", "snooze", "wake", "set_queue"))
+"""Commands to one queue."""
 OF_ENTRIES: Final = frozenset(("withdraw", "undo"))
 """Commands about an entry of the audit, which has another id in each partition: they name its command instead."""
 
@@ -40,9 +42,9 @@ class Commands:
     def take(self, frontier: Frontier, batch: AtomicBatch, steered: Steered) -> None:
         """Apply a command, unless it was applied before or waits; or let it wait for those before it."""
         state = self._state
-        if steered.command in state.commands:
+        if state.is_known(steered.command):
             return
-        self._note(steered.command, None)
+        self._note(steered, None)
         if not self._must_wait(frontier, steered):
             self._apply(frontier, batch, steered)
         elif self._has_room(steered):
@@ -54,7 +56,7 @@ class Commands:
         """Take a step of the command in progress, or else apply the next one that waits."""
         state, entry = self._state, batch.go_on()
         if entry is not None and state.job is not None:
-            self._note(state.job, entry.id)
+            state.remember(state.job, entry.id)
             state.job = None
         elif state.waiting and not frontier.is_busy:
             self._apply(frontier, batch, state.waiting.pop(0))
@@ -63,11 +65,8 @@ class Commands:
         """Tell whether commands wait, whether one is in progress or not."""
         return bool(self._state.waiting)
 
-    def _note(self, command: bytes, entry: int | None) -> None:
-        commands = self._state.commands
-        commands[command] = entry
-        if len(commands) > COMMANDS:
-            del commands[next(iter(commands))]
+    def _note(self, steered: Steered, entry: int | None) -> None:
+        self._state.remember(steered.command, entry, of_queue=_op(steered) in OF_QUEUES)
 
     def _must_wait(self, frontier: Frontier, steered: Steered) -> bool:
         waiting = self._state.waiting
@@ -97,7 +96,7 @@ class Commands:
                 raise
             return
         if isinstance(entry, AuditEntry):
-            self._note(steered.command, entry.id)
+            self._note(steered, entry.id)
         elif frontier.is_busy and not was_busy:
             self._state.job = steered.command
 
@@ -110,13 +109,13 @@ class Commands:
             if is_closed(frontier):
                 raise
         else:
-            self._note(steered.command, entry.id)
+            self._note(steered, entry.id)
 
     def _command(self, steered: Steered) -> Command:
         """Return a command as this partition applies it: the same in all replicas, whatever its worker is."""
         op, args, *by = steered.positional
         if op in OF_ENTRIES and isinstance(args["id"], bytes):
-            args = args | {"id": self._state.commands.get(args["id"]) or 0}
+            args = args | {"id": self._state.entry_of(args["id"]) or 0}
         return Command(op, replicable(op, args), *by)
 
 

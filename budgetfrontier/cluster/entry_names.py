@@ -57,7 +57,8 @@ class EntryNames:
 
     def __init__(self, state: PartitionState) -> None:
         self._partition = state.partition
-        self._commands = {number: command for command, number in state.commands.items() if number is not None}
+        commands = {**state.of_queues, **state.commands}
+        self._commands = {number: command for command, number in commands.items() if number is not None}
 
     def __repr__(self) -> str:
         return f"<EntryNames of partition {self._partition}>"

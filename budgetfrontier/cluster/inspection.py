@@ -243,7 +243,7 @@ def adjustments(reader: Reader) -> list[InForce]:
 def applied(reader: Reader, *, command: bytes) -> Applied:
     """Return how far a command of an operator is, as of the last commit."""
     found = _state(reader)
-    number = found.commands.get(command)
+    number = found.entry_of(command)
     if number is not None:
         entry = reader.audit_entry(number)
         return Applied(None if entry is None else EntryNames(found).entry(entry))
@@ -266,7 +266,7 @@ def preview(reader: Reader, order: Order) -> dict[str, Any]:
 def undo(reader: Reader, *, entry: bytes | int, force: bool) -> Undoing:
     """Return what it would do to undo a command of an operator, or another audit entry. O(what it has changed)."""
     found = _state(reader)
-    number = found.commands.get(entry) if isinstance(entry, bytes) else entry
+    number = found.entry_of(entry) if isinstance(entry, bytes) else entry
     if not number:
         return Undoing(None, is_known=False)
     names = EntryNames(found)
@@ -379,7 +379,7 @@ def _state(reader: Reader) -> state.PartitionState:
 def _change(reader: Reader, view: View, order: Order) -> previews.Change:
     if order.withdraw is None:
         return previews.appended(view, validate_override(order.match, order.set))
-    number = _state(reader).commands.get(order.withdraw) or 0
+    number = _state(reader).entry_of(order.withdraw) or 0
     override = next((one for one in view.adjustments() if one.id == number), None)
     if override is None:
         raise not_in_force(number)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from budgetfrontier import protocol
 from budgetfrontier.cluster import totals
-from budgetfrontier.cluster.commands import refusal
+from budgetfrontier.cluster.commands import OF_QUEUES, refusal
 from budgetfrontier.cluster.entries import Steered
 from budgetfrontier.cluster.inspector import Inspector
 from budgetfrontier.cluster.partition import partition_of_lease
@@ -376,10 +376,9 @@ _LOOKS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     "state": totals.merged_state,
     "dead_letters": lambda found: [letter for letters in found for letter in letters],
 }
-_STEERS_ONE_QUEUE: Final = {"retire", "unretire", "snooze", "wake", "set_queue", "regulate"}
+_STEERS_ONE_QUEUE: Final = {*OF_QUEUES, "regulate"}
 _COMMANDS: Final = {
-    "adjust", "withdraw", "pause", "resume", "terminate", "undo", "delete", "replay", "drop", "retire", "unretire",
-    "snooze", "wake", "set_queue",
+    "adjust", "withdraw", "pause", "resume", "terminate", "undo", "delete", "replay", "drop", *OF_QUEUES,
 }  # fmt: skip
 """The commands of operators that are written to logs."""
 _OF_ONE_QUEUE: Final = {"queue", "queue_key", "rest", *_STEERS_ONE_QUEUE}

@@ -14,7 +14,7 @@ from budgetfrontier.errors import CorruptFrontier
 
 VERSION: Final = 1
 COMMANDS: Final = 1000
-"""Commands of operators that are remembered, so that a repeated one is not applied again."""
+"""Commands of operators that are remembered, of either kind, so that a repeated one is not applied again."""
 
 
 class PartitionState(msgspec.Struct):
@@ -55,6 +55,24 @@ class PartitionState(msgspec.Struct):
     """Commands of operators that came meanwhile, and are applied after it."""
     log: str = ""
     """The identity of the log, as the last claim has it."""
+    of_queues: dict[bytes, int | None] = {}
+    """As `commands`, those to one queue: however many they are, the others stay known."""
+
+    def is_known(self, command: bytes) -> bool:
+        """Tell whether a command was applied, or waits."""
+        return command in self.commands or command in self.of_queues
+
+    def entry_of(self, command: bytes) -> int | None:
+        """Return the id of the audit entry of a command; None if it has none, or not yet."""
+        found = self.commands.get(command)
+        return self.of_queues.get(command) if found is None else found
+
+    def remember(self, command: bytes, entry: int | None, *, of_queue: bool = False) -> None:
+        """Remember a command with the id of its audit entry, and forget the oldest one if they are many."""
+        commands = self.of_queues if of_queue else self.commands
+        commands[command] = entry
+        if len(commands) > COMMANDS:
+            del commands[next(iter(commands))]
 
 
 class _Note(msgspec.Struct, array_like=True):

@@ -6,13 +6,12 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from budgetfrontier.cluster import merging
-from budgetfrontier.cluster.commands import refusal, replicable
+from budgetfrontier.cluster.commands import OF_QUEUES, refusal, replicable
 from budgetfrontier.cluster.entry_names import read_name
 from budgetfrontier.cluster.inspection import InForce, Order, Undoing
 from budgetfrontier.cluster.operation import Operator
 from budgetfrontier.errors import ConnectionLost, FrontierError
 
-QUEUE: Final = ("retire", "unretire", "snooze", "wake", "set_queue")
 CRAWL: Final = ("pause", "resume", "terminate")
 
 
@@ -41,7 +40,7 @@ def preview(operator: Operator, op: str, args: dict[str, Any]) -> dict[str, Any]
         to = partitions_of_glob(operator, args.get("queue"))
         found = operator.ask("deletion", dict[str, Any], of=to, args=replicable(op, args))
         return merging.added(_answered(operator, found).values())
-    if op in QUEUE:
+    if op in OF_QUEUES:
         number = operator.partition_of_queue(args["queue"])
         effect: dict[str, Any] = operator.ask_one(number, "on_queue", dict[str, Any], op=op, args=args)
         return effect
@@ -63,7 +62,7 @@ def plan(operator: Operator, op: str, args: dict[str, Any]) -> Plan:
         return Plan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, to=to)
     if op == "delete":
         return Plan(args, to=partitions_of_glob(operator, args.get("queue")))
-    if op in QUEUE:
+    if op in OF_QUEUES:
         return Plan(args, to=[operator.partition_of_queue(args["queue"])])
     return Plan(args)
 

@@ -62,7 +62,9 @@ def test_replicas_apply_and_audit_them_alike(owner: Owner, tmp_path: Path) -> No
     ]  # fmt: skip
     assert (entries[4].effect["deleted"], "kept" in entries[4].effect) == (1200, False)
     assert {(one.who, one.reason, one.line) for one in entries} == {("me", "why", "the line")}
-    commands = state.commands
+    assert state.of_queues == {b"6": 6}
+    assert (state.entry_of(b"6"), state.is_known(b"6"), state.entry_of(b"none")) == (6, True, None)
+    commands = state.commands | state.of_queues
     in_order = dict(zip((b"1", b"2", b"3", b"8", b"5", b"6", b"7", b"9"), range(1, 9), strict=True))
     assert commands == in_order | {b"4": None}
     replica = Partition(tmp_path / "other", CRAWL, 0, PARTITIONS)
@@ -70,7 +72,7 @@ def test_replicas_apply_and_audit_them_alike(owner: Owner, tmp_path: Path) -> No
         replica.apply(owner.log.entries[replica.state.position :])
         replica.commit()
     assert contents(replica) == contents(owner.partition)
-    assert replica.state.commands == commands
+    assert replica.state == state
     replica.close()
 
 
