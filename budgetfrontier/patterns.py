@@ -127,6 +127,8 @@ def required_text(pattern: str) -> str:
         if plain is None:  # it may stand for something else
             other = _ESCAPE_OR_SET.match(pattern, place)
             place, text = other.end() if other else place + 1, ""
+            if pattern[place : place + 1] == "{":  # how often, and no text
+                place = pattern.find("}", place) + 1 or len(pattern)
             continue
         place, quantifier = plain.end(), plain[3]
         if quantifier in (None, "+"):  # else it may be missing

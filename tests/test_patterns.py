@@ -149,3 +149,11 @@ def test_a_timeless_pattern_gives_up_by_length_alone() -> None:
     assert (bool(pattern.search("a" * longest + "b")), pattern.given_up) == (False, 1)
     anywhere = Pattern("/calendar/", timeless=True)
     assert (bool(anywhere.search("x" * uris.MAX_LENGTH + "/calendar/")), anywhere.given_up) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "needed"),
+    [(r"\d{4}", ""), (r"[ab]{2}/x", "/x"), (".{,}", ""), (r"/\d{4}/archive", "/archive"), ("a{2}b", "b")],
+)
+def test_how_often_is_no_text_that_a_pattern_needs(pattern: str, needed: str) -> None:
+    assert required_text(pattern) == needed
