@@ -30,7 +30,11 @@ HOSTS = [f"h{number}.test" for number in range(9)]
 SETTINGS: dict[str, Any] = {
     "crawl": "test",
     "seeds": [f"https://{host}/" for host in HOSTS[:4]] + ["https://h0.test/never", "nonsense"],
-    "frontier": {"queue_total_budget": 40, "retry": {"max_retries": 0}},
+    "frontier": {
+        "queue_total_budget": 40,
+        "retry": {"max_retries": 0},
+        "politeness": {"min_delay": 0, "max_delay": 0, "delay_factor": 0},  # states do not depend on when it is
+    },
 }
 NAMES = re.compile(
     r"\b[0-9a-f]{16}\b|\b\d+/\d+\b|^\d+(?=[ ,])"
