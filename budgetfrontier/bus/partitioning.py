@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from zlib import crc32
 
 from xxhash import xxh3_64_intdigest
@@ -9,12 +10,13 @@ from xxhash import xxh3_64_intdigest
 from budgetfrontier import uris
 from budgetfrontier.errors import InvalidUrl
 
+_WWW = re.compile(r"^www[0-9]*\.(?=.)")
+
 
 def by_host(url: str, partitions: int) -> int:
     """Return the partition of a URL's host: all URLs of a host have one, whatever their scheme, port and case.
 
-    It is the CRC-32 of the host's name, as a signed number, modulo `partitions`, as in Frontera's Crc32NamePartitioner.
-    URLs that are not valid have partition 0.
+    It is that of the host's name (`by_host_name`). URLs that are not valid have partition 0.
     """
     try:
         host = uris.host(uris.parse(url))
@@ -24,8 +26,12 @@ def by_host(url: str, partitions: int) -> int:
 
 
 def by_host_name(host: str, partitions: int) -> int:
-    """Return the partition of a host: the CRC-32 of its name in lower case, as a signed number, modulo `partitions`."""
-    checksum = crc32(host.lower().removesuffix(".").encode("utf-8", "ignore"))
+    """Return the partition of a host: the CRC-32 of its name in lower case, as a signed number, modulo `partitions`.
+
+    So does Frontera's Crc32NamePartitioner, to which www.example.org is another host. Here "www.", "www2." and so on do
+    not count: most frontiers take URLs that differ in it alone for one URI, which one partition alone can tell.
+    """
+    checksum = crc32(_WWW.sub("", host.lower()).removesuffix(".").encode("utf-8", "ignore"))
     return (checksum - (1 << 32) if checksum >> 31 else checksum) % partitions
 
 
