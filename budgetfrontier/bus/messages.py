@@ -147,8 +147,8 @@ class UpdateScore(msgspec.Struct, frozen=True, tag=True):
     def __post_init__(self) -> None:
         _instance(self.request, Request, "request")
         score: object = self.score
-        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-            raise BadMessage(f"score: expected a finite number, not {score!r:.50}")
+        if isinstance(score, bool) or not isinstance(score, int | float) or not _is_finite(score):
+            raise BadMessage(f"score: expected a finite number, not {_shown(score)}")
         schedule: object = self.schedule
         if schedule not in (True, False):  # 0 and 1, too
             raise BadMessage(f"schedule: expected true or false, not {_kind(schedule)}")
@@ -238,6 +238,17 @@ _set = msgspec.structs.force_setattr
 
 def _kind(value: object) -> str:
     return "nothing" if value is None else type(value).__name__
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, float) else _kind(value)
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # an integer that no float is as large as
+        return False
 
 
 def _encoded(text: str, name: str) -> bytes:

@@ -43,10 +43,15 @@ T = TypeVar("T")
 
 
 def get(meta: Mapping[Any, Any], key: bytes, kind: type[T]) -> T | None:
-    """Return the value of a key, None if it is not there, or is not of a type; True and False are no numbers."""
+    """Return the value of a key, None if it is not there, or is not of a type.
+
+    True and False are no numbers, nor are integers of more than 64 bits, which a codec of one's own may have.
+    """
     value = meta.get(key)
-    if kind is float and type(value) is int:
-        value = float(value)
+    if type(value) is int:
+        if not -(1 << 63) <= value < 1 << 64:
+            return None
+        value = float(value) if kind is float else value
     return value if type(value) is kind else None
 
 

@@ -26,8 +26,8 @@ def uri_of(update: UpdateScore) -> CrawlUri:
     queue, cost, via = (kept.pop(key, None) for key in (request_meta.QUEUE, request_meta.COST, request_meta.VIA))
     if not isinstance(queue, str | None):
         raise BadMessage(f"queue: expected text, not {type(queue).__name__}")
-    if cost is not None and (type(cost) is not int or cost < 0):
-        raise BadMessage(f"cost: expected a whole number, not {cost!r:.50}")
+    if cost is not None and (type(cost) is not int or not 0 <= cost < 1 << 63):
+        raise BadMessage("cost: expected a whole number of 0 or more, in 63 bits")
     body = kept.pop(request_meta.BODY, b"")
     if not isinstance(body, bytes):
         raise BadMessage(f"body: expected bytes, not {type(body).__name__}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from budgetfrontier import plugins
 from budgetfrontier.bus.messages import (
@@ -23,6 +23,8 @@ from budgetfrontier.bus.messages import (
 
 MAX_SIZE = 16 << 20
 """The longest message that is encoded or decoded, in bytes."""
+
+T = TypeVar("T")
 
 _OWN = "budgetfrontier.bus.codecs"
 _BUILTIN = {
@@ -74,7 +76,13 @@ class Codec:
 
     def decode(self, data: bytes) -> Message:
         """Return the message of a log. Raises BadMessage, and nothing else, whatever the bytes."""
-        decoded = self._decoded(self._decoder.decode, data)
+        return self._decoded(lambda: self._message(self._decoder.decode(data)), data)
+
+    def decode_request(self, data: bytes) -> Request:
+        """Return the request in a message of the spider feed. Raises BadMessage, and nothing else."""
+        return self._decoded(lambda: self._request(self._decoder.decode_request(data)), data)
+
+    def _message(self, decoded: object) -> Message:
         if not isinstance(decoded, tuple) or not decoded or decoded[0] not in _TYPES:
             raise BadMessage(f"{self._name}: unknown type of message: {decoded!r:.100}")
         try:
@@ -82,9 +90,7 @@ class Codec:
         except TypeError as error:
             raise BadMessage(f"{self._name}: {decoded[0]}: {error}") from error
 
-    def decode_request(self, data: bytes) -> Request:
-        """Return the request in a message of the spider feed. Raises BadMessage, and nothing else."""
-        request = self._decoded(self._decoder.decode_request, data)
+    def _request(self, request: object) -> Request:
         if not isinstance(request, Request):
             raise BadMessage(f"{self._name}: expected a request, not {type(request).__name__}")
         return request
@@ -106,13 +112,13 @@ class Codec:
         _check_size(data)
         return data
 
-    def _decoded(self, decode: Callable[[bytes], object], data: bytes) -> Any:
+    def _decoded(self, decode: Callable[[], T], data: bytes) -> T:
         _check_size(data)
         try:
-            return decode(data)
+            return decode()
         except BadMessage:
             raise
-        except Exception as error:  # the code may be the user's, and the bytes anything
+        except Exception as error:  # the code may be the user's, what it returns lazy, and the bytes anything
             raise BadMessage(f"{self._name}: {type(error).__name__}: {error}"[:500]) from error
 
 

@@ -344,7 +344,12 @@ class Decoder:
 
     def decode(self, data):
         kind, _, rest = data.decode().partition(" ")
-        return {"0": ("offset", 0, int(rest or 0)), "few": ("offset", 1), "none": None, "other": ("mine", 1)}[kind]
+        request = self.request_model(url="http://a/")
+        return {
+            "0": ("offset", 0, int(rest or 0)), "few": ("offset", 1), "none": None, "other": ("mine", 1),
+            "list": ([], 1), "lazy": ("add_seeds", ({}[each] for each in "a")),
+            "huge": ("update_score", request, 10**5000, True),
+        }[kind]
 
     def decode_request(self, data):
         return self.request_model(url=data) if data else "text"
@@ -369,7 +374,7 @@ def test_whatever_a_codec_of_ones_own_does_is_a_bad_message(own: Codec) -> None:
     for message in (NewJobId(1), Stats({}), AddSeeds([])):
         with pytest.raises(BadMessage):
             own.encode(message)
-    for data in (b"absent", b"few", b"none", b"other", b"\xff", b"0 x"):
+    for data in (b"absent", b"few", b"none", b"other", b"list", b"lazy", b"huge", b"\xff", b"0 x"):
         with pytest.raises(BadMessage):
             own.decode(data)
     with pytest.raises(BadMessage):
