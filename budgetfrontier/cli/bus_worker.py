@@ -180,10 +180,9 @@ def _database_worker(
 def _strategy_worker(
     args: argparse.Namespace, settings: Settings | None, bus: Bus, names: Streams, codec: Codec
 ) -> Iterator[Worker]:
-    from budgetfrontier.bus import request_meta
-    from budgetfrontier.bus.messages import Request
     from budgetfrontier.crawl.scope import Scope
     from budgetfrontier.crawl.seeds import each_seed
+    from budgetfrontier.workers.conversion import seed_request
     from budgetfrontier.workers.strategy import StrategyWorker
 
     worker = StrategyWorker(
@@ -197,10 +196,7 @@ def _strategy_worker(
         batch=args.batch,
     )
     if settings is not None:
-        worker.add_seeds(
-            Request(url, meta={request_meta.QUEUE: seed.queue} if seed.queue else {})
-            for url, seed in each_seed(settings)
-        )
+        worker.add_seeds(seed_request(url, seed) for url, seed in each_seed(settings))
     yield worker
 
 

@@ -8,6 +8,7 @@ from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.codecs.codec import Codec
 from budgetfrontier.bus.messages import BadMessage, Request, UpdateScore
 from budgetfrontier.model import CrawlUri, Lease
+from budgetfrontier.settings.schema import Seed
 
 SCALE = 10_000
 """The priority of a URI with the score 1.0: scores are told apart to four digits."""
@@ -16,10 +17,20 @@ LONGEST_HOPS = 255
 _stored = Codec("msgpack")
 
 
+def seed_request(url: str, seed: Seed) -> Request:
+    """Return the request for a seed of the settings."""
+    meta = {
+        request_meta.QUEUE: seed.queue or None,
+        request_meta.PRIORITY: seed.priority or None,
+        request_meta.SOURCE: seed.source,
+    }
+    return Request(url, meta={key: value for key, value in meta.items() if value is not None})
+
+
 def uri_of(update: UpdateScore) -> CrawlUri:
     """Return the URI that a score is about; its payload is all of the request that has no field there.
 
-    A higher score is a higher priority. Raises BadMessage for a cost or a queue of a wrong type.
+    A higher score is a higher priority, to which that of its seed is added. Raises BadMessage for a cost or a queue of a wrong type.
     """
     request, meta = update.request, update.request.meta
     kept = request_meta.without(request)
@@ -31,8 +42,16 @@ def uri_of(update: UpdateScore) -> CrawlUri:
     body = kept.pop(request_meta.BODY, b"")
     if not isinstance(body, bytes):
         raise BadMessage(f"body: expected bytes, not {type(body).__name__}")
-    for key in (request_meta.JOB, request_meta.FORCE):
-        kept.pop(key, None)
+    added = request_meta.get(kept, request_meta.PRIORITY, int)
+    source = request_meta.get(kept, request_meta.SOURCE, str)
+    for key, known in (
+        (request_meta.JOB, True),
+        (request_meta.FORCE, True),
+        (request_meta.PRIORITY, added is not None),  # what is of another type is the sender's own
+        (request_meta.SOURCE, source is not None),
+    ):
+        if known:
+            kept.pop(key, None)
     payload = None
     if kept or request.headers or request.cookies:
         payload = _stored.encode(Request("", b"", request.headers, request.cookies, kept))
@@ -40,8 +59,9 @@ def uri_of(update: UpdateScore) -> CrawlUri:
         request.url,
         method=request.method.decode("ascii", "replace"),
         body=body,
-        priority=round(min(max(update.score, -1.0), 1.0) * SCALE),
+        priority=round(min(max(update.score, -1.0), 1.0) * SCALE) + (added or 0),
         via=via if isinstance(via, str) else None,
+        source=source,
         hops="L" * min(request_meta.depth_of(meta), LONGEST_HOPS),
         queue=queue,
         cost=cost,
@@ -61,6 +81,7 @@ def request_of(lease: Lease, frontier: bytes, job: int) -> Request:
         request_meta.FINGERPRINT: sha1(uri.url.encode(), usedforsecurity=False).hexdigest().encode(),
         **stored.meta,
         **({request_meta.BODY: uri.body} if uri.body else {}),
+        **({} if uri.source is None else {request_meta.SOURCE: uri.source}),
         request_meta.JOB: job,
         request_meta.FRONTIER: frontier,
         request_meta.LEASE: lease.id,

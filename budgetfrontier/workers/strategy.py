@@ -183,11 +183,16 @@ class StrategyWorker:
             yield UpdateScore(msgspec.structs.replace(request, meta=meta), score, schedule)
 
     def _links(self, request: Request, links: list[Request]) -> list[Request]:
-        """Return the links in scope that the strategy wants, with their depth, and the page as their origin."""
-        depth = request_meta.depth_of(request.meta) + 1
+        """Return the links in scope that the strategy wants, with their depth and source, and the page as their origin."""
+        of_page: dict[Any, Any] = {
+            request_meta.DEPTH: request_meta.depth_of(request.meta) + 1,
+            request_meta.VIA: request.url,
+        }
+        if (source := request_meta.get(request.meta, request_meta.SOURCE, str)) is not None:
+            of_page[request_meta.SOURCE] = source
         found = []
         for link in links:
-            meta = {request_meta.DEPTH: depth, request_meta.VIA: request.url, **link.meta}
+            meta = of_page | dict(link.meta)
             if self._scope is None or _is_within(self._scope, link.url, meta):
                 found.append(msgspec.structs.replace(link, meta=meta))
         self.counters["dropped_links_out_of_scope"] += len(links) - len(found)

@@ -20,7 +20,8 @@ from budgetfrontier.bus.messages import (
 )
 from budgetfrontier.bus.streams import DATABASE
 from budgetfrontier.crawl.scope import Scope
-from budgetfrontier.settings.schema import ScopeSettings
+from budgetfrontier.settings.schema import ScopeSettings, Seed
+from budgetfrontier.workers.conversion import seed_request
 from budgetfrontier.workers.strategies import BreadthFirst, Score
 from budgetfrontier.workers.strategy import StrategyWorker
 from tests.workers.conftest import Desk
@@ -107,6 +108,28 @@ class Mine:
 
     def request_error(self, request: Request, error: str) -> list[Score]:
         return [Score(Request(f"http://a.test/{error}"), float("nan") if error == "nan" else 0.1)]
+
+
+def test_seeds_of_the_settings_keep_what_is_said_of_them(desk: Desk) -> None:
+    """Their priority orders them, their queue is theirs, and their source is that of all that is found from them."""
+    asked = Asked(desk)
+    first, last = "http://a.test/first", "http://a.test/last"
+    asked.worker.add_seeds(
+        seed_request(seed.url or "", seed)
+        for seed in (Seed(url=last, queue="q", source="s", priority=-1), Seed(url=first, queue="q", priority=7))
+    )
+    asked.worker.step()
+    desk.worker.step()
+    [fed] = desk.fed()
+    assert fed.url == first
+    desk.report(PageCrawled(Response(first, request=fed)))
+    [fed] = desk.fed()
+    assert (fed.url, fed.meta.get(request_meta.SOURCE), request_meta.PRIORITY in fed.meta) == (last, "s", False)
+    desk.report(LinksExtracted(fed, [Request("http://b.test/")]), PageCrawled(Response(last, request=fed)))
+    asked.worker.step()
+    desk.worker.step()
+    [fed] = desk.fed()
+    assert (fed.url, fed.meta[request_meta.SOURCE]) == ("http://b.test/", "s")
 
 
 def test_a_strategy_of_ones_own(desk: Desk) -> None:
