@@ -181,6 +181,19 @@ class Serializer:
 _CONTAINER_TYPES: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
+def is_stored(data: bytes) -> bool:
+    """Tell whether data have the form in which requests are stored, whoever has written them. Unpickles nothing."""
+    form, content = data[:1], data[1:]
+    if form == _PLAIN:
+        try:
+            return isinstance(_decode(content), dict)
+        except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+            return False
+    return (form == _PICKLED and content[:1] == pickle.PROTO and content[-1:] == pickle.STOP) or (
+        form == _HELD and len(content) == 2 * 8
+    )
+
+
 def _restore_kinds(fields: dict[str, Any], kinds: Any) -> None:
     """Restore tuples and sets from the lists that `import` made of them; inner ones come last in `kinds`."""
     for kind, *path, last in reversed(kinds or ()):

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from scrapy import Request as ScrapyRequest
 from scrapy import Spider
 from scrapy.settings import Settings as ScrapySettings
 
 from budgetfrontier import Frontier, Settings
+from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.codecs.codec import Codec
 from budgetfrontier.bus.connect import connect
 from budgetfrontier.bus.messages import Request, Stats
@@ -28,7 +30,7 @@ from budgetfrontier.scrapy.bus.conversion import scrapy_request
 from budgetfrontier.scrapy.bus.options import BusOptions, bus_options
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
-from budgetfrontier.scrapy.shared.seals import NoKey
+from budgetfrontier.scrapy.shared.seals import NoKey, OtherKey, SharedKey
 from budgetfrontier.workers import loop
 from budgetfrontier.workers.database import DatabaseWorker
 from budgetfrontier.workers.strategies import BreadthFirst
@@ -149,6 +151,31 @@ def test_requests_that_no_spider_has_made() -> None:
     for name in (b"_private", b"no_such", "log"):
         with pytest.raises(RequestLost):
             made(meta={b"scrapy_callback": name})
+    for headers in ({1: b"x"}, {b"X": 1.5}, {None: b"x"}):
+        with pytest.raises(RequestLost):
+            made(headers=headers)
+
+
+@pytest.mark.parametrize("own", [NoKey(), SharedKey("secret", "mine")])
+def test_junk_is_told_from_a_request_with_another_key(own: NoKey | SharedKey) -> None:
+    """The first is one request that is lost; with the second, this spider could not run any."""
+    serializer = Serializer(Foreign(), seal=own, durable=True)
+
+    def load(payload: bytes) -> None:
+        scrapy_request(Request("http://a.test/", meta={request_meta.SCRAPY: payload}), serializer)
+
+    for junk in (b"", b"junk", bytes(8) + b"junk", b"m" * 40, b"x" * 24 + b"p" + b"x" * 9):
+        with pytest.raises(RequestLost) as lost:
+            load(junk)
+        assert lost.type is RequestLost, junk
+    for seal in (NoKey(), SharedKey("another", "mine")):
+        other = Serializer(Foreign(), seal=seal, durable=True)
+        for meta in ({"plain": 1}, {"pickled": {1}}) if seal.trusted else ({"plain": 1},):
+            payload, reason = other.store(ScrapyRequest("http://a.test/", meta=meta), "http://a.test/")
+            assert not reason
+            if type(seal) is not type(own) or seal.trusted:
+                with pytest.raises(OtherKey):
+                    load(payload)
 
 
 SPIDER = """

@@ -9,6 +9,7 @@ from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.messages import Request
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.scrapy.conversion import QUEUE, address, crawl_uri
+from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 
 PAGE = "budgetfrontier_page"
@@ -62,8 +63,10 @@ def scrapy_request(request: Request, serializer: Serializer) -> Any:
         uri.meta |= {"depth": request_meta.depth_of(request.meta), "scrapy": own}
     made = serializer.load(uri)
     if payload is None:
-        for name, value in request.headers.items():
-            made.headers[name] = value
+        try:
+            made.headers.update(request.headers)
+        except Exception as e:  # names and values may be anything that a codec can send
+            raise RequestLost(f"its headers are none: {type(e).__name__}: {e}") from e
     return made
 
 

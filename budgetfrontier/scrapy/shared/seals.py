@@ -10,6 +10,7 @@ import hmac
 from hashlib import blake2b
 
 from budgetfrontier.scrapy.seals import RequestLost
+from budgetfrontier.scrapy.serialization import is_stored
 
 _ID_SIZE, _HASH_SIZE = 8, 16
 _NO_KEY = bytes(_ID_SIZE)
@@ -37,7 +38,7 @@ class SharedKey:
         return payload[_ID_SIZE + _HASH_SIZE :]
 
     def opened(self, payload: bytes) -> bytes:
-        """Return the data of a payload. Raises OtherKey, and RequestLost if its hash is wrong."""
+        """Return the data of a payload. Raises OtherKey, and RequestLost if its hash is wrong, or it is no payload."""
         _check_id(payload, self._id)
         data = self.content(payload)
         if not hmac.compare_digest(payload[_ID_SIZE : _ID_SIZE + _HASH_SIZE], self._hash(data)):
@@ -62,7 +63,7 @@ class NoKey:
         return payload[_ID_SIZE:]
 
     def opened(self, payload: bytes) -> bytes:
-        """Return the data of a payload. Raises OtherKey for one with a key."""
+        """Return the data of a payload. Raises OtherKey for one with a key, and RequestLost if it is no payload."""
         _check_id(payload, _NO_KEY)
         return self.content(payload)
 
@@ -71,6 +72,8 @@ def _check_id(payload: bytes, expected: bytes) -> None:
     found = payload[:_ID_SIZE]
     if found == expected:
         return
+    if not is_stored(payload[_ID_SIZE if found == _NO_KEY else _ID_SIZE + _HASH_SIZE :]):
+        raise RequestLost("what was stored of it is no request of a spider, with whatever key")
     if found == _NO_KEY:
         raise OtherKey("it was written by a process without BUDGETFRONTIER_KEY: give all processes the same")
     if expected == _NO_KEY:
