@@ -1,7 +1,11 @@
-"""Dead letters: messages that could not be decoded go to a stream of their own, and their consumer goes on."""
+"""Dead letters: messages that could not be decoded, or sent, go to a stream of their own, and others go on.
+
+The first of a process is said in its log, then their number once a minute: a wrong codec makes one of every message.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -11,9 +15,16 @@ import msgspec
 from budgetfrontier.bus.interface import TIMEOUT, Bus, Received
 from budgetfrontier.bus.messages import BadMessage
 from budgetfrontier.bus.streams import Stream
+from budgetfrontier.units import counted
 
 MAX_DATA = 256 << 10
 """Bytes of a message that are kept in its dead letter."""
+MAX_REASON = 2000
+"""Characters of a reason that are kept."""
+SAY_EVERY = 60.0
+"""Seconds between two lines in the log, at least."""
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -39,8 +50,12 @@ _decode = msgspec.msgpack.Decoder(RejectedMessage).decode
 class DeadLetters:
     """The sender of dead letters to a stream of a bus."""
 
-    def __init__(self, bus: Bus, stream: Stream) -> None:
+    def __init__(self, bus: Bus, stream: Stream, *, now: Callable[[], float] = time.monotonic) -> None:
         self._producer = bus.producer(stream)
+        self._stream, self._now = stream, now
+        self._unsaid = 0
+        self._said: float | None = None
+        self._last = ""
 
     def decoded(
         self, received: Iterable[Received], source: Stream, decode: Callable[[bytes], T]
@@ -60,16 +75,35 @@ class DeadLetters:
     def reject(self, message: Received, source: Stream, reason: str) -> None:
         """Make a dead letter of a message. Raises BusError if the bus takes none."""
         partition, offset, data = message
+        reason = reason[:MAX_REASON]
         letter = RejectedMessage(source.name, partition, offset, reason, time.time(), len(data), data[:MAX_DATA])
         self._producer.send(_encode(letter))
+        self._unsaid += 1
+        self._last = f"{source.name}, partition {partition}, offset {offset}: {reason:.300}"
+        self._say()
 
     def flush(self, timeout: float = TIMEOUT) -> None:
         """Return once the broker has all dead letters. Raises BusError if that takes longer than `timeout` seconds."""
         self._producer.flush(timeout)
+        self._say()
 
     def close(self) -> None:
         """Flush and close."""
+        self._say(at_once=True)
         self._producer.close()
+
+    def _say(self, *, at_once: bool = False) -> None:
+        """Log the dead letters since the last line, unless that was a moment ago."""
+        if not self._unsaid:
+            return
+        if self._said is None:
+            log.warning("a message is set apart in %s: %s", self._stream.name, self._last)
+        elif at_once or self._now() - self._said >= SAY_EVERY:
+            more = counted(self._unsaid, "more message")
+            log.warning("%s set apart in %s; the last: %s", more, self._stream.name, self._last)
+        else:
+            return
+        self._unsaid, self._said = 0, self._now()
 
 
 def read_dead_letter(data: bytes) -> RejectedMessage:

@@ -77,6 +77,7 @@ class StrategyWorker:
         self._received: deque[Received] = deque()
         self._handled: dict[int, int] = {}
         self._scored = Scored(remember)
+        self._failures: set[type[Exception]] = set()
         self.counters = Counters("sw", own)
         if job:
             message = codec.encode(NewJobId(job))
@@ -144,7 +145,11 @@ class StrategyWorker:
             try:
                 scores = list(self._scores_of(message))
             except Exception as error:  # the strategy is the user's
-                log.exception("the strategy failed on a message %s, which is among the dead letters", name_of(message))
+                if type(error) not in self._failures:  # the dead letters tell of each
+                    self._failures.add(type(error))
+                    log.exception(
+                        "the strategy failed on a message %s, which is among the dead letters", name_of(message)
+                    )
                 reason = f"the strategy failed: {type(error).__name__}: {error}"
                 self._letters.reject(received, self._streams.spider_log, reason)
             else:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from budgetfrontier.bus.codecs.codec import Codec
-from budgetfrontier.bus.dead_letters import MAX_DATA, DeadLetters, read_dead_letter
+from budgetfrontier.bus.dead_letters import MAX_DATA, MAX_REASON, SAY_EVERY, DeadLetters, read_dead_letter
+from budgetfrontier.bus.interface import Received
 from budgetfrontier.bus.memory import MemoryBroker
 from budgetfrontier.bus.messages import BadMessage, Offset
 from budgetfrontier.bus.streams import DATABASE, OPERATORS, streams
+from budgetfrontier.testing import ManualClock
 
 
 def test_malformed_messages_are_set_apart_and_the_others_go_on() -> None:
@@ -32,6 +34,27 @@ def test_malformed_messages_are_set_apart_and_the_others_go_on() -> None:
     assert long.size == len(huge) and long.data == huge[:MAX_DATA]
     for one in (consumer, operator):
         one.close()
+
+
+def test_the_log_has_the_first_and_then_their_number(caplog: pytest.LogCaptureFixture) -> None:
+    """With a wrong codec every message is a dead letter: one line says why, and not one for each."""
+    bus, names, clock = MemoryBroker().bus(), streams(), ManualClock(0.0)
+    letters = DeadLetters(bus, names.dead_letters, now=clock.time)
+    for offset in range(100):
+        letters.reject(Received(0, offset, b"x"), names.spider_log, f"no {offset}")
+    [line] = caplog.messages
+    assert "frontier-dead" in line and "frontier-done, partition 0, offset 0: no 0" in line
+    letters.flush()
+    clock.advance(SAY_EVERY)
+    letters.flush()
+    assert "99 more messages" in caplog.messages[1] and "no 99" in caplog.messages[1]
+    letters.flush()
+    letters.reject(Received(0, 100, b"x"), names.spider_log, "no" * MAX_REASON)
+    assert len(caplog.messages) == 2
+    letters.close()
+    assert "1 more message " in caplog.messages[2]
+    *_, last = bus.consumer(names.dead_letters, OPERATORS).poll()
+    assert read_dead_letter(last.data).reason == ("no" * MAX_REASON)[:MAX_REASON]
 
 
 def test_an_error_in_what_is_done_with_a_message_is_no_dead_letter() -> None:
