@@ -122,3 +122,5 @@ class Reply(msgspec.Struct, array_like=True):
     request: int
     error: str | None
     result: msgspec.Raw = msgspec.Raw(b"\xc0")
+    passes: bool = False
+    """Whether the operation is worth repeating after the error."""

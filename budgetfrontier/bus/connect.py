@@ -32,6 +32,8 @@ def connect(url: str = DEFAULT, *, session: float = SESSION) -> Bus:
         from budgetfrontier.bus import kafka
 
         parts = urlsplit(url)
+        if not parts.netloc or parts.path.strip("/"):
+            raise SettingsError(f"{shown(url)!r:.200} names no brokers of a bus: give kafka://HOST:PORT,HOST:PORT,...")
         return kafka.connect(parts.netloc, dict(parse_qsl(parts.query)), session=session)
     raise SettingsError(f"{scheme or url!r:.50} is no transport of the message bus; there are {_SCHEMES}")
 

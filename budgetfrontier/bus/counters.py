@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from budgetfrontier.bus.interface import BusAway, BusError, Producer
 from budgetfrontier.bus.messages import Stats
+
+log = logging.getLogger(__name__)
 
 
 class Counters(Counter[str]):
@@ -22,3 +26,23 @@ class Counters(Counter[str]):
     def message(self, **more: int | float) -> Stats:
         """Return the counters, and more, as a message."""
         return Stats({**self, **more, "_timestamp": time.time(), "_tags": self._tags})
+
+
+class StatisticsSender:
+    """The sender of statistics, which are not worth waiting for: the next ones say as much."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer, self._refused = producer, False
+
+    def send(self, message: bytes) -> None:
+        """Send a message, unless one was refused. Raises nothing."""
+        if self._refused:
+            return
+        try:
+            self._producer.send(message)
+            self._producer.flush(1.0)
+        except BusAway:
+            pass
+        except BusError as error:
+            self._refused = True
+            log.warning("no statistics from now on: %s", error)

@@ -28,7 +28,7 @@ be delivered before.
 
 
 class BusError(FrontierError):
-    """The message bus does not answer, or refuses what was asked; look whether its broker runs."""
+    """The message bus refuses what was asked, and would again; or it does not answer (BusAway)."""
 
 
 class BusAway(BusError):
@@ -53,7 +53,7 @@ class Producer(Protocol):
         """
 
     def flush(self, timeout: float = TIMEOUT) -> None:
-        """Return once the broker has all that was sent. Raises BusError if that takes longer than `timeout` seconds.
+        """Return once the broker has all that was sent. Raises BusAway if that takes longer than `timeout` seconds.
 
         The messages stay in the buffer then: call it again.
         """

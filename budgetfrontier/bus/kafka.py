@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from budgetfrontier.bus.interface import LATER, SESSION, TIMEOUT, BusAway, BusError, Received, Start
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.errors import MissingExtra
+from budgetfrontier.errors import MissingExtra, SettingsError
 
 try:
     import confluent_kafka
@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
 
 T = TypeVar("T")
 _CODES = confluent_kafka.KafkaError
+_ASSIGNOR = "cooperative-sticky"
 _STEP = 0.05  # seconds that one wait for messages takes at the most
 
 
@@ -36,7 +37,16 @@ class KafkaBus:
     """A bus on a Kafka cluster."""
 
     def __init__(self, settings: dict[str, Any], *, session: float = SESSION) -> None:
-        self._replication = int(settings.pop("replication", 1))
+        assignor = settings.get("partition.assignment.strategy", _ASSIGNOR)
+        if assignor != _ASSIGNOR:
+            raise SettingsError(
+                f"partition.assignment.strategy={assignor}: consumers of a bus share partitions by {_ASSIGNOR} alone; "
+                "leave the property out"
+            )
+        replication = settings.pop("replication", 1)
+        if not str(replication).isdecimal():
+            raise SettingsError(f"replication={replication}: expected a number of replicas")
+        self._replication = int(replication)
         self._creates = settings.pop("create", "yes") != "no"
         self._settings = {"log_level": 2, **settings}
         self._session = session
@@ -282,7 +292,7 @@ class KafkaConsumer:
         if settings.get("group.protocol") == "consumer":  # with it, these belong to the broker
             settings = {name: value for name, value in settings.items() if name not in _BROKERS_OWN}
         else:
-            settings = {"partition.assignment.strategy": "cooperative-sticky"} | settings
+            settings = {"partition.assignment.strategy": _ASSIGNOR} | settings
         with _explained():
             self._consumer = confluent_kafka.Consumer(settings)
             if self._bound:
@@ -322,9 +332,34 @@ class KafkaConsumer:
 _REFUSED = {
     _CODES.TOPIC_AUTHORIZATION_FAILED,
     _CODES.GROUP_AUTHORIZATION_FAILED,
-    _CODES.INVALID_GROUP_ID,
-    _CODES.UNSUPPORTED_VERSION,
+    _CODES.CLUSTER_AUTHORIZATION_FAILED,
+    _CODES.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    _CODES.DELEGATION_TOKEN_EXPIRED,
+    _CODES.SASL_AUTHENTICATION_FAILED,
+    _CODES.UNSUPPORTED_SASL_MECHANISM,
+    _CODES.ILLEGAL_SASL_STATE,
+    _CODES.SECURITY_DISABLED,
     _CODES._AUTHENTICATION,
+    _CODES.INVALID_GROUP_ID,
+    _CODES.INVALID_SESSION_TIMEOUT,
+    _CODES.INCONSISTENT_GROUP_PROTOCOL,
+    _CODES.UNSUPPORTED_ASSIGNOR,
+    _CODES.GROUP_MAX_SIZE_REACHED,
+    _CODES.FENCED_INSTANCE_ID,
+    _CODES.TOPIC_EXCEPTION,
+    _CODES.INVALID_REGULAR_EXPRESSION,
+    _CODES.INVALID_REQUEST,
+    _CODES.INVALID_CONFIG,
+    _CODES.POLICY_VIOLATION,
+    _CODES.UNSUPPORTED_VERSION,
+    _CODES.UNSUPPORTED_COMPRESSION_TYPE,
+    _CODES.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    _CODES._FATAL,
+    _CODES._FENCED,
+    _CODES._INVALID_ARG,
+    _CODES._NOT_IMPLEMENTED,
+    _CODES._UNSUPPORTED_FEATURE,
+    _CODES._UNKNOWN_PROTOCOL,
 }
 """Errors of a consumer that do not pass by themselves."""
 _PASSING = {
@@ -339,8 +374,41 @@ _PASSING = {
     _CODES._WAIT_COORD,
 }
 """Errors of a request that is worth repeating: brokers are starting, or a new topic is not known everywhere yet."""
-_UNANSWERED = {_CODES._TIMED_OUT, _CODES._RESOLVE, _CODES.REQUEST_TIMED_OUT, _CODES.BROKER_NOT_AVAILABLE}
-"""Further errors that say that no broker answers."""
+_UNANSWERED = {
+    _CODES._TIMED_OUT,
+    _CODES._TIMED_OUT_QUEUE,
+    _CODES._MSG_TIMED_OUT,
+    _CODES._RESOLVE,
+    _CODES._QUEUE_FULL,
+    _CODES._RETRY,
+    _CODES._OUTDATED,
+    _CODES._PREV_IN_PROGRESS,
+    _CODES._WAIT_CACHE,
+    _CODES._DESTROY_BROKER,
+    _CODES._UNKNOWN_BROKER,
+    _CODES.REQUEST_TIMED_OUT,
+    _CODES.BROKER_NOT_AVAILABLE,
+    _CODES.REPLICA_NOT_AVAILABLE,
+    _CODES.NOT_ENOUGH_REPLICAS,
+    _CODES.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    _CODES.INVALID_REPLICATION_FACTOR,  # more replicas than brokers, some of which may be starting
+    _CODES.NETWORK_EXCEPTION,
+    _CODES.NOT_CONTROLLER,
+    _CODES.STALE_CTRL_EPOCH,
+    _CODES.STALE_BROKER_EPOCH,
+    _CODES.FENCED_LEADER_EPOCH,
+    _CODES.UNKNOWN_LEADER_EPOCH,
+    _CODES.OFFSET_NOT_AVAILABLE,
+    _CODES.PREFERRED_LEADER_NOT_AVAILABLE,
+    _CODES.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    _CODES.UNSTABLE_OFFSET_COMMIT,
+    _CODES.KAFKA_STORAGE_ERROR,
+    _CODES.THROTTLING_QUOTA_EXCEEDED,
+    _CODES.UNKNOWN_TOPIC_ID,
+    _CODES.INCONSISTENT_TOPIC_ID,
+    _CODES.REBOOTSTRAP_REQUIRED,
+}
+"""Further errors that say that brokers are away, or that not all of them are there: it is worth asking again later."""
 _PAUSE = 0.1
 """Seconds before a request is repeated."""
 _LOST = {

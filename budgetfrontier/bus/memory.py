@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from budgetfrontier.bus.broker import Broker, Operation
-from budgetfrontier.bus.interface import SESSION, BusError
+from budgetfrontier.bus.interface import SESSION, BusAway
 from budgetfrontier.bus.log import LIMIT, Log
 from budgetfrontier.bus.log_client import LogBus
 
@@ -25,8 +25,8 @@ class MemoryBroker:
         return LogBus(lambda operation, timeout: self.perform(operation), lambda: None, session=session)
 
     def perform(self, operation: Operation) -> Any:
-        """Return the result of an operation. Raises BusError, also for one that would have to wait for room."""
+        """Return the result of an operation. Raises BusError, and BusAway for one that would have to wait for room."""
         complete, result = self._broker.perform(operation, self._now())
         if not complete and result is None:
-            raise BusError(f"a partition of {operation.stream.name} is full: its consumers are behind")
+            raise BusAway(f"a partition of {operation.stream.name} is full: its consumers are behind")
         return result

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from budgetfrontier.bus.assignment import Member, assign
-from budgetfrontier.bus.interface import SESSION, TIMEOUT, BusError, Received, Start
+from budgetfrontier.bus.interface import SESSION, TIMEOUT, BusAway, BusError, Received, Start
 from budgetfrontier.bus.log_client import BATCH_BYTES, BATCH_MESSAGES, unique_name
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.errors import MissingExtra
@@ -134,6 +134,18 @@ class RedisBus:
         self._server.client.close()
 
 
+_REFUSED = (redis.AuthenticationError, redis.exceptions.AuthorizationError, redis.exceptions.NoPermissionError)
+_NEVER = ("WRONGTYPE", "NOPERM", "unknown command", "unknown subcommand", "syntax error", "wrong number of arguments")
+"""What the server's errors say that do not pass: another program's keys, or a server that is too old, for example."""
+
+
+def _error_of(error: redis.RedisError) -> BusError:
+    """Return what an error of the server means: BusAway if the operation is worth repeating."""
+    text = str(error).rpartition(" of pipeline caused error: ")[2]
+    kind = BusError if any(words in text for words in _NEVER) else BusAway
+    return kind(f"the Redis server of the bus: {error}")
+
+
 class _Server:
     """A client, operations that are repeated until the server answers, and the streams that were declared."""
 
@@ -142,18 +154,20 @@ class _Server:
         self._declared: set[tuple[str, str]] = set()
 
     def do(self, operation: Any, timeout: float = TIMEOUT) -> Any:
-        """Return the result of an operation on the client. Raises BusError after `timeout` seconds without one."""
+        """Return the result of an operation on the client. Raises BusAway after `timeout` seconds without one."""
         deadline = time.monotonic() + timeout
         while True:
             try:
                 return operation(self.client)
+            except _REFUSED as error:
+                raise BusError(f"the Redis server of the bus refuses this client: {error}") from error
             except (redis.ConnectionError, redis.TimeoutError, redis.OutOfMemoryError, redis.BusyLoadingError) as error:
                 if time.monotonic() > deadline:
-                    raise BusError(f"the Redis server of the bus: {error}") from error
+                    raise BusAway(f"the Redis server of the bus: {error}") from error
                 time.sleep(PAUSE)
             except redis.RedisError as error:
                 self.forget()  # the server may have lost its streams
-                raise BusError(f"the Redis server of the bus: {error}") from error
+                raise _error_of(error) from error
 
     def forget(self) -> None:
         """Have all streams declared again."""

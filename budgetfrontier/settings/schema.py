@@ -8,6 +8,7 @@ import msgspec
 
 from budgetfrontier.settings.field import Field
 from budgetfrontier.settings.values import (
+    BROKERS,
     DURATION,
     FLAG,
     NUMBER,
@@ -355,7 +356,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     kafka: Annotated[
         str | None,
-        Field("the brokers of the partitions' logs, HOST:PORT,...?property=value of librdkafka", optional(TEXT)),
+        Field("the brokers of the partitions' logs, HOST:PORT,...?property=value of librdkafka", optional(BROKERS)),
     ] = None
     partitions: Annotated[int, Field("partitions of the crawl; fixed when it begins", integer(1, 4096))] = 16
     snapshots: SnapshotSettings = SnapshotSettings()

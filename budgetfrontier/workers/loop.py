@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from time import monotonic
 from typing import Protocol
 
 from budgetfrontier.bus.codecs.codec import Codec
-from budgetfrontier.bus.counters import Counters
-from budgetfrontier.bus.interface import Bus, BusError
+from budgetfrontier.bus.counters import Counters, StatisticsSender
+from budgetfrontier.bus.interface import Bus, BusAway
 from budgetfrontier.bus.streams import Streams
 
 WAIT = 0.1
@@ -27,7 +26,7 @@ class Worker(Protocol):
     counters: Counters
 
     def step(self, wait: float = 0.0) -> bool:
-        """Do some work; return whether there was any. Raises BusError: then it is called again."""
+        """Do some work; return whether there was any. Raises BusAway: then it is called again."""
 
     def close(self) -> None:
         """Leave the bus."""
@@ -38,15 +37,16 @@ def run(
 ) -> None:
     """Step until `stopped`, which is asked with seconds to wait for it, is true.
 
-    Statistics are sent `every` so many seconds; 0: never. Raises what a step raises, apart from BusError.
+    Statistics are sent `every` so many seconds; 0: never. Raises what a step raises, apart from BusAway: an error of the
+    bus that does not pass by itself ends the worker.
     """
-    statistics = bus.producer(streams.statistics)
+    statistics = StatisticsSender(bus.producer(streams.statistics))
     due = monotonic() + every
-    away: BusError | None = None
+    away: BusAway | None = None
     while not stopped(0.0):
         try:
             worker.step(WAIT)
-        except BusError as error:
+        except BusAway as error:
             if away is None:
                 log.warning("waiting for the message bus: %s", error)
             away = error
@@ -58,6 +58,4 @@ def run(
             away = None
         if every and monotonic() >= due and away is None:
             due = monotonic() + every
-            with suppress(BusError):  # the next ones say as much
-                statistics.send(codec.encode(worker.counters.message()))
-                statistics.flush(1.0)
+            statistics.send(codec.encode(worker.counters.message()))

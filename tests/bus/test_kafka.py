@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from budgetfrontier.bus import kafka
-from budgetfrontier.bus.interface import BusError
+from budgetfrontier.bus.interface import BusAway, BusError
+from budgetfrontier.bus.streams import Stream
 from tests.bus.conformance import (
     CHECKS,
     Transport,
@@ -27,6 +29,7 @@ from tests.bus.conformance import (
     stream,
 )
 from tests.bus.kafka_server import NotInstalled, jars, running
+from tests.support import PATIENCE
 
 CONSUME = """
 import sys
@@ -56,6 +59,25 @@ def check_a_consumer_that_is_killed_is_replaced(brokers: str) -> None:
     other.close()
 
 
+def check_what_never_passes_is_not_waited_for(brokers: str) -> None:
+    """Settings of groups that the broker refuses, and names that it gives no topic."""
+    to, deadline = stream(), time.monotonic() + PATIENCE
+    for options in (
+        {"session.timeout.ms": "100"},
+        {"group.protocol": "consumer", "group.remote.assignor": "no_such"},
+    ):
+        consumer = kafka.connect(brokers, options).consumer(to, "g")
+        with pytest.raises(BusError, match="session timeout|assignor") as refused:
+            while time.monotonic() < deadline:
+                consumer.poll()
+        assert refused.type is BusError
+        consumer.close()
+    for name in ("n\u00f6", "two words"):
+        with pytest.raises(BusError, match="(?i)topic") as refused:
+            kafka.connect(brokers).consumer(Stream(name, 1, ("g",)), "g").poll()
+        assert refused.type is BusError
+
+
 def test_a_real_broker_keeps_the_rules(tmp_path: Path) -> None:
     """All checks at once, because each of them mostly waits."""
     try:
@@ -68,6 +90,7 @@ def test_a_real_broker_keeps_the_rules(tmp_path: Path) -> None:
         check_a_consumer_can_be_bound_to_partitions(transport(brokers))  # which has no groups yet
         runs = [threads.submit(check, transport(brokers)) for check in CHECKS]
         runs.append(threads.submit(check_a_consumer_that_is_killed_is_replaced, brokers))
+        runs.append(threads.submit(check_what_never_passes_is_not_waited_for, brokers))
         for check in (
             check_consumers_of_a_group_share_the_partitions,
             check_what_was_not_committed_is_delivered_again,
@@ -89,7 +112,7 @@ def transport(brokers: str, **options: str) -> Transport:
 
 def test_a_broker_that_is_away_is_a_clear_error() -> None:
     bus, to = kafka.connect("127.0.0.1:1", session=6.0), stream()
-    with pytest.raises(BusError, match="Kafka"):
+    with pytest.raises(BusAway, match="Kafka"):
         bus.declare(to, timeout=0.2)
 
 

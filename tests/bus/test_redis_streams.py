@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import redis
 
 from budgetfrontier.bus import redis_streams
-from budgetfrontier.bus.interface import BusError
+from budgetfrontier.bus.interface import BusAway, BusError
 from tests.bus.conformance import Transport, data, messages, receive, send, stream
 from tests.formats.redis.server import needs_server, started
 
@@ -79,7 +80,7 @@ def test_clients_may_be_started_before_the_server_and_outlive_it(tmp_path: Path)
     bus = redis_streams.connect(f"unix://{tmp_path}/s", session=1.0)
     producer = bus.producer(to)
     producer.send(*messages(10))
-    with pytest.raises(BusError, match="Redis"):
+    with pytest.raises(BusAway, match="Redis"):
         producer.flush(0.1)
     received: list[bytes] = []
     consuming = bus.consumer(to, "g")
@@ -156,11 +157,25 @@ def test_an_invalid_url_is_a_clear_error() -> None:
         redis_streams.connect("redis://host:port")
 
 
+def test_what_does_not_pass_is_not_waited_for(redis_transport: Transport) -> None:
+    """A wrong password, and a key that is another program's."""
+    with closing(redis_streams.connect(unix(redis_transport).replace("unix://", "unix://nobody:secret@"))) as bus:
+        with pytest.raises(BusError, match="refuses this client") as refused:
+            bus.lag(stream(), "g")
+        assert refused.type is BusError
+    to = stream()
+    with closing(server_of(redis_transport)) as server:
+        server.set(f"{to.name}:0", "of another program")
+    with closing(redis_transport.bus()) as bus, pytest.raises(BusError, match="WRONGTYPE") as refused:
+        bus.consumer(to, "g").poll()
+    assert refused.type is BusError
+
+
 def test_a_server_without_memory_makes_producers_wait(tmp_path: Path) -> None:
     with started(tmp_path, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction") as server:
         bus, to = redis_streams.connect(server.url), stream()
         producer = bus.producer(to)
-        with pytest.raises(BusError, match=r"(?i)memory"):
+        with pytest.raises(BusAway, match=r"(?i)memory"):
             for _ in range(4):
                 producer.send(b"x" * 300_000)
                 producer.flush(0.2)

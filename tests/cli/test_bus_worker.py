@@ -42,6 +42,12 @@ def log_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
         ([*STRATEGY, "-a", "no=such"], 4, "BreadthFirst cannot be made: TypeError"),
         ([*STRATEGY, "--strategy", "json:dumps", "-a", "x=y"], 4, "json:dumps is no class"),
         (["bus-worker", "--role", "strategy", "--bus", "mqtt://x"], 4, "'mqtt' is no transport"),
+        (["bus-worker", "--role", "strategy", "--bus", "kafka:///crawl"], 4, "names no brokers"),
+        (
+            ["bus-worker", "--role", "strategy", "--bus", "kafka://h:1?partition.assignment.strategy=range"],
+            4,
+            "cooperative-sticky alone; leave the property out",
+        ),
     ],
 )
 def test_it_refuses(arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:

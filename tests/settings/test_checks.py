@@ -55,6 +55,17 @@ def test_snapshots_need_a_folder_or_whole_commands(snapshots: dict[str, str], pr
     assert found.startswith(f"cluster.snapshots: {problem}")
 
 
+@pytest.mark.parametrize("kafka", ["kafka://host:9092", "host:9092/crawl", "host:port", "?acks=all", "a,,b", ":9092"])
+def test_brokers_that_would_be_waited_for_without_end(kafka: str) -> None:
+    [found] = problems({"cluster": {"kafka": kafka}})
+    assert found.startswith("cluster.kafka: expected HOST:PORT,... without kafka://") and kafka in found
+
+
+def test_brokers_may_have_properties() -> None:
+    for kafka in ("host", "a.b:9092, [::1]:9092,SSL://c:1", "h:9092?ssl.ca.location=/etc/x&group.protocol=consumer"):
+        assert Settings.from_dict({"cluster": {"kafka": kafka}}).cluster.kafka == kafka
+
+
 @pytest.mark.parametrize(
     ("cluster", "problem"),
     [

@@ -12,7 +12,7 @@ from budgetfrontier import Frontier, Settings
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.broker import Operation
 from budgetfrontier.bus.codecs.codec import Codec
-from budgetfrontier.bus.interface import Bus, BusError, Received
+from budgetfrontier.bus.interface import Bus, BusAway, BusError, Received
 from budgetfrontier.bus.log_client import LogBus
 from budgetfrontier.bus.memory import MemoryBroker
 from budgetfrontier.bus.messages import AddSeeds, LinksExtracted, PageCrawled, Request, RequestError, Response
@@ -131,10 +131,10 @@ class World:
         if number is not None and number > 1:
             self._calls_until_failure = number - 2
         if number == 0:
-            raise BusError("this call was not made")
+            raise BusAway("this call was not made")
         answer = self._broker.perform(operation)
         if number == 1:
-            raise BusError("the answer was lost")
+            raise BusAway("the answer was lost")
         return answer
 
     def spider_partitions(self, number: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import msgspec
 import zmq
 
 from budgetfrontier.bus.broker import Fetch, Operation, Reply
-from budgetfrontier.bus.interface import SESSION, BusError
+from budgetfrontier.bus.interface import SESSION, BusAway, BusError
 from budgetfrontier.bus.log_client import LogBus
 
 REPEAT = 2.0
@@ -54,9 +54,9 @@ class _Connection:
                 if reply.request != self._request:
                     continue  # to a request that was repeated
                 if reply.error is not None:
-                    raise BusError(reply.error)
+                    raise (BusAway if reply.passes else BusError)(reply.error)
                 return msgspec.msgpack.decode(reply.result)
-        raise BusError(
+        raise BusAway(
             f"the broker at {self._address} has not answered for {timeout:.0f} s, or has no room; look whether "
             "`budgetfrontier bus-broker` runs, and whether consumers do"
         )

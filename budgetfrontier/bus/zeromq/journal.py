@@ -15,7 +15,7 @@ from zlib import crc32
 
 import msgspec
 
-from budgetfrontier.bus.interface import BusError
+from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.log import Change, Log
 from budgetfrontier.errors import FrontierLocked
 
@@ -38,7 +38,7 @@ class Journal:
         """Bytes at the end of the file that were no whole record."""
 
     def append(self, changes: Iterable[Change]) -> None:
-        """Write changes. Raises BusError, with nothing written, if the disk is full or fails."""
+        """Write changes. Raises BusAway, with nothing written, if the disk is full or fails."""
         if self._size > self._compact_at and self._size > 2 * self._log.size():
             self.compact()  # before, because the log does not have these changes yet
         data = b"".join(map(_record, changes))
@@ -46,7 +46,7 @@ class Journal:
             _write(self._file, data)
         except OSError as error:
             self._file.truncate(self._size)
-            raise BusError(f"the broker cannot write its journal: {error.strerror}; free some space") from error
+            raise BusAway(f"the broker cannot write its journal: {error.strerror}; free some space") from error
         self._size += len(data)
 
     def compact(self) -> None:

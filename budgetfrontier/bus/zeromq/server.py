@@ -12,7 +12,7 @@ import msgspec
 import zmq
 
 from budgetfrontier.bus.broker import Append, Broker, Fetch, Operation, Reply
-from budgetfrontier.bus.interface import BusError
+from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.log import LIMIT, Log
 from budgetfrontier.bus.zeromq.journal import Journal
 
@@ -103,7 +103,7 @@ def _answered(socket: zmq.Socket[bytes], broker: Broker, one: _Waiting) -> bool:
     try:
         complete, result = broker.perform(one.operation, time.time())
     except BusError as error:
-        _reply(socket, one.client, Reply(one.request, str(error)))
+        _reply(socket, one.client, Reply(one.request, str(error), passes=isinstance(error, BusAway)))
         return True
     late = time.monotonic() >= one.until
     if not complete and not late:

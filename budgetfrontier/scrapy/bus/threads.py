@@ -17,8 +17,9 @@ from typing import NamedTuple
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.codecs.codec import Codec
+from budgetfrontier.bus.counters import StatisticsSender
 from budgetfrontier.bus.dead_letters import DeadLetters
-from budgetfrontier.bus.interface import Bus, BusError, Consumer
+from budgetfrontier.bus.interface import Bus, BusAway, BusError, Consumer
 from budgetfrontier.bus.messages import Request
 from budgetfrontier.bus.outbox import Item, Outbox
 from budgetfrontier.bus.streams import SPIDERS, Streams
@@ -46,7 +47,7 @@ class _BusThread:
         """Prepare to do `work`; `wake` is called, in the thread, when that has failed."""
         self.changed = threading.Condition()
         self.stopping = False
-        self.away: BusError | None = None
+        self.away: BusAway | None = None
         """The reason why the bus does not answer; None if it does."""
         self.failed: Exception | None = None
         """The error that has ended the work before it was to stop."""
@@ -66,10 +67,10 @@ class _BusThread:
         return not self._thread.is_alive()
 
     def answered(self, call: Callable[[], object]) -> bool:
-        """Call the bus once; return False, after a pause, if it does not answer."""
+        """Call the bus once; return False, after a pause, if it does not answer. Raises BusError if it refuses."""
         try:
             call()
-        except BusError as error:
+        except BusAway as error:
             if self.away is None:
                 log.warning("Waiting for the message bus: %s", error)
             self.away = error
@@ -250,7 +251,8 @@ class LogSender:
 
     def _work(self, bus: Bus) -> None:
         thread = self._thread
-        outbox, statistics = Outbox(bus, self._streams.spider_log), Outbox(bus, self._streams.statistics)
+        outbox = Outbox(bus, self._streams.spider_log)
+        statistics = StatisticsSender(bus.producer(self._streams.statistics))
         while True:
             with thread.changed:
                 while not (self._waiting or self._statistics or thread.stopping):
@@ -264,9 +266,7 @@ class LogSender:
             while not thread.answered(outbox.flush):
                 pass
             self._sending = 0
-            if told is not None and not statistics:  # those that wait say as much
-                statistics.add([(0, told)])
-            with suppress(BusError):
-                statistics.flush(1.0)
+            if told is not None:
+                statistics.send(told)
         with suppress(BusError):
             outbox.close(1.0)
