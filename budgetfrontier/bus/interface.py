@@ -99,5 +99,13 @@ class Bus(Protocol):
     def lag(self, stream: Stream, group: str) -> list[int]:
         """Return the number of messages in each partition that the group has not committed, for back pressure."""
 
+    def log_id(self, stream: Stream) -> bytes | None:
+        """Return what tells the log of a stream from one of its name that is made later, b"" if it is not known yet.
+
+        None if offsets tell: they are never given twice, so that a lower one is a message that is delivered again. In
+        other logs, partitions that a consumer is bound to come to a lower offset only if the log is another one, or has
+        lost its end. Never waits.
+        """
+
     def close(self) -> None:
         """Close the connection; close producers and consumers before."""

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from budgetfrontier.bus.interface import LATER, SESSION, TIMEOUT, BusAway, BusError, Received, Start
+from budgetfrontier.bus.kafka_errors import LOST, PASSING, REFUSED, UNANSWERED
+from budgetfrontier.bus.kafka_topics import TopicIds
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.errors import MissingExtra, SettingsError
 
@@ -53,6 +55,7 @@ class KafkaBus:
         self._declared: set[str] = set()
         self._readers: dict[str, Any] = {}
         """By group: the client that reads its offsets."""
+        self._ids = TopicIds(self._settings, changed=self._declared.clear)
 
     def producer(self, stream: Stream) -> KafkaProducer:
         """Return a new producer."""
@@ -92,6 +95,10 @@ class KafkaBus:
         """Close what `lag` has used: producers and consumers have connections of their own."""
         while self._readers:
             self._readers.popitem()[1].close()
+
+    def log_id(self, stream: Stream) -> bytes:
+        """Return the id of a topic, b"" if it is not known, or not yet."""
+        return self._ids.of(stream.name)
 
     def settings(self) -> dict[str, Any]:
         """Return the properties of a client."""
@@ -236,7 +243,7 @@ class KafkaConsumer:
                 if message is None:
                     break
                 if (error := message.error()) is not None:
-                    if error.fatal() or error.code() in _REFUSED:
+                    if error.fatal() or error.code() in REFUSED:
                         raise error_of(confluent_kafka.KafkaException(error))
                     continue  # it passes by itself, when brokers are back
                 received.append(Received(message.partition(), message.offset(), message.value() or b""))
@@ -259,7 +266,7 @@ class KafkaConsumer:
             try:
                 self._consumer.commit(offsets=places, asynchronous=False)
             except confluent_kafka.KafkaException as error:
-                if error.args[0].code() not in _LOST:
+                if error.args[0].code() not in LOST:
                     raise
 
         _repeated(commit)
@@ -329,99 +336,9 @@ class KafkaConsumer:
         self._not_read.difference_update(place.partition for place in places)
 
 
-_REFUSED = {
-    _CODES.TOPIC_AUTHORIZATION_FAILED,
-    _CODES.GROUP_AUTHORIZATION_FAILED,
-    _CODES.CLUSTER_AUTHORIZATION_FAILED,
-    _CODES.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-    _CODES.DELEGATION_TOKEN_EXPIRED,
-    _CODES.SASL_AUTHENTICATION_FAILED,
-    _CODES.UNSUPPORTED_SASL_MECHANISM,
-    _CODES.ILLEGAL_SASL_STATE,
-    _CODES.SECURITY_DISABLED,
-    _CODES._AUTHENTICATION,
-    _CODES.INVALID_GROUP_ID,
-    _CODES.INVALID_SESSION_TIMEOUT,
-    _CODES.INCONSISTENT_GROUP_PROTOCOL,
-    _CODES.UNSUPPORTED_ASSIGNOR,
-    _CODES.GROUP_MAX_SIZE_REACHED,
-    _CODES.FENCED_INSTANCE_ID,
-    _CODES.TOPIC_EXCEPTION,
-    _CODES.INVALID_REGULAR_EXPRESSION,
-    _CODES.INVALID_REQUEST,
-    _CODES.INVALID_CONFIG,
-    _CODES.POLICY_VIOLATION,
-    _CODES.UNSUPPORTED_VERSION,
-    _CODES.UNSUPPORTED_COMPRESSION_TYPE,
-    _CODES.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-    _CODES._FATAL,
-    _CODES._FENCED,
-    _CODES._INVALID_ARG,
-    _CODES._NOT_IMPLEMENTED,
-    _CODES._UNSUPPORTED_FEATURE,
-    _CODES._UNKNOWN_PROTOCOL,
-}
-"""Errors of a consumer that do not pass by themselves."""
-_PASSING = {
-    _CODES.NOT_COORDINATOR,
-    _CODES.COORDINATOR_LOAD_IN_PROGRESS,
-    _CODES.COORDINATOR_NOT_AVAILABLE,
-    _CODES.NOT_LEADER_FOR_PARTITION,
-    _CODES.LEADER_NOT_AVAILABLE,
-    _CODES.UNKNOWN_TOPIC_OR_PART,
-    _CODES._TRANSPORT,
-    _CODES._ALL_BROKERS_DOWN,
-    _CODES._WAIT_COORD,
-}
-"""Errors of a request that is worth repeating: brokers are starting, or a new topic is not known everywhere yet."""
-_UNANSWERED = {
-    _CODES._TIMED_OUT,
-    _CODES._TIMED_OUT_QUEUE,
-    _CODES._MSG_TIMED_OUT,
-    _CODES._RESOLVE,
-    _CODES._QUEUE_FULL,
-    _CODES._RETRY,
-    _CODES._OUTDATED,
-    _CODES._PREV_IN_PROGRESS,
-    _CODES._WAIT_CACHE,
-    _CODES._DESTROY_BROKER,
-    _CODES._UNKNOWN_BROKER,
-    _CODES.REQUEST_TIMED_OUT,
-    _CODES.BROKER_NOT_AVAILABLE,
-    _CODES.REPLICA_NOT_AVAILABLE,
-    _CODES.NOT_ENOUGH_REPLICAS,
-    _CODES.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    _CODES.INVALID_REPLICATION_FACTOR,  # more replicas than brokers, some of which may be starting
-    _CODES.NETWORK_EXCEPTION,
-    _CODES.NOT_CONTROLLER,
-    _CODES.STALE_CTRL_EPOCH,
-    _CODES.STALE_BROKER_EPOCH,
-    _CODES.FENCED_LEADER_EPOCH,
-    _CODES.UNKNOWN_LEADER_EPOCH,
-    _CODES.OFFSET_NOT_AVAILABLE,
-    _CODES.PREFERRED_LEADER_NOT_AVAILABLE,
-    _CODES.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-    _CODES.UNSTABLE_OFFSET_COMMIT,
-    _CODES.KAFKA_STORAGE_ERROR,
-    _CODES.THROTTLING_QUOTA_EXCEEDED,
-    _CODES.UNKNOWN_TOPIC_ID,
-    _CODES.INCONSISTENT_TOPIC_ID,
-    _CODES.REBOOTSTRAP_REQUIRED,
-}
-"""Further errors that say that brokers are away, or that not all of them are there: it is worth asking again later."""
+_BROKERS_OWN = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
 _PAUSE = 0.1
 """Seconds before a request is repeated."""
-_LOST = {
-    _CODES.ILLEGAL_GENERATION,
-    _CODES.UNKNOWN_MEMBER_ID,
-    _CODES.REBALANCE_IN_PROGRESS,
-    _CODES.STALE_MEMBER_EPOCH,
-    _CODES.FENCED_INSTANCE_ID,
-    _CODES._NO_OFFSET,
-    _CODES._ASSIGNMENT_LOST,
-}
-"""Errors of a commit by a consumer whose partitions belong, or are about to belong, to another."""
-_BROKERS_OWN = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
 
 
 def _group(stream: Stream, group: str) -> str:
@@ -432,7 +349,7 @@ def _group(stream: Stream, group: str) -> str:
 def error_of(error: Any) -> BusError:
     """Return what an error of librdkafka means: BusAway if it passes by itself once a broker answers."""
     text = f"Kafka: {error.args[0].str()}"
-    if error.args[0].code() in _PASSING | _UNANSWERED:
+    if error.args[0].code() in PASSING | UNANSWERED:
         return BusAway(f"{text}; look whether it runs")
     return BusError(text)
 
@@ -444,7 +361,7 @@ def _repeated(request: Callable[[], T]) -> T:
         try:
             return request()
         except confluent_kafka.KafkaException as error:
-            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+            if error.args[0].code() not in PASSING or time.monotonic() > deadline:
                 raise error_of(error) from error
             time.sleep(_PAUSE)
 

@@ -129,6 +129,9 @@ class RedisBus:
         lags: list[int] = self._server.do(ask)
         return lags
 
+    def log_id(self, stream: Stream) -> None:
+        """Return None: the offsets of a new stream begin with the time."""
+
     def close(self) -> None:
         """Close the connection."""
         self._server.client.close()

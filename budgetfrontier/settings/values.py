@@ -209,5 +209,9 @@ PERIOD = Type(DURATION.text, read_duration)
 SIZE = Type("a size (bytes, or such as 64KiB, 10MB, 50GiB)", read_size, _doubt_size)
 TEXT = Type("text", _read_text)
 _BROKER = r"\s*(?:(?:SASL_)?(?:PLAINTEXT|SSL)://)?(?:\[[0-9A-Fa-f:.]+\]|[^\s,:/?\[\]]+)(?::[0-9]{1,5})?\s*"
-BROKERS = matching(TEXT, rf"{_BROKER}(?:,{_BROKER})*(?:\?\S*)?", "HOST:PORT,... without kafka:// before or a path behind")
+BROKERS = matching(
+    TEXT,
+    rf"{_BROKER}(?:,{_BROKER})*(?:\?\S*)?",
+    "HOST:PORT,... without kafka:// before or a path behind",
+)
 TEXTS = listed(TEXT, many="a list of texts")

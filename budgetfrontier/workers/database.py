@@ -99,10 +99,12 @@ class DatabaseWorker:
         self._spider_log = LogReader[Message](
             bus, streams.spider_log, DATABASE,
             letters=self._letters, decode=codec.decode, partitions=own, offsets=self._note.spider_log,
+            log_id=self._note.spider_log_id,
         )  # fmt: skip
         self._scoring_log = LogReader[_Score](
             bus, streams.scoring_log, DATABASE,
             letters=self._letters, decode=self._decode_score, partitions=own, offsets=self._note.scoring_log,
+            log_id=self._note.scoring_log_id,
         )  # fmt: skip
         self._feed = Feed(bus, streams.spider_feed, max_next_requests, self._clock.time)
         self._to_send: list[Item] = list(self._note.unsent)
@@ -153,6 +155,8 @@ class DatabaseWorker:
                 job=self._job,
                 spider_log=dict(self._spider_log.next_offsets),
                 scoring_log=dict(self._scoring_log.next_offsets),
+                spider_log_id=self._spider_log.next_log_id,
+                scoring_log_id=self._scoring_log.next_log_id,
                 unsent=unsent,
             )
             batch.note = note.encode(new)

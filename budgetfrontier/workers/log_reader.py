@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from budgetfrontier.bus.dead_letters import DeadLetters
-from budgetfrontier.bus.interface import Bus
+from budgetfrontier.bus.interface import Bus, Received
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.errors import FrontierError
 
@@ -19,8 +19,9 @@ log = logging.getLogger(__name__)
 class LogReader(Generic[T]):
     """A consumer bound to partitions.
 
-    `read` returns the same messages until `applied` says that their effects are stored with `next_offsets`, however
-    often the bus fails in between. A message that the bus delivers again is left out.
+    `read` returns the same messages until `applied` says that their effects are stored with `next_offsets` and
+    `next_log_id`, however often the bus fails in between. A message that the bus delivers again is left out. A log that
+    was made anew is read from its beginning.
     """
 
     def __init__(
@@ -33,12 +34,19 @@ class LogReader(Generic[T]):
         decode: Callable[[bytes], T],
         partitions: Iterable[int],
         offsets: Mapping[int, int],
+        log_id: bytes = b"",
     ) -> None:
-        """Read on from the offsets that are stored, by partition; a partition without one from its beginning."""
+        """Read on from the offsets that are stored, by partition; a partition without one from its beginning.
+
+        `log_id` is stored, too: that of the log in which a message has one of these offsets.
+        """
         self.offsets = dict(offsets)
         """The offset after the last message whose effects are stored, of each partition."""
         self.next_offsets = dict(offsets)
         """The same, with the messages that `read` has returned."""
+        self.log_id = self.next_log_id = log_id
+        """The id of the log, as stored, and as found."""
+        self._bus = bus
         self._stream, self._letters, self._decode = stream, letters, decode
         self._partitions = frozenset(partitions)
         self._consumer = bus.consumer(
@@ -59,34 +67,53 @@ class LogReader(Generic[T]):
         if not self.messages:
             received = self._consumer.poll(count, timeout)
             self._check_partitions()
-            fresh = []
-            for message in received:
-                expected = self.next_offsets.get(message.partition, 0)
-                if message.offset < expected:
-                    continue  # delivered again
-                if message.offset > expected > 0:
-                    log.warning(
-                        "%s: messages are missing: after offset %d of partition %d comes %d; the bus has lost them",
-                        self._stream.name,
-                        expected - 1,
-                        message.partition,
-                        message.offset,
-                    )
-                self.next_offsets[message.partition] = message.offset + 1
-                fresh.append(message)
+            log_id = self._bus.log_id(self._stream)
+            if log_id and log_id != self.next_log_id and self._another_log(log_id):
+                received = []
+            fresh = [message for message in received if self._is_next(message, repeats=log_id is None)]
             self.messages = [content for _, content in self._letters.decoded(fresh, self._stream, self._decode)]
         self._letters.flush()
         return self.messages
 
+    def _another_log(self, log_id: bytes) -> bool:
+        """Note which log this is; return whether it is another than before, which is read from its beginning."""
+        is_new = bool(self.next_log_id)
+        if is_new:
+            log.warning(
+                "%s: the log begins again: it was removed, and made anew. Messages that were not read yet are lost",
+                self._stream.name,
+            )
+            for partition in self._consumer.partitions:
+                self._consumer.seek(partition, 0)
+            self.next_offsets = {}
+        self.next_log_id = log_id
+        return is_new
+
+    def _is_next(self, message: Received, *, repeats: bool) -> bool:
+        """Tell whether a message was not read yet, and note its offset. Where the bus `repeats` messages, some were."""
+        expected = self.next_offsets.get(message.partition, 0)
+        if message.offset < expected:
+            if repeats:
+                return False
+            what = "the log begins again, or has lost its end: messages may be missing, or come twice:"
+        else:
+            what = "messages are missing, which the bus has lost:"
+        if message.offset != expected > 0:
+            told = expected - 1, message.partition, message.offset
+            log.warning("%s: %s after offset %d of partition %d comes %d", self._stream.name, what, *told)
+        self.next_offsets[message.partition] = message.offset + 1
+        return True
+
     @property
     def is_ahead(self) -> bool:
-        """Whether messages were read whose offsets are not stored yet."""
-        return self.next_offsets != self.offsets
+        """Whether messages were read whose offsets are not stored yet, or the id of their log is not."""
+        return (self.next_offsets, self.next_log_id) != (self.offsets, self.log_id)
 
     def applied(self) -> None:
-        """Go on: the effects of all messages that were read are stored, with `next_offsets`."""
+        """Go on: the effects of all messages that were read are stored, with `next_offsets` and `next_log_id`."""
         if self.is_ahead:
             self.offsets, self._uncommitted = dict(self.next_offsets), True
+            self.log_id = self.next_log_id
         self.messages = []
 
     def commit(self) -> None:

@@ -37,8 +37,8 @@ def run(
 ) -> None:
     """Step until `stopped`, which is asked with seconds to wait for it, is true.
 
-    Statistics are sent `every` so many seconds; 0: never. Raises what a step raises, apart from BusAway: an error of the
-    bus that does not pass by itself ends the worker.
+    Statistics are sent `every` so many seconds; 0: never. Raises what a step raises, apart from BusAway: what does not
+    pass by itself ends the worker.
     """
     statistics = StatisticsSender(bus.producer(streams.statistics))
     due = monotonic() + every

@@ -24,6 +24,9 @@ class Note(msgspec.Struct, array_like=True, tag="budgetfrontier.bus 1"):
     job: int = 0
     unsent: list[tuple[int, bytes]] = []
     """Requests that were leased for the spider feed, with their partitions, and may not have been sent."""
+    spider_log_id: bytes = b""
+    """Which log the offsets are those of, where a log that is made anew has them again; empty: not known."""
+    scoring_log_id: bytes = b""
 
 
 _encode = msgspec.msgpack.Encoder().encode

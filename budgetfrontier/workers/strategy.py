@@ -188,7 +188,7 @@ class StrategyWorker:
             yield UpdateScore(msgspec.structs.replace(request, meta=meta), score, schedule)
 
     def _links(self, request: Request, links: list[Request]) -> list[Request]:
-        """Return the links in scope that the strategy wants, with their depth and source, and the page as their origin."""
+        """Return the links in scope that the strategy wants, with their page, depth and source."""
         of_page: dict[Any, Any] = {
             request_meta.DEPTH: request_meta.depth_of(request.meta) + 1,
             request_meta.VIA: request.url,

@@ -10,10 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from budgetfrontier.bus import kafka
+from budgetfrontier.bus.dead_letters import DeadLetters
 from budgetfrontier.bus.interface import BusAway, BusError
-from budgetfrontier.bus.streams import Stream
+from budgetfrontier.bus.memory import MemoryBroker
+from budgetfrontier.bus.streams import Stream, streams
+from budgetfrontier.workers.log_reader import LogReader
 from tests.bus.conformance import (
     CHECKS,
     Transport,
@@ -29,7 +33,7 @@ from tests.bus.conformance import (
     stream,
 )
 from tests.bus.kafka_server import NotInstalled, jars, running
-from tests.support import PATIENCE
+from tests.support import PATIENCE, until
 
 CONSUME = """
 import sys
@@ -59,6 +63,30 @@ def check_a_consumer_that_is_killed_is_replaced(brokers: str) -> None:
     other.close()
 
 
+def check_a_topic_that_was_made_anew_is_another_log(brokers: str) -> None:
+    bus, to, kept = kafka.connect(brokers), stream(), MemoryBroker().bus()
+    admin = AdminClient({"bootstrap.servers": brokers})
+    letters = DeadLetters(kept, streams().dead_letters)
+    offsets, log_id = dict[int, int](), b""
+    for first in (0, 100):  # more in the second, so that no offset of the first is beyond its end
+        send(bus, to, messages(10 + first, first=first), partition=1)
+        reader = LogReader(
+            bus, to, "g", letters=letters, decode=bytes, partitions=range(4), offsets=offsets, log_id=log_id
+        )
+        found: list[bytes] = []
+        deadline = time.monotonic() + PATIENCE
+        while reader.next_log_id == log_id or len(found) < 10 + first:
+            assert time.monotonic() < deadline, found
+            found += reader.read(1000, 0.05)
+            reader.applied()
+        assert set(found) == set(messages(10 + first, first=first))
+        offsets, log_id = reader.offsets, reader.log_id
+        reader.close()
+        admin.delete_topics([to.name])[to.name].result(PATIENCE)
+        until(lambda: to.name not in admin.list_topics(timeout=PATIENCE).topics)
+        bus = kafka.connect(brokers)
+
+
 def check_what_never_passes_is_not_waited_for(brokers: str) -> None:
     """Settings of groups that the broker refuses, and names that it gives no topic."""
     to, deadline = stream(), time.monotonic() + PATIENCE
@@ -67,13 +95,13 @@ def check_what_never_passes_is_not_waited_for(brokers: str) -> None:
         {"group.protocol": "consumer", "group.remote.assignor": "no_such"},
     ):
         consumer = kafka.connect(brokers, options).consumer(to, "g")
-        with pytest.raises(BusError, match="session timeout|assignor") as refused:
+        with pytest.raises(BusError, match=r"session timeout|assignor") as refused:
             while time.monotonic() < deadline:
                 consumer.poll()
         assert refused.type is BusError
         consumer.close()
     for name in ("n\u00f6", "two words"):
-        with pytest.raises(BusError, match="(?i)topic") as refused:
+        with pytest.raises(BusError, match=r"(?i)topic") as refused:
             kafka.connect(brokers).consumer(Stream(name, 1, ("g",)), "g").poll()
         assert refused.type is BusError
 
@@ -90,6 +118,7 @@ def test_a_real_broker_keeps_the_rules(tmp_path: Path) -> None:
         check_a_consumer_can_be_bound_to_partitions(transport(brokers))  # which has no groups yet
         runs = [threads.submit(check, transport(brokers)) for check in CHECKS]
         runs.append(threads.submit(check_a_consumer_that_is_killed_is_replaced, brokers))
+        runs.append(threads.submit(check_a_topic_that_was_made_anew_is_another_log, brokers))
         runs.append(threads.submit(check_what_never_passes_is_not_waited_for, brokers))
         for check in (
             check_consumers_of_a_group_share_the_partitions,

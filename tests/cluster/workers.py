@@ -55,6 +55,9 @@ class LogBus:
         """Return nothing: no offsets are committed here."""
         return []
 
+    def log_id(self, stream: Stream) -> None:
+        """Return None: these logs are never made anew."""
+
     def close(self) -> None:
         """Do nothing."""
 
