@@ -12,15 +12,19 @@ from typing import TypeVar
 
 import msgspec
 
-from budgetfrontier.bus.interface import TIMEOUT, Bus, Received
+from budgetfrontier.bus.interface import TIMEOUT, Bus, MessagesTooLarge, Received, TooLarge
 from budgetfrontier.bus.messages import BadMessage
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.units import counted
 
 MAX_DATA = 256 << 10
 """Bytes of a message that are kept in its dead letter."""
+CUT_DATA = 1 << 10
+"""The same in a topic that takes no more."""
 MAX_REASON = 2000
 """Characters of a reason that are kept."""
+NOT_SENT = -1
+"""The offset of a message that could not be sent."""
 SAY_EVERY = 60.0
 """Seconds between two lines in the log, at least."""
 
@@ -30,11 +34,12 @@ T = TypeVar("T")
 
 
 class RejectedMessage(msgspec.Struct):
-    """A message that could not be decoded: where it was, why, and when it was rejected (epoch seconds)."""
+    """A message that could not be decoded, or sent: where it was, why, and when it was rejected (epoch seconds)."""
 
     stream: str
     partition: int
     offset: int
+    """NOT_SENT if the message is too large to be sent."""
     reason: str
     when: float
     size: int
@@ -84,13 +89,28 @@ class DeadLetters:
 
     def flush(self, timeout: float = TIMEOUT) -> None:
         """Return once the broker has all dead letters. Raises BusError if that takes longer than `timeout` seconds."""
-        self._producer.flush(timeout)
+        while True:
+            try:
+                self._producer.flush(timeout)
+                break
+            except MessagesTooLarge as error:
+                for each in error.messages:
+                    self._send_cut(each)
         self._say()
 
     def close(self) -> None:
         """Flush and close."""
         self._say(at_once=True)
+        self.flush()
         self._producer.close()
+
+    def _send_cut(self, refused: TooLarge) -> None:
+        """Send a dead letter again with less of its message; give it up if there is no less."""
+        letter = _decode(refused.data)
+        if len(letter.data) > CUT_DATA:
+            self._producer.send(_encode(msgspec.structs.replace(letter, data=letter.data[:CUT_DATA])))
+        else:
+            log.error("a dead letter is lost: %s; it said: %s", refused.reason, letter.reason)
 
     def _say(self, *, at_once: bool = False) -> None:
         """Log the dead letters since the last line, unless that was a moment ago."""

@@ -8,7 +8,7 @@ messages of one. Bus, producers and consumers belong to the thread that made the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from budgetfrontier.bus.streams import Stream
@@ -35,6 +35,24 @@ class BusAway(BusError):
     """The message bus does not answer; what was sent is kept until it does. Look whether its broker runs."""
 
 
+class TooLarge(NamedTuple):
+    """A message that the broker will never take."""
+
+    partition: int
+    data: bytes
+    reason: str
+
+
+class MessagesTooLarge(BusError):
+    """The broker takes no messages that are as large as some that were sent."""
+
+    def __init__(self, messages: Iterable[TooLarge]) -> None:
+        self.messages = list(messages)
+        longest = max((len(each.data) for each in self.messages), default=0)
+        reason = self.messages[-1].reason if self.messages else ""
+        super().__init__(f"the broker takes no messages of {longest:,} bytes: {reason}")
+
+
 class Received(NamedTuple):
     """A message that was received. Offsets of a partition increase, and the next message has the next number."""
 
@@ -49,13 +67,15 @@ class Producer(Protocol):
     def send(self, *messages: bytes, partition: int = 0) -> None:
         """Hand messages over for sending; waits while the buffer is full. Raises BusError.
 
-        With BusAway, the message and those after it are not in the buffer: send them again.
+        After an error, the message that failed and those after it are not in the buffer: with BusAway, send them again.
         """
 
     def flush(self, timeout: float = TIMEOUT) -> None:
         """Return once the broker has all that was sent. Raises BusAway if that takes longer than `timeout` seconds.
 
-        The messages stay in the buffer then: call it again.
+        The messages stay in the buffer then: call it again. Raises MessagesTooLarge with those that the broker will
+        never take: they are no longer in the buffer, and it has all others. After another error that is no BusAway,
+        messages may be missing at the broker, and all later calls raise it, too.
         """
 
     def close(self) -> None:

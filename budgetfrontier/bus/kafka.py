@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from budgetfrontier.bus.interface import LATER, SESSION, TIMEOUT, BusAway, BusError, Received, Start
-from budgetfrontier.bus.kafka_errors import LOST, PASSING, REFUSED, UNANSWERED
+from budgetfrontier.bus.interface import (
+    LATER,
+    SESSION,
+    TIMEOUT,
+    BusAway,
+    BusError,
+    MessagesTooLarge,
+    Received,
+    Start,
+    TooLarge,
+)
+from budgetfrontier.bus.kafka_errors import LOST, PASSING, REFUSED, TOO_LARGE, UNANSWERED
 from budgetfrontier.bus.kafka_topics import TopicIds
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.errors import MissingExtra, SettingsError
@@ -23,6 +34,8 @@ except ModuleNotFoundError as error:
 T = TypeVar("T")
 _CODES = confluent_kafka.KafkaError
 _ASSIGNOR = "cooperative-sticky"
+_LONGEST = 17 << 20
+"""Bytes of a message with what Kafka adds: those of a codec, and more."""
 _STEP = 0.05  # seconds that one wait for messages takes at the most
 
 
@@ -141,7 +154,7 @@ class KafkaBus:
         """Create a topic, once. Raises BusError if no broker answers, or the number of its partitions is another."""
         if stream.name in self._declared:
             return
-        there = self.create(stream.name, stream.partitions, {}, timeout)
+        there = self.create(stream.name, stream.partitions, {"max.message.bytes": str(_LONGEST)}, timeout)
         if there != stream.partitions:
             raise BusError(
                 f"stream {stream.name} has {there} partitions at the broker, not {stream.partitions}; use the same "
@@ -155,46 +168,82 @@ class KafkaProducer:
 
     def __init__(self, bus: KafkaBus, stream: Stream) -> None:
         self._bus, self._stream = bus, stream
-        settings = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 0, "message.max.bytes": 17 << 20}
+        settings = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 0, "message.max.bytes": _LONGEST}
         with _explained():
             self._producer = confluent_kafka.Producer(settings | bus.settings())
         self._failed: str | None = None
+        """Why a message was not taken, other than for its size: then none may count as sent any more."""
+        self._in_doubt: deque[tuple[int, bytes]] = deque()
+        """Messages that were refused with their batch, which was too large."""
+        self._too_large: list[TooLarge] = []
+        self._is_alone = False
+        """Whether the message on its way is a batch of its own."""
 
     def send(self, *messages: bytes, partition: int = 0) -> None:
         """Hand messages over; waits while the buffer is full."""
         if not 0 <= partition < self._stream.partitions:
             raise BusError(f"stream {self._stream.name} has partitions 0 to {self._stream.partitions - 1}")
         self._bus.declare(self._stream)
+        self._check()
         deadline = time.monotonic() + TIMEOUT
         for message in messages:
-            while True:
-                try:
-                    self._producer.produce(self._stream.name, message, partition=partition, on_delivery=self._told)
-                    break
-                except BufferError:
-                    if time.monotonic() > deadline:
-                        raise BusAway(f"Kafka takes no messages: the buffer was full for {TIMEOUT:.0f} s") from None
-                    self._producer.poll(_STEP)
-                except confluent_kafka.KafkaException as error:
-                    raise error_of(error) from error
+            self._produce(partition, message, deadline)
         self._producer.poll(0)
 
     def flush(self, timeout: float = TIMEOUT) -> None:
         """Return once the brokers have all that was sent."""
-        left = self._producer.flush(timeout)
-        failed, self._failed = self._failed, None
-        if failed is not None:
-            raise BusError(f"Kafka has refused messages: {failed}")
-        if left:
-            raise BusAway(f"Kafka has not answered for {timeout:.0f} s; {left} messages wait; look whether it runs")
+        deadline = time.monotonic() + timeout
+        self._wait(deadline, timeout)
+        while self._in_doubt:
+            self._is_alone = True
+            try:
+                self._produce(*self._in_doubt.popleft(), deadline)
+                self._wait(deadline, timeout)
+            finally:
+                self._is_alone = False
+        if self._too_large:
+            found, self._too_large = self._too_large, []
+            raise MessagesTooLarge(found)
 
     def close(self) -> None:
         """Flush."""
         self.flush()
 
+    def _produce(self, partition: int, message: bytes, deadline: float) -> None:
+        while True:
+            try:
+                self._producer.produce(self._stream.name, message, partition=partition, on_delivery=self._told)
+                return
+            except BufferError:
+                if time.monotonic() > deadline:
+                    raise BusAway(f"Kafka takes no messages: the buffer was full for {TIMEOUT:.0f} s") from None
+                self._producer.poll(_STEP)
+            except confluent_kafka.KafkaException as error:
+                if error.args[0].code() not in TOO_LARGE:
+                    raise error_of(error) from error
+                self._too_large.append(TooLarge(partition, message, error.args[0].str()))
+                return
+
+    def _wait(self, deadline: float, timeout: float) -> None:
+        left = self._producer.flush(max(0.0, deadline - time.monotonic()))
+        self._check()
+        if left:
+            raise BusAway(f"Kafka has not answered for {timeout:.0f} s; {left} messages wait; look whether it runs")
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise BusError(f"Kafka has refused messages of {self._stream.name}: {self._failed}")
+
     def _told(self, error: Any, message: Any) -> None:
-        if error is not None:
-            self._failed = error.str()
+        if error is None:
+            return
+        if error.code() not in TOO_LARGE:
+            self._failed = self._failed or error.str()
+        elif self._is_alone:
+            reason = f"{error.str()} (max.message.bytes of the topic {self._stream.name})"
+            self._too_large.append(TooLarge(message.partition(), message.value(), reason))
+        else:
+            self._in_doubt.append((message.partition(), message.value()))
 
 
 class KafkaConsumer:

@@ -101,3 +101,5 @@ LOST = {
     _CODES._ASSIGNMENT_LOST,
 }
 """Errors of a commit by a consumer whose partitions belong, or are about to belong, to another."""
+TOO_LARGE = {_CODES.MSG_SIZE_TOO_LARGE, _CODES.RECORD_LIST_TOO_LARGE, _CODES.INVALID_MSG_SIZE}
+"""Errors of a message, or of the batch that it was sent in, which a broker takes at no time."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from budgetfrontier.bus.interface import TIMEOUT, Bus
+from budgetfrontier.bus.interface import TIMEOUT, Bus, MessagesTooLarge, TooLarge
 from budgetfrontier.bus.streams import Stream
 
 Item = tuple[int, bytes]
@@ -13,11 +13,17 @@ Item = tuple[int, bytes]
 
 
 class Outbox:
-    """A producer that can be asked again after an error: then it goes on where it was. A message may be sent twice."""
+    """A producer that can be asked again while the bus is away: then it goes on where it was.
 
-    def __init__(self, bus: Bus, stream: Stream) -> None:
+    A message may be sent twice. What the broker will never take is given to `too_large`, which returns what is to be
+    sent in its place.
+    """
+
+    def __init__(self, bus: Bus, stream: Stream, *, too_large: Callable[[TooLarge], Iterable[Item]]) -> None:
         self._producer = bus.producer(stream)
+        self._replace = too_large
         self._waiting: deque[Item] = deque()
+        self._too_large: deque[TooLarge] = deque()
         self._unflushed = False
 
     def __len__(self) -> int:
@@ -28,14 +34,20 @@ class Outbox:
         self._waiting.extend(items)
 
     def flush(self, timeout: float = TIMEOUT) -> None:
-        """Return once the broker has all messages. Raises BusError: call it again."""
-        while self._waiting:
-            self._unflushed = True
-            partition, data = self._waiting[0]
-            self._producer.send(data, partition=partition)
-            self._waiting.popleft()
-        if self._unflushed:
-            self._producer.flush(timeout)
+        """Return once the broker has all messages. Raises BusError; with BusAway, call it again."""
+        while self._waiting or self._unflushed or self._too_large:
+            while self._too_large:
+                self._waiting.extend(self._replace(self._too_large[0]))
+                self._too_large.popleft()
+            while self._waiting:
+                self._unflushed = True
+                partition, data = self._waiting[0]
+                self._producer.send(data, partition=partition)
+                self._waiting.popleft()
+            try:
+                self._producer.flush(timeout)
+            except MessagesTooLarge as error:
+                self._too_large.extend(error.messages)
             self._unflushed = False
 
     def close(self, timeout: float = TIMEOUT) -> None:

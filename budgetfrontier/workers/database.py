@@ -26,8 +26,8 @@ import msgspec
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.codecs.codec import Codec, name_of
 from budgetfrontier.bus.counters import Counters
-from budgetfrontier.bus.dead_letters import DeadLetters
-from budgetfrontier.bus.interface import Bus, BusError
+from budgetfrontier.bus.dead_letters import NOT_SENT, DeadLetters
+from budgetfrontier.bus.interface import Bus, BusError, Received, TooLarge
 from budgetfrontier.bus.messages import BadMessage, Message, NewJobId, PageCrawled, RequestError, UpdateScore
 from budgetfrontier.bus.outbox import Item
 from budgetfrontier.bus.partitioning import by_host
@@ -42,7 +42,7 @@ from budgetfrontier.workers import note
 from budgetfrontier.workers.conversion import request_of, uri_of
 from budgetfrontier.workers.feed import Feed
 from budgetfrontier.workers.log_reader import LogReader
-from budgetfrontier.workers.results import LONGEST_REASON, ending_of, meta_of
+from budgetfrontier.workers.results import LONGEST_REASON, dead, ending_of, meta_of
 
 MAX_NEXT_REQUESTS = 64
 """Requests in a partition of the feed that no spider has taken, from which on no more are sent to it."""
@@ -106,7 +106,10 @@ class DatabaseWorker:
             letters=self._letters, decode=self._decode_score, partitions=own, offsets=self._note.scoring_log,
             log_id=self._note.scoring_log_id,
         )  # fmt: skip
-        self._feed = Feed(bus, streams.spider_feed, max_next_requests, self._clock.time)
+        self._feed = Feed(bus, streams.spider_feed, max_next_requests, self._clock.time, too_large=self._set_apart)
+        self._spider_feed = streams.spider_feed
+        self._dead: list[Finish] = []
+        """The ends of leases whose requests the feed does not take."""
         self._to_send: list[Item] = list(self._note.unsent)
         self._job = self._note.job
         self._room: list[int] = []
@@ -120,7 +123,7 @@ class DatabaseWorker:
     def step(self, wait: float = 0.0) -> bool:
         """Read messages, waiting up to `wait` seconds for the first, and do what follows; return whether any came.
 
-        Raises BusError if the bus does not answer: call it again, nothing is lost. Whatever else is raised ends the
+        Raises BusAway if the bus does not answer: call it again, nothing is lost. Whatever else is raised ends the
         worker; a new one goes on from the frontier as it is on disk.
         """
         self.send()
@@ -139,7 +142,7 @@ class DatabaseWorker:
 
     def apply(self) -> None:
         """Apply the messages that were read, and lease for the feed, in one transaction. Asks nothing of the bus."""
-        if not (self._spider_log.is_ahead or self._scoring_log.is_ahead or self._may_lease()):
+        if not (self._spider_log.is_ahead or self._scoring_log.is_ahead or self._dead or self._may_lease()):
             if self._note.unsent:  # they were sent
                 self._store_sent()
             self._frontier.commit()  # which applies commands of other processes
@@ -149,6 +152,7 @@ class DatabaseWorker:
             for kind, group in groupby(self._scoring_log.messages, _kind):
                 self._apply_scores(kind, list(group))
             self._end_leases(self._spider_log.messages)
+            self._end(self._dead)
             unsent = self._lease() if self._may_lease() else []
             new = msgspec.structs.replace(
                 self._note,
@@ -160,7 +164,7 @@ class DatabaseWorker:
                 unsent=unsent,
             )
             batch.note = note.encode(new)
-        self._note, self._to_send = new, unsent
+        self._note, self._to_send, self._dead = new, unsent, []
         self._spider_log.applied()
         self._scoring_log.applied()
 
@@ -301,6 +305,16 @@ class DatabaseWorker:
             requests.append((partition, request))
         self._end(ended)
         return requests
+
+    def _set_apart(self, request: TooLarge) -> list[Item]:
+        """Make a dead letter of a request that is too large for the feed; its lease ends with what is applied next."""
+        partition, data, reason = request
+        self._letters.reject(Received(partition, NOT_SENT, data), self._spider_feed, reason)
+        self.counters["dropped_too_large"] += 1
+        with suppress(BadMessage):  # a lease that cannot be told expires
+            if (leased := request_meta.lease_of(self._codec.decode_request(data).meta)) is not None:
+                self._dead.append(dead(leased[1], f"too large for the spider feed: {reason}"))
+        return []
 
     # -- the note
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from budgetfrontier.bus.interface import Bus
+from budgetfrontier.bus.interface import Bus, TooLarge
 from budgetfrontier.bus.outbox import Item, Outbox
 from budgetfrontier.bus.streams import SPIDERS, Stream
 
@@ -18,10 +18,18 @@ class Feed:
     What was sent since the last look counts as not taken, so that the lag is asked for only when room runs out.
     """
 
-    def __init__(self, bus: Bus, stream: Stream, limit: int, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        stream: Stream,
+        limit: int,
+        now: Callable[[], float],
+        *,
+        too_large: Callable[[TooLarge], Iterable[Item]],
+    ) -> None:
         self.partitions = stream.partitions
         self._bus, self._stream, self._limit, self._now = bus, stream, limit, now
-        self._outbox = Outbox(bus, stream)
+        self._outbox = Outbox(bus, stream, too_large=too_large)
         self._not_taken: list[int] | None = None
         self._looked = 0.0
 
@@ -40,7 +48,7 @@ class Feed:
     def send(self, requests: Sequence[Item]) -> None:
         """Send requests, each to its partition, with those that could not be sent before.
 
-        Returns once the broker has them. Raises BusError: then call it again, without requests.
+        Returns once the broker has them. Raises BusError; with BusAway, call it again, without requests.
         """
         self._outbox.add(requests)
         for partition, _ in requests:

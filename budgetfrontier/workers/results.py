@@ -32,9 +32,18 @@ def meta_of(result: PageCrawled | RequestError) -> Mapping[Any, Any]:
     return (result.response if isinstance(result, PageCrawled) else result.request).meta
 
 
+def dead(lease_id: int, reason: str) -> Finish:
+    """Return how a lease ends whose request can reach no spider."""
+    return Finish(_lease(lease_id), Outcome.DEAD, reason=reason[:LONGEST_REASON])
+
+
+def _lease(lease_id: int) -> Lease:
+    return Lease(lease_id, "", _NO_URI, 0, 0.0, 0)
+
+
 def ending_of(result: PageCrawled | RequestError, lease_id: int, *, retries: bool) -> Finish:
     """Return how a lease ends with a result. `retries` is whether errors are retried."""
-    meta, lease = meta_of(result), Lease(lease_id, "", _NO_URI, 0, 0.0, 0)
+    meta, lease = meta_of(result), _lease(lease_id)
     seconds = request_meta.get(meta, request_meta.FETCH_SECONDS, float)
     seconds = seconds if seconds is not None and 0.0 <= seconds < 1e9 else None
     if isinstance(result, PageCrawled):

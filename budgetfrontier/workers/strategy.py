@@ -18,8 +18,8 @@ from budgetfrontier import uris
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.codecs.codec import Codec, name_of
 from budgetfrontier.bus.counters import Counters
-from budgetfrontier.bus.dead_letters import DeadLetters
-from budgetfrontier.bus.interface import Bus, BusError, Received
+from budgetfrontier.bus.dead_letters import NOT_SENT, DeadLetters
+from budgetfrontier.bus.interface import Bus, BusError, Received, TooLarge
 from budgetfrontier.bus.messages import (
     AddSeeds,
     BadMessage,
@@ -31,7 +31,7 @@ from budgetfrontier.bus.messages import (
     RequestError,
     UpdateScore,
 )
-from budgetfrontier.bus.outbox import Outbox
+from budgetfrontier.bus.outbox import Item, Outbox
 from budgetfrontier.bus.partitioning import by_host
 from budgetfrontier.bus.streams import STRATEGY, Streams
 from budgetfrontier.crawl.scope import Scope
@@ -73,7 +73,7 @@ class StrategyWorker:
         self._letters = DeadLetters(bus, streams.dead_letters)
         own = tuple(sorted(set(partitions)))
         self._consumer = bus.consumer(streams.spider_log, STRATEGY, partitions=own)
-        self._scoring_log = Outbox(bus, streams.scoring_log)
+        self._scoring_log = Outbox(bus, streams.scoring_log, too_large=self._set_apart)
         self._received: deque[Received] = deque()
         self._handled: dict[int, int] = {}
         self._scored = Scored(remember)
@@ -91,7 +91,7 @@ class StrategyWorker:
     def step(self, wait: float = 0.0) -> bool:
         """Handle messages, waiting up to `wait` seconds for the first; return whether any came.
 
-        Raises BusError if the bus does not answer: call it again, nothing is lost.
+        Raises BusAway if the bus does not answer: call it again, nothing is lost.
         """
         self.send()
         came = self.receive(wait)
@@ -112,8 +112,8 @@ class StrategyWorker:
 
     def send(self) -> None:
         """Send the scores. Raises BusError."""
-        self._letters.flush()
         self._scoring_log.flush()
+        self._letters.flush()
 
     def acknowledge(self) -> None:
         """Let the bus forget the messages that were handled. Raises BusError."""
@@ -129,6 +129,7 @@ class StrategyWorker:
         """Send what waits, if the bus takes it at once, and leave it."""
         try:
             self._scoring_log.flush(1.0)
+            self._letters.flush(1.0)
             self.acknowledge()
         except BusError as error:
             log.warning("not all scores were sent; their messages will be handled again: %s", error)
@@ -166,6 +167,13 @@ class StrategyWorker:
                 log.error("a score for %.200s cannot be sent: %s", update.request.url, error)
             else:
                 self.counters["pushed_scores"] += 1
+
+    def _set_apart(self, score: TooLarge) -> list[Item]:
+        """Make a dead letter of a score that is too large for its stream."""
+        partition, data, reason = score
+        self._letters.reject(Received(partition, NOT_SENT, data), self._streams.scoring_log, reason)
+        self.counters["dropped_too_large"] += 1
+        return []
 
     def _scores_of(self, message: Message) -> Iterator[UpdateScore]:
         """Yield what the strategy says of a message. Raises whatever it raises."""

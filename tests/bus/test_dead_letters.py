@@ -5,12 +5,21 @@ from __future__ import annotations
 import pytest
 
 from budgetfrontier.bus.codecs.codec import Codec
-from budgetfrontier.bus.dead_letters import MAX_DATA, MAX_REASON, SAY_EVERY, DeadLetters, read_dead_letter
+from budgetfrontier.bus.dead_letters import (
+    CUT_DATA,
+    MAX_DATA,
+    MAX_REASON,
+    NOT_SENT,
+    SAY_EVERY,
+    DeadLetters,
+    read_dead_letter,
+)
 from budgetfrontier.bus.interface import Received
 from budgetfrontier.bus.memory import MemoryBroker
 from budgetfrontier.bus.messages import BadMessage, Offset
 from budgetfrontier.bus.streams import DATABASE, OPERATORS, streams
 from budgetfrontier.testing import ManualClock
+from tests.bus.limited import LimitedBus
 
 
 def test_malformed_messages_are_set_apart_and_the_others_go_on() -> None:
@@ -55,6 +64,19 @@ def test_the_log_has_the_first_and_then_their_number(caplog: pytest.LogCaptureFi
     assert "1 more message " in caplog.messages[2]
     *_, last = bus.consumer(names.dead_letters, OPERATORS).poll()
     assert read_dead_letter(last.data).reason == ("no" * MAX_REASON)[:MAX_REASON]
+
+
+def test_a_dead_letter_is_cut_if_the_broker_takes_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    bus, names = LimitedBus(MemoryBroker().bus(), 5000), streams()
+    letters = DeadLetters(bus, names.dead_letters)
+    letters.reject(Received(0, NOT_SENT, b"x" * 9000), names.spider_log, "too large")
+    letters.flush()
+    bus.limit = 500
+    letters.reject(Received(0, NOT_SENT, b"x" * 9000), names.spider_log, "still too large")
+    letters.close()
+    assert "a dead letter is lost: too large; it said: still too large" in caplog.text
+    [found] = map(read_dead_letter, (each.data for each in bus.consumer(names.dead_letters, OPERATORS).poll()))
+    assert (found.size, found.data, found.offset) == (9000, b"x" * CUT_DATA, NOT_SENT)
 
 
 def test_an_error_in_what_is_done_with_a_message_is_no_dead_letter() -> None:

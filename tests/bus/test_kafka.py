@@ -10,16 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
 from budgetfrontier.bus import kafka
+from budgetfrontier.bus.codecs.codec import MAX_SIZE
 from budgetfrontier.bus.dead_letters import DeadLetters
-from budgetfrontier.bus.interface import BusAway, BusError
+from budgetfrontier.bus.interface import BusAway, BusError, MessagesTooLarge
 from budgetfrontier.bus.memory import MemoryBroker
 from budgetfrontier.bus.streams import Stream, streams
 from budgetfrontier.workers.log_reader import LogReader
 from tests.bus.conformance import (
     CHECKS,
+    PARTITIONS,
     Transport,
     check_a_consumer_can_be_bound_to_partitions,
     check_a_consumer_can_start_where_it_has_stored,
@@ -87,6 +90,30 @@ def check_a_topic_that_was_made_anew_is_another_log(brokers: str) -> None:
         bus = kafka.connect(brokers)
 
 
+def check_no_message_that_is_refused_counts_as_sent(brokers: str) -> None:
+    """What is too large is given back; what was refused because it was in one batch with it is sent."""
+    bus, to = kafka.connect(brokers), stream()
+    bus.create(to.name, PARTITIONS, {"max.message.bytes": "2000"})
+    producer = bus.producer(to)
+    producer.send(*messages(60), b"x" * 3000, b"y" * (18 << 20), *messages(60, first=60))
+    with pytest.raises(MessagesTooLarge, match="18,874,368 bytes") as refused:
+        producer.flush(PATIENCE)
+    assert sorted((each.partition, len(each.data)) for each in refused.value.messages) == [(0, 3000), (0, 18 << 20)]
+    producer.flush(PATIENCE)
+    consumer = bus.consumer(to, "g")
+    assert data(receive(consumer, 120)) == sorted(messages(120))
+    consumer.close()
+
+
+def check_large_messages_arrive(brokers: str) -> None:
+    """Topics are made for the longest that a codec makes."""
+    bus, to = kafka.connect(brokers), stream()
+    send(bus, to, [b"x" * MAX_SIZE, b"small"], partition=2)
+    consumer = bus.consumer(to, "g")
+    assert [len(each) for each in data(receive(consumer, 2))] == [5, MAX_SIZE]
+    consumer.close()
+
+
 def check_what_never_passes_is_not_waited_for(brokers: str) -> None:
     """Settings of groups that the broker refuses, and names that it gives no topic."""
     to, deadline = stream(), time.monotonic() + PATIENCE
@@ -119,6 +146,8 @@ def test_a_real_broker_keeps_the_rules(tmp_path: Path) -> None:
         runs = [threads.submit(check, transport(brokers)) for check in CHECKS]
         runs.append(threads.submit(check_a_consumer_that_is_killed_is_replaced, brokers))
         runs.append(threads.submit(check_a_topic_that_was_made_anew_is_another_log, brokers))
+        runs.append(threads.submit(check_no_message_that_is_refused_counts_as_sent, brokers))
+        runs.append(threads.submit(check_large_messages_arrive, brokers))
         runs.append(threads.submit(check_what_never_passes_is_not_waited_for, brokers))
         for check in (
             check_consumers_of_a_group_share_the_partitions,
@@ -143,6 +172,17 @@ def test_a_broker_that_is_away_is_a_clear_error() -> None:
     bus, to = kafka.connect("127.0.0.1:1", session=6.0), stream()
     with pytest.raises(BusAway, match="Kafka"):
         bus.declare(to, timeout=0.2)
+
+
+def test_a_refusal_is_never_forgotten() -> None:
+    """Nothing says which messages were lost with it, so that none counts as sent any more."""
+    bus, to = kafka.connect("127.0.0.1:1"), stream()
+    producer = bus.producer(to)
+    producer._told(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), None)
+    for _ in range(2):
+        with pytest.raises(BusError, match=f"refused messages of {to.name}: .*[Aa]uthorization") as refused:
+            producer.flush(0.0)
+        assert refused.type is BusError
 
 
 def test_an_invalid_option_is_a_clear_error() -> None:

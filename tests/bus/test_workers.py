@@ -98,7 +98,7 @@ class Crawl:
             self.failures.append(error)
 
     def _start_spider(self, number: int) -> None:
-        sender = LogSender(self.transport.bus, self.names, wake=lambda: None)
+        sender = LogSender(self.transport.bus, self.names, self.codec, wake=lambda: None)
         reader = FeedReader(
             self.transport.bus, self.names, self.codec,
             partitions=self.shared(number), prefetch=4, wake=lambda: None,

@@ -19,15 +19,21 @@ from scrapy.settings import Settings as ScrapySettings
 
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.bus import request_meta
+from budgetfrontier.bus.codecs import codec as codecs
 from budgetfrontier.bus.codecs.codec import Codec
 from budgetfrontier.bus.connect import connect
-from budgetfrontier.bus.messages import Request, Stats
-from budgetfrontier.bus.streams import DATABASE, STATISTICS, streams
+from budgetfrontier.bus.dead_letters import read_dead_letter
+from budgetfrontier.bus.memory import MemoryBroker
+from budgetfrontier.bus.messages import PageCrawled, Request, Response, Stats
+from budgetfrontier.bus.outbox import Item
+from budgetfrontier.bus.streams import DATABASE, OPERATORS, STATISTICS, streams
 from budgetfrontier.crawl.demo.loopback import Loopback
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import Summary
 from budgetfrontier.scrapy.bus.conversion import scrapy_request
 from budgetfrontier.scrapy.bus.options import BusOptions, bus_options
+from budgetfrontier.scrapy.bus.reports import Reports
+from budgetfrontier.scrapy.bus.threads import LogSender
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from budgetfrontier.scrapy.shared.seals import NoKey, OtherKey, SharedKey
@@ -36,6 +42,7 @@ from budgetfrontier.workers.database import DatabaseWorker
 from budgetfrontier.workers.strategies import BreadthFirst
 from budgetfrontier.workers.strategy import StrategyWorker
 from tests.bus.conftest import zeromq_broker
+from tests.bus.limited import LimitedBus
 from tests.scrapy.process import started
 from tests.support import PATIENCE, until
 
@@ -134,6 +141,36 @@ class Foreign(Spider):  # type: ignore[misc]
     name = "mine"
 
     def parse_item(self, response: object) -> None: ...
+
+
+def test_a_page_that_is_too_large_is_reported_without_its_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the codec refuses it or the broker: else its lease would expire, and the page be fetched again."""
+    codec, names = Codec(send_body=True), streams()
+    source = Request("http://a.test/", meta={request_meta.LEASE: 1, request_meta.FRONTIER: b"f"})
+    reports = Reports(codec, 1)
+
+    def taken(size: int) -> tuple[list[Item], list[str]]:
+        reports.add_result(PageCrawled(Response("http://a.test/", 200, {}, b"x" * size, source)))
+        return reports.taken()
+
+    large, [] = taken(5000)
+    with monkeypatch.context() as patched:
+        patched.setattr(codecs, "MAX_SIZE", 4000)
+        larger, [error] = taken(5000)
+    assert "the limit is 4000" in error
+    bus = LimitedBus(MemoryBroker().bus(), 4000)
+    sender = LogSender(lambda: bus, names, codec, wake=lambda: None)
+    sender.send(large + larger)
+    assert sender.close(PATIENCE) and sender.failed is None
+    found = [codec.decode(each.data) for each in bus.consumer(names.spider_log, DATABASE).poll()]
+    without = PageCrawled(Response("http://a.test/", request=with_meta(source, {request_meta.SIZE: 5000})))
+    assert found == [without, without]
+    [letter] = map(read_dead_letter, (each.data for each in bus.consumer(names.dead_letters, OPERATORS).poll()))
+    assert (letter.stream, letter.size) == (names.spider_log.name, len(large[0][1]))
+
+
+def with_meta(request: Request, more: dict[bytes, object]) -> Request:
+    return Request(request.url, request.method, meta={**request.meta, **more})
 
 
 def made(**fields: Any) -> Any:

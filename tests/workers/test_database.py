@@ -26,6 +26,7 @@ from budgetfrontier.bus.streams import SPIDERS, streams
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.testing import fail_commit
 from budgetfrontier.workers.database import ASIDE
+from tests.bus.limited import LimitedBus
 from tests.workers.conftest import Desk, lease_id
 
 A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
@@ -253,6 +254,23 @@ def test_a_worker_ends_when_another_is_bound_to_its_partition(desk: Desk, tmp_pa
     other.worker.step()
     with pytest.raises(FrontierError, match="partition 0 of frontier-done belongs to another worker"):
         desk.worker.step()
+
+
+def test_a_request_that_the_feed_never_takes_ends_its_lease(desk: Desk) -> None:
+    limited = desk.bus = LimitedBus(desk.bus, 1 << 20)  # type: ignore[assignment]
+    desk.reopen()
+    desk.send(desk.names.scoring_log, score(A, meta={b"mine": "x" * 3000}), score(B))
+    limited.limit = 2000
+    desk.worker.step()
+    assert {each.url for each in desk.fed()} == {B}
+    desk.worker.step()
+    total = desk.frontier.summary()
+    assert (total.dead, total.in_process, desk.worker.counters["dropped_too_large"]) == (1, 1, 1)
+    [letter] = desk.rejected()
+    assert (letter.stream, letter.reason, letter.size > 3000) == (desk.names.spider_feed.name, "too large", True)
+    desk.clock.advance(10_000.0)
+    desk.worker.step()
+    assert A not in {each.url for each in desk.fed()}
 
 
 def test_a_bus_that_is_away_holds_nothing_up_later(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

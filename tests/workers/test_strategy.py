@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier.bus import request_meta
+from budgetfrontier.bus.dead_letters import NOT_SENT
 from budgetfrontier.bus.messages import (
     AddSeeds,
     LinksExtracted,
@@ -18,12 +19,13 @@ from budgetfrontier.bus.messages import (
     Response,
     UpdateScore,
 )
-from budgetfrontier.bus.streams import DATABASE
+from budgetfrontier.bus.streams import DATABASE, STRATEGY
 from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.settings.schema import ScopeSettings, Seed
 from budgetfrontier.workers.conversion import seed_request
 from budgetfrontier.workers.strategies import BreadthFirst, Score
 from budgetfrontier.workers.strategy import StrategyWorker
+from tests.bus.limited import LimitedBus
 from tests.workers.conftest import Desk
 
 PAGE = Request("http://a.test/", meta={request_meta.DEPTH: 1, request_meta.JOB: 0})
@@ -154,6 +156,18 @@ def test_what_a_strategy_fails_on_is_a_dead_letter(desk: Desk, caplog: pytest.Lo
         "the strategy failed", "the strategy failed", "the strategy failed", "msgpack",
     ]  # fmt: skip
     assert caplog.text.count("the strategy failed on a message links_extracted") == 1
+
+
+def test_a_score_that_is_too_large_is_a_dead_letter_before_its_message_is_forgotten(desk: Desk) -> None:
+    limited = desk.bus = LimitedBus(desk.bus, 1 << 20)  # type: ignore[assignment]
+    asked = Asked(desk)
+    large, small = Request("http://a.test/large", meta={b"mine": "x" * 3000}), Request("http://a.test/small")
+    desk.send(desk.names.spider_log, LinksExtracted(PAGE, [large]), LinksExtracted(PAGE, [small]))
+    limited.limit = 2000
+    assert asked.scores() == {small.url: 1 / 3}
+    [letter] = desk.rejected()
+    assert (letter.stream, letter.offset, letter.reason) == (desk.names.scoring_log.name, NOT_SENT, "too large")
+    assert desk.bus.lag(desk.names.spider_log, STRATEGY) == [0]
 
 
 def test_a_job_ignores_all_others(desk: Desk) -> None:

@@ -11,7 +11,7 @@ from budgetfrontier.bus.messages import PageCrawled, Request, RequestError, Resp
 from budgetfrontier.scrapy.bus.conversion import PAGE, continues
 from budgetfrontier.scrapy.in_flight import RequestState
 
-_HEAVY = frozenset((request_meta.SCRAPY, request_meta.BODY))
+HEAVY = frozenset((request_meta.SCRAPY, request_meta.BODY))
 """The keys that are not reported back with a request, because the frontier has their values."""
 
 
@@ -41,7 +41,7 @@ class Pages:
     def begin(self, request: Request, number: int, made: Any) -> None:
         """Begin with a request of the feed, for which a request of Scrapy was made."""
         made.meta[PAGE] = number
-        reported = Request(request.url, request.method, meta=request_meta.without(request, _HEAVY))
+        reported = Request(request.url, request.method, meta=request_meta.without(request, HEAVY))
         self._pages[number] = _Page(reported, made)
 
     def take(self, request: Any) -> bool:

@@ -19,11 +19,12 @@ from budgetfrontier.bus.messages import (
 )
 from budgetfrontier.bus.outbox import Item
 from budgetfrontier.bus.partitioning import by_host
+from budgetfrontier.bus.shortening import encoded_short
 
 MOST_LINKS = 500
 """Links, or seeds, in one message."""
-MOST_BYTES = 1 << 20
-"""Bytes of payloads in one message of links."""
+MOST_BYTES = 1 << 19
+"""Bytes of URLs and payloads in one message of links: half of what a topic of Kafka takes by default."""
 
 
 class Reports:
@@ -55,7 +56,10 @@ class Reports:
         self._results.append(result)
 
     def taken(self) -> tuple[list[Item], list[str]]:
-        """Return the messages for the spider log, and what is wrong with those that cannot be sent; begin anew."""
+        """Return the messages for the spider log, and what is wrong with those that cannot be sent; begin anew.
+
+        A result is sent without what makes it too long, so that its lease ends.
+        """
         items: list[Item] = []
         errors: list[str] = []
         for partition, message in self._messages():
@@ -63,6 +67,8 @@ class Reports:
                 items.append((partition, self._codec.encode(message)))
             except BadMessage as error:
                 errors.append(str(error))
+                if (short := encoded_short(message, self._codec)) is not None:
+                    items.append((partition, short))
         self._seeds, self._links, self._results, self._count = {}, {}, [], 0
         return items, errors
 
@@ -87,7 +93,7 @@ def _parts(requests: list[Request]) -> Iterator[list[Request]]:
     part: list[Request] = []
     size = 0
     for request in requests:
-        size += sum(len(value) for value in request.meta.values() if isinstance(value, bytes))
+        size += len(request.url) + sum(len(value) for value in request.meta.values() if isinstance(value, bytes))
         if part and (len(part) == MOST_LINKS or size > MOST_BYTES):
             yield part
             part, size = [], 0

@@ -15,6 +15,7 @@ from itertools import count
 from time import monotonic
 from typing import Any
 
+import msgspec
 from scrapy import signals
 
 from budgetfrontier.bus import request_meta
@@ -26,7 +27,7 @@ from budgetfrontier.model import CrawlUri, Lease
 from budgetfrontier.scrapy import download_slots
 from budgetfrontier.scrapy.bus.conversion import PAGE, Unsendable, bus_request, scrapy_request
 from budgetfrontier.scrapy.bus.options import bus_options
-from budgetfrontier.scrapy.bus.pages import Pages
+from budgetfrontier.scrapy.bus.pages import HEAVY, Pages
 from budgetfrontier.scrapy.bus.reports import Reports
 from budgetfrontier.scrapy.bus.threads import Fed, FeedReader, LogSender
 from budgetfrontier.scrapy.closing import SpiderCloser
@@ -91,7 +92,7 @@ class BusScheduler:
         self._next_statistics = monotonic() + options.statistics_every
         post: Post | None = poster() if slot_of(self.crawler) is not None else None
         wake: Callable[[], None] = (lambda: None) if post is None else partial(post, self._on_news)
-        self._sender = LogSender(partial(connect, options.url), options.streams, wake=wake)
+        self._sender = LogSender(partial(connect, options.url), options.streams, options.codec, wake=wake)
         self._reader = FeedReader(
             partial(connect, options.url),
             options.streams,
@@ -278,7 +279,8 @@ class BusScheduler:
         except RequestLost as e:
             log.error("Dead letter: %s: %s", fed.request.url, e, extra=self._extra)
             self.stats.inc_value("budgetfrontier/dead_letters")
-            self._reports.add_result(RequestError(fed.request, f"RequestLost: {e}"))
+            reported = msgspec.structs.replace(fed.request, meta=request_meta.without(fed.request, HEAVY))
+            self._reports.add_result(RequestError(reported, f"RequestLost: {e}"))
             return None
         self._job = request_meta.job_of(fed.request.meta)
         if request.meta.get("is_start_request"):
@@ -313,8 +315,16 @@ class BusScheduler:
         if not self._reports:
             return
         items, errors = self._reports.taken()
-        for error in errors:
-            log.error("A message cannot be sent: %s", error, extra=self._extra)
+        if errors:
+            self.stats.inc_value("budgetfrontier/unsendable", len(errors))
+            if "unsendable" not in self._warned:
+                self._warned.add("unsendable")
+                log.error(
+                    "A message cannot be sent as it is: %s - a page is reported without its content, links are lost - "
+                    "no more such messages will be logged (stats being collected)",
+                    errors[0],
+                    extra=self._extra,
+                )
         self._sender.send(items)
 
     # -- sizes

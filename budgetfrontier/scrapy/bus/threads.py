@@ -18,10 +18,11 @@ from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.codecs.codec import Codec
 from budgetfrontier.bus.counters import StatisticsSender
-from budgetfrontier.bus.dead_letters import DeadLetters
-from budgetfrontier.bus.interface import Bus, BusAway, BusError, Consumer
+from budgetfrontier.bus.dead_letters import NOT_SENT, DeadLetters
+from budgetfrontier.bus.interface import Bus, BusAway, BusError, Consumer, Received, TooLarge
 from budgetfrontier.bus.messages import Request
 from budgetfrontier.bus.outbox import Item, Outbox
+from budgetfrontier.bus.shortening import shortened_bytes
 from budgetfrontier.bus.streams import SPIDERS, Streams
 
 POLL_WAIT = 0.2
@@ -209,9 +210,9 @@ class FeedReader:
 class LogSender:
     """The sender of what a spider reports: messages in order, each until the broker has it."""
 
-    def __init__(self, connect: Connect, streams: Streams, *, wake: Callable[[], None]) -> None:
+    def __init__(self, connect: Connect, streams: Streams, codec: Codec, *, wake: Callable[[], None]) -> None:
         """Begin to send."""
-        self._streams = streams
+        self._streams, self._codec = streams, codec
         self._waiting: deque[Item] = deque()
         self._statistics: bytes | None = None
         self._sending = 0
@@ -251,7 +252,16 @@ class LogSender:
 
     def _work(self, bus: Bus) -> None:
         thread = self._thread
-        outbox = Outbox(bus, self._streams.spider_log)
+        letters = DeadLetters(bus, self._streams.dead_letters)
+
+        def shorter(message: TooLarge) -> list[Item]:
+            """Make a dead letter of a message; return what can be sent of it: a result must end its lease."""
+            partition, data, reason = message
+            letters.reject(Received(partition, NOT_SENT, data), self._streams.spider_log, reason)
+            short = shortened_bytes(data, self._codec)
+            return [] if short is None else [(partition, short)]
+
+        outbox = Outbox(bus, self._streams.spider_log, too_large=shorter)
         statistics = StatisticsSender(bus.producer(self._streams.statistics))
         while True:
             with thread.changed:
@@ -263,10 +273,12 @@ class LogSender:
                 self._sending = len(batch)
                 told, self._statistics = self._statistics, None
             outbox.add(batch)
-            while not thread.answered(outbox.flush):
-                pass
+            for flush in (outbox.flush, letters.flush):
+                while not thread.answered(flush):
+                    pass
             self._sending = 0
             if told is not None:
                 statistics.send(told)
         with suppress(BusError):
             outbox.close(1.0)
+            letters.close()
