@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +33,9 @@ except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
 _CODES = confluent_kafka.KafkaError
 _ASSIGNOR = "cooperative-sticky"
 _LONGEST = 17 << 20
@@ -273,6 +277,7 @@ class KafkaConsumer:
         }
         self._consumer: Any = None
         self._positions: dict[int, int | None] = {}
+        self._log_id = b""
         self._not_read: set[int] = set()
         """Partitions that belong to this consumer, and are read once `seek` says from where."""
 
@@ -284,6 +289,8 @@ class KafkaConsumer:
     def poll(self, count: int = 512, timeout: float = 0.1) -> list[Received]:
         """Return up to `count` messages, waiting up to `timeout` seconds for the first."""
         self._join()
+        self._bus.declare(self._stream)  # again, if it was removed
+        self._follow()
         received: list[Received] = []
         deadline = time.monotonic() + timeout
         with _explained():
@@ -355,6 +362,18 @@ class KafkaConsumer:
                 self._assigned(self._consumer, self._committed())
             else:
                 self._consumer.subscribe([self._stream.name], on_assign=self._assigned, on_revoke=self._revoked)
+
+    def _follow(self) -> None:
+        """Begin with the first message of a topic that was made anew; whoever stores offsets looks for himself."""
+        if self._start is not None:
+            return
+        log_id = self._bus.log_id(self._stream)
+        if log_id and log_id != self._log_id:
+            if self._log_id:
+                log.warning("%s: the log begins again: it was removed, and made anew", self._stream.name)
+                for partition in self._positions:
+                    self.seek(partition, 0)
+            self._log_id = log_id
 
     def _committed(self) -> list[Any]:
         """Return where to read the partitions that this consumer is bound to, as the group has committed.

@@ -16,6 +16,7 @@ except ModuleNotFoundError as error:
 
 LOOK_AGAIN: Final = 10.0
 """Seconds between two requests for the id of a topic."""
+_TIMEOUT: Final = 10.0
 _NONE: Final = "A" * 22
 """The id that a broker without ids gives, in Base64."""
 
@@ -59,5 +60,5 @@ class TopicIds:
         self._due[topic] = now + LOOK_AGAIN
         if self._client is None:
             self._client = AdminClient(self._settings)
-        asked = self._client.describe_topics(TopicCollection([topic]), request_timeout=LOOK_AGAIN)
+        asked = self._client.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT)
         self._asked[topic] = asked[topic]

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
-from budgetfrontier.bus import kafka
+from budgetfrontier.bus import kafka, kafka_topics
 from budgetfrontier.bus.codecs.codec import MAX_SIZE
 from budgetfrontier.bus.dead_letters import DeadLetters
 from budgetfrontier.bus.interface import BusAway, BusError, MessagesTooLarge
@@ -90,6 +90,24 @@ def check_a_topic_that_was_made_anew_is_another_log(brokers: str) -> None:
         bus = kafka.connect(brokers)
 
 
+def check_a_topic_that_is_made_anew_is_read_from_its_beginning(brokers: str) -> None:
+    """By a consumer that goes on meanwhile, and whose offsets are in the new topic, too."""
+    bus, to, admin = kafka.connect(brokers), stream(), AdminClient({"bootstrap.servers": brokers})
+    consumer, found = bus.consumer(to, "g"), list[bytes]()
+    for first in (0, 100):
+        send(bus, to, messages(10 + first, first=first), partition=1)
+        deadline = time.monotonic() + PATIENCE
+        while set(found) != set(messages(10 + first, first=first)) or not consumer._log_id:
+            assert time.monotonic() < deadline, found
+            found += data(consumer.poll(1000, 0.05))
+        found = []
+        if not first:
+            admin.delete_topics([to.name])[to.name].result(PATIENCE)
+            until(lambda: to.name not in admin.list_topics(timeout=PATIENCE).topics)
+            bus = kafka.connect(brokers)
+    consumer.close()
+
+
 def check_no_message_that_is_refused_counts_as_sent(brokers: str) -> None:
     """What is too large is given back; what was refused because it was in one batch with it is sent."""
     bus, to = kafka.connect(brokers), stream()
@@ -133,7 +151,7 @@ def check_what_never_passes_is_not_waited_for(brokers: str) -> None:
         assert refused.type is BusError
 
 
-def test_a_real_broker_keeps_the_rules(tmp_path: Path) -> None:
+def test_a_real_broker_keeps_the_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All checks at once, because each of them mostly waits."""
     try:
         jars()
@@ -141,11 +159,13 @@ def test_a_real_broker_keeps_the_rules(tmp_path: Path) -> None:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(f"a real Kafka broker was NOT tested: {error}")
+    monkeypatch.setattr(kafka_topics, "LOOK_AGAIN", 0.5)
     with running(tmp_path) as brokers, ThreadPoolExecutor() as threads:
         check_a_consumer_can_be_bound_to_partitions(transport(brokers))  # which has no groups yet
         runs = [threads.submit(check, transport(brokers)) for check in CHECKS]
         runs.append(threads.submit(check_a_consumer_that_is_killed_is_replaced, brokers))
         runs.append(threads.submit(check_a_topic_that_was_made_anew_is_another_log, brokers))
+        runs.append(threads.submit(check_a_topic_that_is_made_anew_is_read_from_its_beginning, brokers))
         runs.append(threads.submit(check_no_message_that_is_refused_counts_as_sent, brokers))
         runs.append(threads.submit(check_large_messages_arrive, brokers))
         runs.append(threads.submit(check_what_never_passes_is_not_waited_for, brokers))
