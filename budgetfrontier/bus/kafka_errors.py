@@ -1,4 +1,4 @@
-"""What the errors of Kafka mean for a client: whether they pass by themselves (the extra "kafka")."""
+"""The meaning of the errors of Kafka for a client: which pass by themselves (the extra "kafka")."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class RedisBus:
 
 _REFUSED = (redis.AuthenticationError, redis.exceptions.AuthorizationError, redis.exceptions.NoPermissionError)
 _NEVER = ("WRONGTYPE", "NOPERM", "unknown command", "unknown subcommand", "syntax error", "wrong number of arguments")
-"""What the server's errors say that do not pass: another program's keys, or a server that is too old, for example."""
+"""Words of errors that do not pass: of keys of another program, or of a server that is too old, for example."""
 
 
 def _error_of(error: redis.RedisError) -> BusError:
