@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-from budgetfrontier.bus.interface import (
-    LATER,
-    SESSION,
-    TIMEOUT,
-    BusAway,
-    BusError,
-    MessagesTooLarge,
-    Received,
-    Start,
-    TooLarge,
-)
-from budgetfrontier.bus.kafka_errors import LOST, PASSING, REFUSED, TOO_LARGE, UNANSWERED
+from budgetfrontier.bus.interface import LATER, SESSION, TIMEOUT, BusError, Received, Start
+from budgetfrontier.bus.kafka_errors import LOST, REFUSED, error_of
+from budgetfrontier.bus.kafka_errors import explained as _explained
+from budgetfrontier.bus.kafka_errors import repeated as _repeated
+from budgetfrontier.bus.kafka_producer import LONGEST, KafkaProducer
 from budgetfrontier.bus.kafka_topics import TopicIds
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.errors import MissingExtra, SettingsError
@@ -32,14 +23,12 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
 
-T = TypeVar("T")
+__all__ = ["KafkaBus", "KafkaConsumer", "connect", "error_of"]
 
 log = logging.getLogger(__name__)
 
 _CODES = confluent_kafka.KafkaError
 _ASSIGNOR = "cooperative-sticky"
-_LONGEST = 17 << 20
-"""Bytes of a message with what Kafka adds: those of a codec, and more."""
 _STEP = 0.05  # seconds that one wait for messages takes at the most
 
 
@@ -76,7 +65,7 @@ class KafkaBus:
 
     def producer(self, stream: Stream) -> KafkaProducer:
         """Return a new producer."""
-        return KafkaProducer(self, stream)
+        return KafkaProducer(stream, self._settings, declare=self.declare)
 
     def consumer(
         self, stream: Stream, group: str, *, partitions: tuple[int, ...] = (), start: Start | None = None
@@ -158,96 +147,13 @@ class KafkaBus:
         """Create a topic, once. Raises BusError if no broker answers, or the number of its partitions is another."""
         if stream.name in self._declared:
             return
-        there = self.create(stream.name, stream.partitions, {"max.message.bytes": str(_LONGEST)}, timeout)
+        there = self.create(stream.name, stream.partitions, {"max.message.bytes": str(LONGEST)}, timeout)
         if there != stream.partitions:
             raise BusError(
                 f"stream {stream.name} has {there} partitions at the broker, not {stream.partitions}; use the same "
                 "settings everywhere"
             )
         self._declared.add(stream.name)
-
-
-class KafkaProducer:
-    """An idempotent producer with acks of all replicas."""
-
-    def __init__(self, bus: KafkaBus, stream: Stream) -> None:
-        self._bus, self._stream = bus, stream
-        settings = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 0, "message.max.bytes": _LONGEST}
-        with _explained():
-            self._producer = confluent_kafka.Producer(settings | bus.settings())
-        self._failed: str | None = None
-        """Why a message was not taken, other than for its size: then none may count as sent any more."""
-        self._in_doubt: deque[tuple[int, bytes]] = deque()
-        """Messages that were refused with their batch, which was too large."""
-        self._too_large: list[TooLarge] = []
-        self._is_alone = False
-        """Whether the message on its way is a batch of its own."""
-
-    def send(self, *messages: bytes, partition: int = 0) -> None:
-        """Hand messages over; waits while the buffer is full."""
-        if not 0 <= partition < self._stream.partitions:
-            raise BusError(f"stream {self._stream.name} has partitions 0 to {self._stream.partitions - 1}")
-        self._bus.declare(self._stream)
-        self._check()
-        deadline = time.monotonic() + TIMEOUT
-        for message in messages:
-            self._produce(partition, message, deadline)
-        self._producer.poll(0)
-
-    def flush(self, timeout: float = TIMEOUT) -> None:
-        """Return once the brokers have all that was sent."""
-        deadline = time.monotonic() + timeout
-        self._wait(deadline, timeout)
-        while self._in_doubt:
-            self._is_alone = True
-            try:
-                self._produce(*self._in_doubt.popleft(), deadline)
-                self._wait(deadline, timeout)
-            finally:
-                self._is_alone = False
-        if self._too_large:
-            found, self._too_large = self._too_large, []
-            raise MessagesTooLarge(found)
-
-    def close(self) -> None:
-        """Flush."""
-        self.flush()
-
-    def _produce(self, partition: int, message: bytes, deadline: float) -> None:
-        while True:
-            try:
-                self._producer.produce(self._stream.name, message, partition=partition, on_delivery=self._told)
-                return
-            except BufferError:
-                if time.monotonic() > deadline:
-                    raise BusAway(f"Kafka takes no messages: the buffer was full for {TIMEOUT:.0f} s") from None
-                self._producer.poll(_STEP)
-            except confluent_kafka.KafkaException as error:
-                if error.args[0].code() not in TOO_LARGE:
-                    raise error_of(error) from error
-                self._too_large.append(TooLarge(partition, message, error.args[0].str()))
-                return
-
-    def _wait(self, deadline: float, timeout: float) -> None:
-        left = self._producer.flush(max(0.0, deadline - time.monotonic()))
-        self._check()
-        if left:
-            raise BusAway(f"Kafka has not answered for {timeout:.0f} s; {left} messages wait; look whether it runs")
-
-    def _check(self) -> None:
-        if self._failed is not None:
-            raise BusError(f"Kafka has refused messages of {self._stream.name}: {self._failed}")
-
-    def _told(self, error: Any, message: Any) -> None:
-        if error is None:
-            return
-        if error.code() not in TOO_LARGE:
-            self._failed = self._failed or error.str()
-        elif self._is_alone:
-            reason = f"{error.str()} (max.message.bytes of the topic {self._stream.name})"
-            self._too_large.append(TooLarge(message.partition(), message.value(), reason))
-        else:
-            self._in_doubt.append((message.partition(), message.value()))
 
 
 class KafkaConsumer:
@@ -405,40 +311,8 @@ class KafkaConsumer:
 
 
 _BROKERS_OWN = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
-_PAUSE = 0.1
-"""Seconds before a request is repeated."""
 
 
 def _group(stream: Stream, group: str) -> str:
     """Return the group's ID, which has the stream's name in it, as Kafka's groups span all topics."""
     return f"{group}-{stream.name}"
-
-
-def error_of(error: Any) -> BusError:
-    """Return what an error of librdkafka means: BusAway if it passes by itself once a broker answers."""
-    text = f"Kafka: {error.args[0].str()}"
-    if error.args[0].code() in PASSING | UNANSWERED:
-        return BusAway(f"{text}; look whether it runs")
-    return BusError(text)
-
-
-def _repeated(request: Callable[[], T]) -> T:
-    """Return the result of a request, which is repeated while its errors pass by themselves. Raises BusError."""
-    deadline = time.monotonic() + TIMEOUT
-    while True:
-        try:
-            return request()
-        except confluent_kafka.KafkaException as error:
-            if error.args[0].code() not in PASSING or time.monotonic() > deadline:
-                raise error_of(error) from error
-            time.sleep(_PAUSE)
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    try:
-        yield
-    except confluent_kafka.KafkaException as error:
-        raise error_of(error) from error
-    except ValueError as error:
-        raise BusError(f"Kafka: {error}") from error

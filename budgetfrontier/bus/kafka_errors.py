@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
 from budgetfrontier.errors import MissingExtra
 
 try:
     from confluent_kafka import KafkaError as _CODES
+    from confluent_kafka import KafkaException
 except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
+
+T = TypeVar("T")
 
 REFUSED = {
     _CODES.TOPIC_AUTHORIZATION_FAILED,
@@ -103,3 +112,35 @@ LOST = {
 """Errors of a commit by a consumer whose partitions belong, or are about to belong, to another."""
 TOO_LARGE = {_CODES.MSG_SIZE_TOO_LARGE, _CODES.RECORD_LIST_TOO_LARGE, _CODES.INVALID_MSG_SIZE}
 """Errors of a message, or of the batch that it was sent in, which a broker takes at no time."""
+_PAUSE = 0.1
+"""Seconds before a request is repeated."""
+
+
+def error_of(error: Any) -> BusError:
+    """Return what an error of librdkafka means: BusAway if it passes by itself once a broker answers."""
+    text = f"Kafka: {error.args[0].str()}"
+    if error.args[0].code() in PASSING | UNANSWERED:
+        return BusAway(f"{text}; look whether it runs")
+    return BusError(text)
+
+
+def repeated(request: Callable[[], T]) -> T:
+    """Return the result of a request, which is repeated while its errors pass by themselves. Raises BusError."""
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        try:
+            return request()
+        except KafkaException as error:
+            if error.args[0].code() not in PASSING or time.monotonic() > deadline:
+                raise error_of(error) from error
+            time.sleep(_PAUSE)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        raise error_of(error) from error
+    except ValueError as error:
+        raise BusError(f"Kafka: {error}") from error
