@@ -12,7 +12,7 @@ from budgetfrontier.bus.kafka_errors import LOST, REFUSED, error_of
 from budgetfrontier.bus.kafka_errors import explained as _explained
 from budgetfrontier.bus.kafka_errors import repeated as _repeated
 from budgetfrontier.bus.kafka_producer import LONGEST, KafkaProducer
-from budgetfrontier.bus.kafka_topics import TopicIds
+from budgetfrontier.bus.kafka_topics import NO_ID, TopicIds
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.errors import MissingExtra, SettingsError
 
@@ -137,11 +137,14 @@ class KafkaBus:
         return {name: str(entry.value) for name, entry in found.items()}
 
     def topic_id(self, topic: str, timeout: float = TIMEOUT) -> str:
-        """Return the id of a topic, which is another one once the topic was deleted and made anew. Raises BusError."""
+        """Return the id of a topic, which is another one once the topic was deleted and made anew; "" without ids.
+
+        Raises BusError.
+        """
         with _explained():
             admin = AdminClient(self._settings)  # kept until the answer is there
             found = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)[topic].result()
-        return str(found.topic_id)
+        return "" if str(found.topic_id) == NO_ID else str(found.topic_id)
 
     def declare(self, stream: Stream, timeout: float = TIMEOUT) -> None:
         """Create a topic, once. Raises BusError if no broker answers, or the number of its partitions is another."""

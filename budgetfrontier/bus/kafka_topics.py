@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
 LOOK_AGAIN: Final = 10.0
 """Seconds between two requests for the id of a topic."""
 _TIMEOUT: Final = 10.0
-_NONE: Final = "A" * 22
+NO_ID: Final = "A" * 22
 """The id that a broker without ids gives, in Base64."""
 
 
@@ -49,7 +49,7 @@ class TopicIds:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 self._changed()
             return
-        if id != _NONE:
+        if id != NO_ID:
             if self._known.get(topic, id.encode()) != id.encode():
                 self._changed()
             self._known[topic] = id.encode()

@@ -127,8 +127,8 @@ def write_audit(
         for place, (number, entry, inverse, covered) in enumerate(entries)
     )
     covers = () if args.queue is None else ("covers",)
-    columns = (*AUDIT_COLUMNS, *covers, *(() if partitions is None else ("partitions",)))
-    common.write_rows(args, rows, columns, drop=(*AUDIT_DROP, "partitions"))
+    where = () if partitions is None else ("partitions",)
+    common.write_rows(args, rows, (*AUDIT_COLUMNS, *covers, *where), drop=(*AUDIT_DROP, *where))
 
 
 def _when(epoch: float) -> str:
