@@ -96,6 +96,7 @@ class Worker:
         self._looks: deque[tuple[Callable[[], Any], Done]] = deque()
         self._failure: BaseException | None = None
         self._stopping = threading.Event()
+        self._has_ended = False
         self._opener = Opener(folder, settings.crawl, partitions, restore, self._stopping)
         self._overtaken: dict[int, float] = {}
         """When the claims of other workers were read, by the partitions that this one has nevertheless."""
@@ -134,7 +135,13 @@ class Worker:
         if epoch is None:
             done(None, self._not_owner(partition))
             return
-        self._append(partition, Called(epoch, number, method, arguments))
+        try:
+            self._append(partition, Called(epoch, number, method, arguments))
+        except BusError:  # which ends this worker: others take its partitions over
+            with self._lock:
+                waits = self._waiting.get(partition, {}).pop(number, None) is not None
+            if waits:
+                done(None, self._not_owner(partition))
 
     def append(self, partition: int, body: entries.Body, done: Done | None = None) -> None:
         """Append an entry to the log of any partition; `done(None, error)` is called once it is there."""
@@ -143,6 +150,8 @@ class Worker:
     def look(self, work: Callable[[], Any], done: Done) -> None:
         """Call `work()` in the thread of the frontiers, between two entries; `done` gets its result or its error."""
         self._looks.append((work, done))
+        if self._has_ended:
+            self._refuse_looks()
 
     def partition(self, number: int) -> Partition:
         """Return a partition that is open here, for a look. Raises NotOwner."""
@@ -418,8 +427,8 @@ class Worker:
             with suppress(FrontierError, OSError):  # on a full disk: the others are to be given up all the same
                 partition.close()
         self._open.clear()
-        while self._looks:
-            self._looks.popleft()[1](None, FrontierError(f"the worker {self.name} is being stopped"))
+        self._has_ended = True
+        self._refuse_looks()
         try:
             consumer.close()
             self._directory.publish(*(self._owner(number, epoch, "") for number, epoch in owned.items()))
@@ -428,6 +437,12 @@ class Worker:
             self._directory.close()
 
     # -- their parts
+
+    def _refuse_looks(self) -> None:
+        """Answer all looks that others are to be asked."""
+        with suppress(IndexError):  # another thread may do the same
+            while True:
+                self._looks.popleft()[1](None, NotOwner(f"the worker {self.name} is being stopped"))
 
     def _append(self, partition: int, body: entries.Body, done: Done | None = None) -> None:
         self._writer.write(partition, entries.encode(body, crawl=self.crawl, time=time()), done)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
@@ -12,6 +13,7 @@ from typing import Final
 
 from budgetfrontier.bus.interface import Bus, BusAway, BusError, Producer
 from budgetfrontier.bus.streams import Stream
+from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.service.tasks import Done
 
 PATIENCE: Final = 5.0
@@ -33,15 +35,20 @@ class Writer:
         self._bus, self._stream = bus, stream
         self._queue: SimpleQueue[_Item | threading.Event | None] = SimpleQueue()
         self._error: BaseException | None = None
-        self._closing = False
+        self._closing = self._has_ended = False
         self._thread = threading.Thread(target=self._main, name="writer of logs", daemon=True)
         self._thread.start()
 
     def write(self, partition: int, data: bytes, done: Done | None = None) -> None:
-        """Append an entry; `done(None, None)` is called once the broker has it. Raises BusError if one was refused."""
+        """Append an entry; `done(None, None)` is called once the broker has it, or with FrontierClosed after the end.
+
+        Raises BusError if an entry was refused.
+        """
         if self._error is not None:
             raise self._error
         self._queue.put((partition, data, done))
+        if self._has_ended:
+            self._refuse()
 
     def flush(self, timeout: float = inf) -> bool:
         """Return whether the broker has all that was written before, within so many seconds. Raises BusError."""
@@ -69,12 +76,15 @@ class Writer:
             producer.close()
         except BusError as e:
             self._error = e
-        while True:
-            try:
-                left = self._queue.get_nowait()
-            except Empty:
-                return
-            self._tell([left])
+        self._has_ended = True
+        self._refuse()
+
+    def _refuse(self) -> None:
+        """Answer what is left in the queue: it is not appended."""
+        error = self._error or FrontierClosed("this worker is being stopped")
+        with suppress(Empty):
+            while True:
+                self._tell([self._queue.get_nowait()], error)
 
     def _append(self, producer: Producer) -> bool:
         """Append what waits; return False if the end was among it."""
@@ -111,12 +121,12 @@ class Writer:
         if since is not None:
             log.info("Kafka answers again after %.0f s", monotonic() - since + PATIENCE, extra={"event": "broker_back"})
 
-    def _tell(self, items: list[_Item | threading.Event | None]) -> None:
+    def _tell(self, items: list[_Item | threading.Event | None], error: BaseException | None = None) -> None:
         for item in items:
             if isinstance(item, threading.Event):
                 item.set()
             elif item is not None and item[2] is not None:
-                item[2](None, self._error)
+                item[2](None, error or self._error)
 
 
 def _sending(producer: Producer, item: _Item) -> Callable[[], None]:

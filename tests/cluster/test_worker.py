@@ -15,6 +15,7 @@ import pytest
 
 from budgetfrontier import Reader, Settings, protocol
 from budgetfrontier.bus import kafka
+from budgetfrontier.bus.interface import BusError
 from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.cluster import worker
 from budgetfrontier.cluster.entries import Claimed
@@ -154,6 +155,20 @@ def test_a_log_that_begins_again_is_refused_until_there_is_a_copy_that_fits(
     assert one.error is None
     with closing(Reader(tmp_path / "one" / "partition-0000" / "other")) as kept:
         assert kept.summary().queued == 2
+
+
+def test_a_worker_that_stops_or_cannot_write_sends_its_clients_to_others(
+    bus: KafkaBus, tmp_path: Path, crawl: str
+) -> None:
+    with running(bus, crawl, tmp_path / "one", MemoryDirectory()) as one:
+        until(lambda: len(one.worker.owned) == PARTITIONS)
+        one.worker._writer._error = BusError("refused")
+        with pytest.raises(NotOwner):
+            one.call(0, protocol.LEASE, Wanted(1, 300.0))
+        one.worker._writer._error = None
+    told = Queue[tuple[Any, BaseException | None]]()
+    one.worker.look(list, lambda *answer: told.put(answer))
+    assert isinstance(told.get(timeout=PATIENCE)[1], NotOwner)
 
 
 def test_a_worker_with_other_fixed_settings_has_no_claim(bus: KafkaBus, tmp_path: Path, crawl: str) -> None:

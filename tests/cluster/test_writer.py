@@ -11,6 +11,7 @@ import pytest
 from budgetfrontier.bus.interface import Bus, BusAway, BusError
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster.writer import Writer
+from budgetfrontier.errors import FrontierClosed
 from tests.support import PATIENCE
 
 
@@ -61,6 +62,13 @@ def test_what_a_broker_does_not_take_at_the_end_is_given_up() -> None:
     assert not one.flush(0.01)
     one.close()
     assert isinstance(told.get(timeout=PATIENCE)[1], BusAway)
+
+
+def test_what_comes_after_the_end_is_refused() -> None:
+    one, told = writer(Broker()), Queue[Any]()
+    one.close()
+    one.write(2, b"a", lambda *answer: told.put(answer))
+    assert isinstance(told.get(timeout=PATIENCE)[1], FrontierClosed)
 
 
 def test_a_refusal_ends_it() -> None:
