@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -23,6 +22,7 @@ from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster import entries
 from budgetfrontier.cluster.continuity import LogGap, begun_again, other_log
 from budgetfrontier.cluster.entries import Called, Claimed, Ticked
+from budgetfrontier.cluster.looks import Looks
 from budgetfrontier.cluster.opening import Opener, Restore
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition import AHEAD, Partition
@@ -93,10 +93,9 @@ class Worker:
         self._waiting: dict[int, dict[int, Done]] = {}
         """The calls that were appended and not applied yet, by partition and number."""
         self._numbers = count(1)
-        self._looks: deque[tuple[Callable[[], Any], Done]] = deque()
+        self._looks = Looks()
         self._failure: BaseException | None = None
         self._stopping = threading.Event()
-        self._has_ended = False
         self._opener = Opener(folder, settings.crawl, partitions, restore, self._stopping)
         self._overtaken: dict[int, float] = {}
         """When the claims of other workers were read, by the partitions that this one has nevertheless."""
@@ -149,9 +148,7 @@ class Worker:
 
     def look(self, work: Callable[[], Any], done: Done) -> None:
         """Call `work()` in the thread of the frontiers, between two entries; `done` gets its result or its error."""
-        self._looks.append((work, done))
-        if self._has_ended:
-            self._refuse_looks()
+        self._looks.add(work, done)
 
     def partition(self, number: int) -> Partition:
         """Return a partition that is open here, for a look. Raises NotOwner."""
@@ -198,7 +195,7 @@ class Worker:
                 self._keep(consumer.partitions)
                 self._take(received)
                 self._open_restored(consumer)
-                self._look()
+                self._looks.take()
                 self._let_go_on()
                 if monotonic() >= next_commit:
                     self._commit(self._open.values(), AWAY)
@@ -407,16 +404,6 @@ class Worker:
             except BusError as e:
                 log.warning("the offset of a snapshot is not committed: %s", e)
 
-    def _look(self) -> None:
-        while self._looks:
-            work, done = self._looks.popleft()
-            try:
-                result = work()
-            except Exception as e:
-                done(None, e)
-            else:
-                done(result, None)
-
     def _close(self, consumer: Consumer) -> None:
         owned = self._epochs.copy()
         if self._snapshots is not None:
@@ -427,8 +414,7 @@ class Worker:
             with suppress(FrontierError, OSError):  # on a full disk: the others are to be given up all the same
                 partition.close()
         self._open.clear()
-        self._has_ended = True
-        self._refuse_looks()
+        self._looks.end(f"the worker {self.name} is being stopped")
         try:
             consumer.close()
             self._directory.publish(*(self._owner(number, epoch, "") for number, epoch in owned.items()))
@@ -437,12 +423,6 @@ class Worker:
             self._directory.close()
 
     # -- their parts
-
-    def _refuse_looks(self) -> None:
-        """Answer all looks that others are to be asked."""
-        with suppress(IndexError):  # another thread may do the same
-            while True:
-                self._looks.popleft()[1](None, NotOwner(f"the worker {self.name} is being stopped"))
 
     def _append(self, partition: int, body: entries.Body, done: Done | None = None) -> None:
         self._writer.write(partition, entries.encode(body, crawl=self.crawl, time=time()), done)
