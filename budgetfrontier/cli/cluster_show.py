@@ -138,7 +138,9 @@ def queue(args: argparse.Namespace, operator: Operator) -> None:
 
 def _queue(operator: Operator, key: str, *, limit: int | None = 1, spread: bool = False) -> Found:
     """Return a queue from its owner: that of its key, or of what a URL or a host written differently means."""
-    found: Found = operator.ask_one(operator.partition_of(key), "queue", Found, key=key, limit=limit, spread=spread)
+    found: Found = operator.ask_one(
+        operator.partition_of_queue(key), "queue", Found, key=key, limit=limit, spread=spread
+    )
     if found.queue is None:
         others = operator.ask("queue", Found, key=key, limit=1, spread=False)
         meant = next((one.meant for one in others.values() if one.is_sure), None)
@@ -146,7 +148,7 @@ def _queue(operator: Operator, key: str, *, limit: int | None = 1, spread: bool 
             from budgetfrontier.reports.format import clean
 
             note(f"{clean(key)} is in queue {clean(meant)}")
-            number = operator.partition_of(meant)
+            number = operator.partition_of_queue(meant)
             found = operator.ask_one(number, "queue", Found, key=meant, limit=limit, spread=spread)
         if found.queue is None:
             raise _no_queue(operator, key, others)
@@ -155,7 +157,7 @@ def _queue(operator: Operator, key: str, *, limit: int | None = 1, spread: bool 
 
 def check_queue(operator: Operator, key: str) -> None:
     """Raise FrontierError if no queue has this very key: what changes a queue guesses none."""
-    found: Found = operator.ask_one(operator.partition_of(key), "queue", Found, key=key, limit=1, spread=False)
+    found: Found = operator.ask_one(operator.partition_of_queue(key), "queue", Found, key=key, limit=1, spread=False)
     if found.queue is None:
         raise _no_queue(operator, key, operator.ask("queue", Found, key=key, limit=1, spread=False))
 
@@ -169,7 +171,10 @@ def explain(args: argparse.Namespace, operator: Operator) -> None:
     """Print why a URL or a queue is not being crawled, as the owner of its partition explains it."""
     if args.log:
         raise FrontierError("--log is for a job's folder: a crawl in partitions has the logs of its crawlers, if any")
-    number = operator.partition_of(args.target)
+    number = operator.partition_of_queue(args.target)
+    if "://" in args.target:  # which is the key of a queue, or else a URL
+        found: Found = operator.ask_one(number, "queue", Found, key=args.target, limit=1, spread=False)
+        number = operator.partition_of_uri(args.target) if found.queue is None else number
     answer: Explanation = operator.ask_one(number, "explain", Explanation, target=args.target, job=operator.job)
     if answer.verdict == "never" and "://" not in args.target and answer.kind == "url":
         others = operator.ask("explain", Explanation, target=args.target, job=operator.job)
@@ -185,7 +190,7 @@ def audit(args: argparse.Namespace, operator: Operator) -> None:
     else:
         key = _queue(operator, args.queue).queue
         assert key is not None
-        number = operator.partition_of(key.queue)
+        number = operator.partition_of_queue(key.queue)
         found = {number: operator.ask_one(number, "audit", list[Audited], count=wanted, key=key.queue)}
     if any(len(entries) == MOST_ROWS for entries in found.values()):
         note(f"older entries left out: owners send the newest {MOST_ROWS:,}")
@@ -211,7 +216,7 @@ def leases(args: argparse.Namespace, operator: Operator) -> None:
     else:
         key = _queue(operator, args.queue).queue
         assert key is not None
-        number = operator.partition_of(key.queue)
+        number = operator.partition_of_queue(key.queue)
         found = {number: operator.ask_one(number, "leases", Leases)}
     rows = [lease for number in sorted(found) for lease in found[number].rows]
     leases_.write_leases(args, rows if key is None else [lease for lease in rows if lease.queue == key.queue])

@@ -66,7 +66,8 @@ class Commands:
         return bool(self._state.waiting)
 
     def _note(self, steered: Steered, entry: int | None) -> None:
-        self._state.remember(steered.command, entry, of_queue=_op(steered) in OF_QUEUES)
+        op = _op(steered)
+        self._state.remember(steered.command, entry, of_queue=op in OF_QUEUES, is_adjustment=op == "adjust")
 
     def _must_wait(self, frontier: Frontier, steered: Steered) -> bool:
         waiting = self._state.waiting

@@ -70,6 +70,29 @@ class Steered(msgspec.Struct, array_like=True, tag=True, frozen=True):
     named: dict[str, Any]
 
 
+class Given(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A command of an operator to several partitions, in the log of the treasurer, which sends it to all of them.
+
+    So all partitions apply such commands in one order. `more` are further arguments for some partitions; `to` are the
+    partitions (None: all).
+    """
+
+    command: bytes
+    op: str
+    args: dict[str, Any]
+    by: list[str]
+    more: dict[int, dict[str, Any]]
+    to: list[int] | None
+
+    def steered(self, partitions: int) -> dict[int, Steered]:
+        """Return the command as each of so many partitions applies it."""
+        return {
+            number: Steered(self.command, "apply", [self.op, self.args | self.more.get(number, {}), *self.by], {})
+            for number in (range(partitions) if self.to is None else self.to)
+            if 0 <= number < partitions
+        }
+
+
 class Ticked(msgspec.Struct, array_like=True, tag=True, frozen=True):
     """The owner of a partition lets it go on by itself: leases that have expired end, and long commands take a step.
 
@@ -109,9 +132,17 @@ class SliceRecalled(msgspec.Struct, array_like=True, tag=True, frozen=True):
     everything: bool
 
 
-Told = Found | SliceWanted | SliceGranted | SliceRecalled
+class Sent(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """The treasurer sends a command that was given to several partitions to one of them."""
+
+    source: int
+    origin: tuple[int, int]
+    steered: Steered
+
+
+Told = Found | SliceWanted | SliceGranted | SliceRecalled | Sent
 """An entry in which one partition tells another something. `source` and `origin` are as in `Found`."""
-Body = Claimed | Called | Steered | Ticked | Told
+Body = Claimed | Called | Steered | Given | Ticked | Told
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True):

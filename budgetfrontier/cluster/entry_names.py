@@ -57,7 +57,7 @@ class EntryNames:
 
     def __init__(self, state: PartitionState) -> None:
         self._partition = state.partition
-        commands = {**state.of_queues, **state.commands}
+        commands = state.entries()
         self._commands = {number: command for command, number in commands.items() if number is not None}
 
     def __repr__(self) -> str:

@@ -137,6 +137,8 @@ class Undoing(msgspec.Struct):
     can_be_forced: bool = False
     is_known: bool = True
     """Whether the partition has applied the command."""
+    waits: bool = False
+    """Whether it is to be applied after a long one."""
 
 
 class Order(msgspec.Struct):
@@ -268,7 +270,7 @@ def undo(reader: Reader, *, entry: bytes | int, force: bool) -> Undoing:
     found = _state(reader)
     number = found.entry_of(entry) if isinstance(entry, bytes) else entry
     if not number:
-        return Undoing(None, is_known=False)
+        return Undoing(None, is_known=False, waits=isinstance(entry, bytes) and found.is_waiting(entry))
     names = EntryNames(found)
     with reader.view() as view:
         try:

@@ -15,7 +15,7 @@ from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
 from budgetfrontier.cluster.inspection import MOST_ROWS, Applied, Page, Reported, Selection
 from budgetfrontier.cluster.owner_calls import OwnerCalls
-from budgetfrontier.cluster.routing import Router, partition_of_queue
+from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.standing import Standing, crawl_state
 from budgetfrontier.engine import audit
 from budgetfrontier.errors import ConnectionLost, FrontierError, NotOwner
@@ -73,7 +73,6 @@ class Operator:
         self.progress: dict[int, dict[str, Any]] = {}
         """By partition: the effect so far of the command that was waited for, where it was begun and not ended."""
         self._frontier = frontier
-        self._router: Router | None = None
         self._settings: Settings | None = None
 
     def __repr__(self) -> str:
@@ -96,12 +95,6 @@ class Operator:
         """The number of partitions. Raises ConnectionLost if none has an owner."""
         return self._frontier.partitions
 
-    def partition_of(self, target: str) -> int:
-        """Return the partition of a URL, or else of the queue with a key."""
-        if "://" in target:
-            return self.partition_of_uri(target)
-        return self.partition_of_queue(target)
-
     @property
     def settings(self) -> Settings:
         """The settings of the crawl, as its workers have them, without the adjustments."""
@@ -112,9 +105,7 @@ class Operator:
 
     def partition_of_uri(self, uri: str | CrawlUri) -> int:
         """Return the partition of a URI."""
-        if self._router is None:
-            self._router = Router(self.settings, self.partitions)
-        return self._router.partition(uri)
+        return self._frontier.router.partition(uri)
 
     def partition_of_queue(self, key: str) -> int:
         """Return the partition of the queue with a key."""

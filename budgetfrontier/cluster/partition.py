@@ -26,7 +26,9 @@ from budgetfrontier.cluster.entries import (
     Called,
     Claimed,
     Found,
+    Given,
     NewerEntry,
+    Sent,
     SliceRecalled,
     Steered,
     Ticked,
@@ -246,13 +248,16 @@ class Partition:
 
     def _tells_time(self, body: entries.Body) -> bool:
         """Tell whether the time goes on with an entry: by the clock of the owner, and of operators, alone."""
-        return isinstance(body, Steered) or (isinstance(body, Called | Ticked) and body.epoch == self.state.epoch)
+        is_owners = isinstance(body, Called | Ticked) and body.epoch == self.state.epoch
+        return is_owners or isinstance(body, Steered | Given | Sent)
 
     def _set_time(self, time: float) -> None:
         self.state.time = time
         self._clock.set(time)
 
-    def _take(self, offset: int, body: Called | Steered | Ticked | Told, applied: list[Applied] | None = None) -> None:
+    def _take(
+        self, offset: int, body: Called | Steered | Given | Ticked | Told, applied: list[Applied] | None = None
+    ) -> None:
         self._begun().replicate(first_lease(self.number, offset))
         leased = everything = False
         if isinstance(body, Called):
@@ -260,6 +265,8 @@ class Partition:
             self._call(offset, body, applied)
         elif isinstance(body, Steered):
             self._commands.take(self.frontier, self._begun(), body)
+        elif isinstance(body, Given):
+            self._send_command(body)
         elif isinstance(body, Ticked):
             self.ticks += 1
             self._commands.go_on(self.frontier, self._begun())
@@ -270,6 +277,8 @@ class Partition:
             self.state.heard[body.source] = body.origin
             if isinstance(body, Found):
                 self.frontier.schedule_many(body.uris)  # type: ignore[arg-type]  # None is INVALID
+            elif isinstance(body, Sent):
+                self._commands.take(self.frontier, self._begun(), body.steered)
             else:
                 self.spending.heard(body)
                 everything = isinstance(body, SliceRecalled) and body.everything
@@ -379,6 +388,14 @@ class Partition:
                 elif uri is not None:
                     sent.append(msgspec.structs.replace(uri, via=uri.via or via, hops=uri.hops or hops))
                     self.sent_elsewhere += 1
+
+    def _send_command(self, given: Given) -> None:
+        """Apply a command to several partitions here, and send it to the others."""
+        for number, steered in given.steered(self.state.partitions).items():
+            if number == self.number:
+                self._commands.take(self.frontier, self._begun(), steered)
+            else:
+                self._send(number, Sent, steered)
 
     def _send(self, partition: int, kind: Callable[..., Told], *fields: Any) -> None:
         """Send what the spending has to tell, after the URIs that the same entry has found for that partition."""

@@ -17,11 +17,12 @@ from msgspec.structs import replace
 from budgetfrontier import protocol
 from budgetfrontier.cluster import totals
 from budgetfrontier.cluster.commands import OF_QUEUES, refusal
-from budgetfrontier.cluster.entries import Steered
+from budgetfrontier.cluster.entries import Given
 from budgetfrontier.cluster.inspector import Inspector
 from budgetfrontier.cluster.partition import partition_of_lease
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.standing import Standing, standing_of
+from budgetfrontier.cluster.treasury import TREASURER
 from budgetfrontier.cluster.worker import Worker
 from budgetfrontier.errors import FrontierError, NotOwner
 from budgetfrontier.model import Admission, CrawlUri, RunEnd, Tally
@@ -238,26 +239,24 @@ class WorkerCrawl:
         more: dict[int, dict[str, Any]] | None = None,
         to: Sequence[int] | None = None,
     ) -> bytes:
-        """Append a command to the logs of all partitions, or of some; each applies it once, by its id."""
+        """Append a command to the log of its partition, or of the treasurer if it is for several; return at once.
+
+        Each partition applies it once, by its id.
+        """
         op, args, *by = order
         if op not in _COMMANDS:
             raise FrontierError(f"{op} is no command to partitions: {', '.join(sorted(_COMMANDS))} are")
         if (error := refusal(op, args)) is not None:
             raise error
 
-        def append(number: int, body: Steered) -> Step[Any]:
-            return Step(lambda done: self._worker.append(number, body, done))
-
-        bodies = {
-            number: Steered(command, "apply", [op, args | (more or {}).get(number, {}), *by], {})
-            for number in (range(self._worker.partitions) if to is None else sorted(set(to)))
-        }
-        for number, body in bodies.items():
-            if not 0 <= number < self._worker.partitions:
-                raise FrontierError(f"there is no partition {number}: they are 0 to {self._worker.partitions - 1}")
-            if len(protocol.encode(body)) > MOST_BYTES_OF_A_COMMAND:
-                raise FrontierError(f"{op} has more than {MOST_BYTES_OF_A_COMMAND >> 10} KiB: give it in smaller parts")
-        await together([append(number, body) for number, body in bodies.items()])
+        given = Given(command, op, args, by, more or {}, None if to is None else sorted(set(to)))
+        if any(not 0 <= number < self._worker.partitions for number in given.to or ()):
+            raise FrontierError(f"there are no such partitions: they are 0 to {self._worker.partitions - 1}")
+        if len(protocol.encode(given)) > MOST_BYTES_OF_A_COMMAND:
+            raise FrontierError(f"{op} has more than {MOST_BYTES_OF_A_COMMAND >> 10} KiB: give it in smaller parts")
+        steered = given.steered(self._worker.partitions)
+        number, body = (TREASURER, given) if len(steered) > 1 else next(iter(steered.items()))
+        await Step(lambda done: self._worker.append(number, body, done))
         return protocol.encode(None)
 
     # -- their parts

@@ -13,6 +13,8 @@ from budgetfrontier.engine.opening import REPLICA
 from budgetfrontier.errors import CorruptFrontier
 
 VERSION: Final = 1
+ADJUSTMENTS: Final = 10_000
+"""Adjustments that are remembered, so that they can be withdrawn in all partitions."""
 COMMANDS: Final = 1000
 """Commands of operators that are remembered, of either kind, so that a repeated one is not applied again."""
 
@@ -58,20 +60,33 @@ class PartitionState(msgspec.Struct):
     of_queues: dict[bytes, int | None] = {}
     """As `commands`, those to one queue: however many they are, the others stay known."""
 
+    adjusted: dict[bytes, int | None] = {}
+    """As `commands`, adjustments, which are withdrawn by their command."""
+
     def is_known(self, command: bytes) -> bool:
         """Tell whether a command was applied, or waits."""
-        return command in self.commands or command in self.of_queues
+        return any(command in known for known in (self.commands, self.of_queues, self.adjusted))
+
+    def is_waiting(self, command: bytes) -> bool:
+        """Tell whether a command is to be applied after a long one."""
+        return any(steered.command == command for steered in self.waiting)
 
     def entry_of(self, command: bytes) -> int | None:
         """Return the id of the audit entry of a command; None if it has none, or not yet."""
-        found = self.commands.get(command)
-        return self.of_queues.get(command) if found is None else found
+        found = (known.get(command) for known in (self.commands, self.of_queues, self.adjusted))
+        return next((entry for entry in found if entry is not None), None)
 
-    def remember(self, command: bytes, entry: int | None, *, of_queue: bool = False) -> None:
+    def entries(self) -> dict[bytes, int | None]:
+        """Return all commands that are remembered, with the ids of their audit entries."""
+        return {**self.commands, **self.of_queues, **self.adjusted}
+
+    def remember(
+        self, command: bytes, entry: int | None, *, of_queue: bool = False, is_adjustment: bool = False
+    ) -> None:
         """Remember a command with the id of its audit entry, and forget the oldest one if they are many."""
-        commands = self.of_queues if of_queue else self.commands
+        commands = self.of_queues if of_queue else self.adjusted if is_adjustment else self.commands
         commands[command] = entry
-        if len(commands) > COMMANDS:
+        if len(commands) > (ADJUSTMENTS if is_adjustment else COMMANDS):
             del commands[next(iter(commands))]
 
 

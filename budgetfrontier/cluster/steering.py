@@ -85,8 +85,8 @@ def undoable(
 ) -> tuple[list[dict[str, Any]], set[int]]:
     """Return what the undo of a command would do in each partition, and to which it is to be given.
 
-    Those are the ones in which it has changed something, and those that do not answer. Raises FrontierError: also if it
-    is refused in one of them because something was changed since, without `force`.
+    Those are the ones in which it has changed something or waits, and those that do not answer. Raises FrontierError:
+    also if it is refused in one of them because something was changed since, without `force`.
     """
     number = entry if isinstance(entry, bytes) else entry[1]
     of = None if isinstance(entry, bytes) else [entry[0]]
@@ -102,8 +102,9 @@ def undoable(
             raise ConnectionLost(operator.without_owner(operator.missing))
         why = next((one.refusal for one in found.values() if one.is_known), "")
         raise FrontierError(why or f"no partition that answers has it; `budgetfrontier audit {operator.job}` lists all")
-    everywhere = of is None and all(one.is_known for one in found.values())
-    return [*effects.values()], {*effects, *(operator.missing if everywhere else ())}
+    waiting = {partition for partition, one in found.items() if one.waits}
+    everywhere = of is None and all(one.is_known or one.waits for one in found.values())
+    return [*effects.values()], {*effects, *waiting, *(operator.missing if everywhere else ())}
 
 
 def partitions_of_glob(operator: Operator, glob: str | None) -> list[int] | None:

@@ -289,8 +289,8 @@ class Console:
         form = request[FORM]
         applies = form.get("step") == "apply"
         shown = await self._shown(job, form, self._who(request)) if applies and "dry_run" in form else None
-        read = partial(forms.read, partitions=not job.is_folder)
-        asked = shown.asked if shown else forms.again(form) if applies else read(form)
+        read, again = (partial(each, partitions=not job.is_folder) for each in (forms.read, forms.again))
+        asked = shown.asked if shown else again(form) if applies else read(form)
         if self.tasks.waiting(job) >= WAITING_TASKS:
             raise Busy
         back = form.get("back", "")

@@ -21,6 +21,9 @@ LONGEST_REASON = 1000
 MOST = 1000
 """Queues or dead letters in one command."""
 
+NOT_OF_PARTITIONS = ("replay", "drop")
+"""Commands that the console does not give to a crawl in partitions."""
+
 Form = MultiMapping[str]
 
 
@@ -38,7 +41,7 @@ def read(form: Form, *, partitions: bool = False) -> Asked:
     Of a crawl in `partitions`, entries of the audit have names instead of numbers.
     """
     op = form.get("op", "")
-    if op not in _READ or (partitions and op in ("replay", "drop")):
+    if op not in _READ or (partitions and op in NOT_OF_PARTITIONS):
         raise BadRequest(f"{op[:40]!a} is not a command that the console gives.")
     reason = form.get("reason", "").strip()
     if not reason:
@@ -51,10 +54,11 @@ def read(form: Form, *, partitions: bool = False) -> Asked:
     return _without_code(Asked(op, args, reason))
 
 
-def again(form: Form) -> Asked:
+def again(form: Form, *, partitions: bool = False) -> Asked:
     """Return the command of the form that applies what was shown. Its arguments are checked when it is applied."""
     args = _plain(form.get("args", ""))
-    if form.get("op", "") not in _READ or not isinstance(args, dict):
+    op = form.get("op", "")
+    if op not in _READ or (partitions and op in NOT_OF_PARTITIONS) or not isinstance(args, dict):
         raise BadRequest("This form is not one of the console.")
     return _without_code(Asked(form["op"], args, form.get("reason", "")[:LONGEST_REASON]))
 

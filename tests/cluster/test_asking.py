@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from budgetfrontier.bus.interface import BusError
+from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.client import calls as client_calls
 from budgetfrontier.cluster import asking, calls
 from budgetfrontier.cluster.asking import LEFT_OUT, PATIENCE, Asking
@@ -122,7 +122,7 @@ def test_a_worker_that_refuses_is_not_asked_again_and_again_while_the_directory_
 
 
 def test_owners_stay_known_while_the_directory_does_not_answer(world: World, crawl: Asking) -> None:
-    world.looks, world.answers = [{0: "a"}, BusError()], {"a": [ConnectionLost(), "done"]}
+    world.looks, world.answers = [{0: "a"}, BusAway()], {"a": [ConnectionLost(), "done"]}
     assert ask(crawl, world, [0]) == [([0], "done")] and crawl.owners == {0: "a"}
     with pytest.raises(BusError):
         world.run(crawl.look_up(strict=True))

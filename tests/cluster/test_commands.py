@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from math import inf
 from pathlib import Path
 from threading import Event
@@ -11,12 +12,13 @@ from typing import Any
 import pytest
 
 from budgetfrontier import protocol
-from budgetfrontier.cluster.entries import Steered, Ticked
+from budgetfrontier.cluster.entries import Given, Sent, Steered, Ticked
 from budgetfrontier.cluster.inspector import Inspector
 from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.state import COMMANDS
 from budgetfrontier.errors import CommandInProgress, FrontierError, NotAFrontier, SettingsError
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
-from tests.cluster.test_partition import OWN
+from tests.cluster.test_partition import OWN, replica
 from tests.support import PATIENCE
 
 
@@ -64,7 +66,7 @@ def test_replicas_apply_and_audit_them_alike(owner: Owner, tmp_path: Path) -> No
     assert {(one.who, one.reason, one.line) for one in entries} == {("me", "why", "the line")}
     assert state.of_queues == {b"6": 6}
     assert (state.entry_of(b"6"), state.is_known(b"6"), state.entry_of(b"none")) == (6, True, None)
-    commands = state.commands | state.of_queues
+    commands = state.entries()
     in_order = dict(zip((b"1", b"2", b"3", b"8", b"5", b"6", b"7", b"9"), range(1, 9), strict=True))
     assert commands == in_order | {b"4": None}
     replica = Partition(tmp_path / "other", CRAWL, 0, PARTITIONS)
@@ -105,3 +107,39 @@ def test_looks_that_fail_leave_the_next_ones_alone(owner: Owner, tmp_path: Path)
     assert isinstance(asked(path, "head"), bytes)
     inspector.close()
     assert isinstance(asked(path, "head"), FrontierError)
+
+
+def test_the_treasurer_sends_commands_to_all_partitions_in_one_order(owner: Owner, tmp_path: Path) -> None:
+    """Two operators give commands at once; a repetition is sent again, and applied once."""
+    first = Given(b"1", "adjust", {"match": "*", "set": {"queue_total_budget": 1}}, ["me", "", ""], {}, None)
+    second = Given(b"2", "adjust", {"match": "*", "set": {"queue_total_budget": 2}}, ["you", "", ""], {}, [0, 2])
+    for given in (first, second, first):
+        owner.log.append(given)
+    owner.apply()
+    sent = owner.partition.take_outgoing()
+    assert [(one.partition, one.body.steered.command) for one in sent if isinstance(one.body, Sent)] == [
+        (1, b"1"), (2, b"1"), (3, b"1"), (2, b"2"), (1, b"1"), (2, b"1"), (3, b"1"),
+    ]  # fmt: skip
+    log = Log()
+    with closing(Owner(tmp_path / "two", log, 2)) as two:
+        for one in [*sent, *sent]:
+            if one.partition == 2:
+                log.append(one.body)
+        two.apply()
+        for each in (owner, two):
+            assert [entry.who for entry in each.partition.frontier.audit()] == ["me", "you"]
+            assert each.partition.state.entries() == {b"1": 1, b"2": 2}
+    assert contents(replica(tmp_path / "other", owner.log)) == contents(owner.partition)
+
+
+def test_adjustments_stay_known_however_many_other_commands_come(owner: Owner) -> None:
+    owner.log.append(
+        Steered(b"a", "apply", ["adjust", {"match": "*", "set": {"queue_total_budget": 1}}, "", "", ""], {})
+    )
+    for number in range(COMMANDS + 1):
+        owner.log.append(
+            Steered(number.to_bytes(4, "big"), "apply", [("pause", "resume")[number % 2], {}, "", "", ""], {})
+        )
+    owner.log.append(Steered(b"w", "apply", ["withdraw", {"id": b"a"}, "", "", ""], {}))
+    owner.apply()
+    assert owner.partition.frontier.adjustments == []

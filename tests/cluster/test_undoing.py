@@ -1,0 +1,44 @@
+"""The partitions to which the undo of a command is given, and commands that a console does not give to partitions."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from multidict import MultiDict
+
+from budgetfrontier.cluster.inspection import Undoing
+from budgetfrontier.cluster.operation import Operator
+from budgetfrontier.cluster.steering import undoable
+from budgetfrontier.console import forms
+from budgetfrontier.console.query import BadRequest
+
+
+class Asked:
+    """An operator to whom partitions say what an undo would do."""
+
+    job, partitions = "job", 4
+
+    def __init__(self, found: dict[int, Undoing], missing: set[int]) -> None:
+        self._found, self.missing = found, missing
+
+    def ask(self, look: str, kind: Any, **named: Any) -> dict[int, Undoing]:
+        return self._found
+
+
+def test_the_undo_of_a_command_that_waits_in_a_partition_is_given_to_it_too() -> None:
+    done, other = Undoing({"undoes": "adjust"}), Undoing(None, is_known=False)
+    waits = Undoing(None, is_known=False, waits=True)
+    for found, missing, to in (
+        ({0: done, 1: waits, 2: done}, {3}, {0, 1, 2, 3}),
+        ({0: done, 1: other, 2: waits, 3: other}, set(), {0, 2}),
+    ):
+        assert undoable(cast("Operator", Asked(found, missing)), b"command", force=False)[1] == to
+
+
+@pytest.mark.parametrize("op", ["drop", "replay"])
+def test_no_form_drops_dead_letters_of_a_crawl_in_partitions(op: str) -> None:
+    form = MultiDict({"op": op, "args": '{"ids": [1], "queue": null}', "reason": "why"})
+    assert forms.again(form).op == op
+    with pytest.raises(BadRequest):
+        forms.again(form, partitions=True)
