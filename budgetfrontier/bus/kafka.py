@@ -186,6 +186,8 @@ class KafkaConsumer:
         }
         self._consumer: Any = None
         self._positions: dict[int, int | None] = {}
+        self._received: list[Received] = []
+        """What the poll that is under way has received."""
         self._log_id = b""
         self._not_read: set[int] = set()
         """Partitions that belong to this consumer, and are read once `seek` says from where."""
@@ -200,7 +202,7 @@ class KafkaConsumer:
         self._join()
         self._bus.declare(self._stream)  # again, if it was removed
         self._follow()
-        received: list[Received] = []
+        received = self._received = []
         deadline = time.monotonic() + timeout
         with _explained():
             while len(received) < count:
@@ -307,8 +309,11 @@ class KafkaConsumer:
         consumer.incremental_assign([place for place in places if place.partition not in self._not_read])
 
     def _revoked(self, consumer: Any, places: list[Any]) -> None:
-        for place in places:
-            self._positions.pop(place.partition, None)
+        revoked = {place.partition for place in places}
+        for partition in revoked:
+            self._positions.pop(partition, None)
+        # They belong to whoever reads them next, which may be this consumer again: it begins where it was.
+        self._received[:] = [message for message in self._received if message.partition not in revoked]
         consumer.incremental_unassign([place for place in places if place.partition not in self._not_read])
         self._not_read.difference_update(place.partition for place in places)
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from budgetfrontier.bus import kafka, kafka_topics
@@ -240,3 +240,37 @@ class Idle:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+def test_a_partition_that_is_revoked_during_a_poll_is_gone_with_what_was_received_of_it() -> None:
+    class Message:
+        def __init__(self, partition: int, offset: int) -> None:
+            self.partition, self.offset = (lambda: partition), (lambda: offset)
+            self.error, self.value = (lambda: None), (lambda: b"x")
+
+    class Client:
+        """What librdkafka does: it calls back while it is polled."""
+
+        def __init__(self) -> None:
+            self.steps: list[object] = [Message(7, 1740), Message(1, 20), "revoke", Message(1, 21)]
+
+        def poll(self, timeout: float) -> object:
+            step = self.steps.pop(0) if self.steps else None
+            if step == "revoke":
+                consumer._revoked(self, [TopicPartition("s", 7)])
+                return self.poll(timeout)
+            return step
+
+        def incremental_unassign(self, places: object) -> None: ...
+
+        def incremental_assign(self, places: object) -> None: ...
+
+    bus = kafka.connect("127.0.0.1:1", {"create": "no"})
+    bus._declared.add("s")
+    consumer = bus.consumer(Stream("s", 8, ("g",)), "g", start=lambda partition: 0)
+    assert isinstance(consumer, kafka.KafkaConsumer)
+    consumer._consumer = Client()
+    consumer._assigned(consumer._consumer, [TopicPartition("s", 1), TopicPartition("s", 7)])
+    found = consumer.poll()
+    assert [(one.partition, one.offset) for one in found] == [(1, 20), (1, 21)]
+    assert consumer.partitions == {1}
