@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -197,20 +198,26 @@ def test_a_lease_that_has_expired_is_reported(caplog: pytest.LogCaptureFixture) 
     asyncio.run(main())
 
 
-def test_no_request_is_made_with_a_lease_that_could_not_be_renewed(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_request_is_made_with_a_lease_that_could_not_be_renewed(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server may give the host to others before the request has ended."""
+    now = 0.0
+    monkeypatch.setattr(shared_frontier, "time", SimpleNamespace(monotonic=lambda: now))
 
     async def main() -> None:
+        nonlocal now
         remote = Remote()
         remote.frontier.schedule_many(pages("a", 5))
-        async with shared(remote, ttl=0.4) as frontier:
+        async with shared(remote) as frontier:
             (lease,) = await leased(frontier, 1)
+            now = TTL * 0.7
             frontier.check_lease(lease)
             remote.there.clear()
-            await asyncio.sleep(0.31)
+            now = TTL * 0.8
             with pytest.raises(PutBack, match="could not be renewed"):
                 frontier.check_lease(lease)
-            remote.clock.advance(1.0)
+            remote.clock.advance(TTL + 1)
             frontier.finish_many(finished([lease], outcome=Outcome.DEFERRED))
             frontier.commit()
             remote.there.set()
