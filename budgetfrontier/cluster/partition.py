@@ -8,7 +8,7 @@ threads, no network.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from budgetfrontier import protocol
-from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.cluster import entries, state
 from budgetfrontier.cluster.commands import Commands
 from budgetfrontier.cluster.continuity import LogGap, gap
+from budgetfrontier.cluster.elsewhere import Elsewhere
 from budgetfrontier.cluster.entries import (
     BadEntry,
     Called,
@@ -42,22 +42,15 @@ from budgetfrontier.endings import is_closed
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError, SettingsError
-from budgetfrontier.model import CrawlUri
-from budgetfrontier.protocol import Uri
 from budgetfrontier.rules.run_history import WORKER
 from budgetfrontier.service import frontier_calls
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.uri_values import link_hops
 
 _PARTITION_BITS: Final = 12
 _ENTRY_BITS: Final = 24
-TOGETHER: Final = 500
-"""URIs in one entry for another partition: no more bytes than an entry may have, whatever their length."""
 _AFTER_FOUND: Final = 1 << 16
 """A greater number than that of the entries with URIs that one entry can make."""
-RECENT: Final = 200_000
-"""URLs found for other partitions that are remembered, so that they are not sent again soon."""
 AHEAD: Final = 5.0
 """Seconds by which the time of a partition may be ahead of its owner's clock; a claim sets it back if it is by more."""
 EXPIRY: Final = 5.0
@@ -116,12 +109,10 @@ class Partition:
         """Those that had no effect, because of their settings: why, by the nonce."""
         self.ticks = 0
         """The entries that let it go on by itself, since it was opened."""
-        self.found_elsewhere = self.sent_elsewhere = 0
-        """URIs found for other partitions, and those of them that were sent: others had been sent shortly before."""
+        self.elsewhere = Elsewhere(partition)
         self._frontier: Frontier | None = None
         self._batch: AtomicBatch | None = None
         self._router: Router | None = None
-        self._recent: BoundedCache[str, None] = BoundedCache(RECENT)
         self._decoders = {method.name: frontier_calls.decode(method) for method in protocol.METHODS}
         self._clock = ManualClock()
         self.state = PartitionState(crawl, partition, partitions)
@@ -349,45 +340,12 @@ class Partition:
         frontier = self.frontier
         arguments = self._decoders[call.method](msgspec.Raw(call.arguments))
         if call.method == protocol.FINISH_MANY.name:
-            self._keep_own(offset, arguments)
+            parts = self.elsewhere.take(arguments, self._routes(), frontier.leased)
+            for place, (number, part) in enumerate(parts):
+                self._tell(number, Found(self.number, (offset, place), part))
         elif call.method == protocol.LEASE.name:
             return self.spending.lease(frontier, arguments)
         return frontier_calls.CHANGES[call.method](frontier, arguments)
-
-    def _keep_own(self, offset: int, ended: list[int | protocol.Ended]) -> None:
-        """Leave those URIs found on pages that are of this partition; the others are sent to theirs."""
-        router = self._routes()
-        elsewhere: dict[int, list[Uri]] = {}
-        for each in ended:
-            if isinstance(each, int) or not each.discovered:
-                continue
-            parts = router.split(each.discovered, otherwise=self.number)
-            own = parts.pop(self.number, [])
-            if parts:
-                each.discovered = own
-                self._collect(each.id, parts, elsewhere)
-        parts_of_all = ((number, part) for number, found in elsewhere.items() for part in _batched(found, TOGETHER))
-        for place, (number, part) in enumerate(parts_of_all):
-            self._tell(number, Found(self.number, (offset, place), part))
-
-    def _collect(self, lease_id: int, parts: dict[int, list[Uri]], elsewhere: dict[int, list[Uri]]) -> None:
-        lease = self.frontier.leased(lease_id)
-        if lease is None:  # the lease has ended, so that nothing of it counts
-            return
-        via, hops, recent = lease.uri.url, link_hops(lease.uri), self._recent
-        for partition, found in parts.items():
-            self.found_elsewhere += len(found)
-            sent = elsewhere.setdefault(partition, [])
-            for uri in found:
-                if isinstance(uri, str):
-                    if uri in recent:
-                        continue
-                    recent.put(uri, None)
-                    sent.append(CrawlUri(uri, via=via, hops=hops))
-                    self.sent_elsewhere += 1
-                elif uri is not None:
-                    sent.append(msgspec.structs.replace(uri, via=uri.via or via, hops=uri.hops or hops))
-                    self.sent_elsewhere += 1
 
     def _send_command(self, given: Given) -> None:
         """Apply a command to several partitions here, and send it to the others."""
@@ -398,7 +356,7 @@ class Partition:
                 self._send(number, Sent, steered)
 
     def _send(self, partition: int, kind: Callable[..., Told], *fields: Any) -> None:
-        """Send what the spending has to tell, after the URIs that the same entry has found for that partition."""
+        """Send what the treasurer or a partition has to tell, after the URIs that the same entry has found for it."""
         origin = self._offset, _AFTER_FOUND + self._sent
         self._sent += 1
         self._tell(partition, kind(self.number, origin, *fields))
@@ -438,12 +396,6 @@ class Partition:
         if self._router is None:
             self._router = Router(self.frontier.settings, self.state.partitions, suffix_list=self._suffix_list)
         return self._router
-
-
-def _batched(items: list[_T], size: int) -> Iterator[list[_T]]:
-    """Yield parts of at most `size` items."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 def _is_of(body: entries.Body, epoch: int) -> bool:

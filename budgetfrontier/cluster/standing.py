@@ -50,8 +50,8 @@ def standing_of(partition: Partition) -> Standing:
         partition.frontier.summary(),
         dict(state.told),
         dict(state.heard),
-        partition.found_elsewhere,
-        partition.sent_elsewhere,
+        partition.elsewhere.found,
+        partition.elsewhere.sent,
         _named(state.slice.limited, partition.spending.room(partition.frontier)),
         None if money is None or money.uncounted else _named(state.slice.limited, treasury.left(money)),
     )
