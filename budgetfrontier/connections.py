@@ -114,9 +114,8 @@ def needed(address: str) -> None:
 
 
 def _crawl_on_kafka(address: str, crawl: str) -> tuple[str, KafkaDirectory]:
-    """Return the name of a crawl in partitions and its directory, whose topic a misspelt name does not create."""
+    """Return the name of a crawl in partitions and its directory."""
     name = crawl_at(address, crawl)
-    from budgetfrontier.cluster.kafka import KafkaDirectory, place
+    from budgetfrontier.cluster.kafka import KafkaDirectory, place_for_clients
 
-    where = place(address)
-    return name, KafkaDirectory(where._replace(options={**where.options, "create": "no"}))
+    return name, KafkaDirectory(place_for_clients(address))

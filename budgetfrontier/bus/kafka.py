@@ -8,22 +8,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from budgetfrontier.bus.interface import LATER, SESSION, TIMEOUT, BusError, Received, Start
-from budgetfrontier.bus.kafka_errors import LOST, REFUSED, error_of
-from budgetfrontier.bus.kafka_errors import explained as _explained
-from budgetfrontier.bus.kafka_errors import repeated as _repeated
+from budgetfrontier.bus.kafka_errors import LOST, REFUSED, error_of, explained, repeated
 from budgetfrontier.bus.kafka_producer import LONGEST, KafkaProducer
-from budgetfrontier.bus.kafka_topics import NO_ID, TopicIds
+from budgetfrontier.bus.kafka_topics import TopicIds
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.errors import MissingExtra, SettingsError
 
 try:
     import confluent_kafka
-    from confluent_kafka import TopicCollection, TopicPartition
+    from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
-
-__all__ = ["KafkaBus", "KafkaConsumer", "connect", "error_of"]
 
 log = logging.getLogger(__name__)
 
@@ -86,13 +82,13 @@ class KafkaBus:
                 lags.append(end - max(first, one.offset))
             return lags
 
-        return _repeated(ask)
+        return repeated(ask)
 
     def _reader(self, group: str) -> Any:
         """Return a client that reads the offsets of a group: one for all calls, for each connects to brokers anew."""
         found = self._readers.get(group)
         if found is None:
-            with _explained():
+            with explained():
                 found = confluent_kafka.Consumer(self._settings | {"group.id": group})
             found = self._readers.setdefault(group, found)  # another thread may have been faster
         return found
@@ -112,7 +108,7 @@ class KafkaBus:
 
     def create(self, topic: str, partitions: int, settings: Mapping[str, str], timeout: float = TIMEOUT) -> int:
         """Create a topic unless it is there, and return the number of its partitions. Raises BusError."""
-        with _explained():
+        with explained():
             admin = AdminClient(self._settings)
             topics = admin.list_topics(None if self._creates else topic, timeout=timeout).topics
             if topic not in topics and self._creates:
@@ -131,7 +127,7 @@ class KafkaBus:
     def topic_settings(self, topic: str, timeout: float = TIMEOUT) -> dict[str, str]:
         """Return the settings of a topic, such as "retention.ms". Raises BusError."""
         asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        with _explained():
+        with explained():
             admin = AdminClient(self._settings)  # kept until the answer is there
             found = admin.describe_configs([asked], request_timeout=timeout)[asked].result()
         return {name: str(entry.value) for name, entry in found.items()}
@@ -141,10 +137,8 @@ class KafkaBus:
 
         Raises BusError.
         """
-        with _explained():
-            admin = AdminClient(self._settings)  # kept until the answer is there
-            found = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)[topic].result()
-        return "" if str(found.topic_id) == NO_ID else str(found.topic_id)
+        with explained():
+            return self._ids.ask(topic, timeout)
 
     def declare(self, stream: Stream, timeout: float = TIMEOUT) -> None:
         """Create a topic, once. Raises BusError if no broker answers, or the number of its partitions is another."""
@@ -204,7 +198,7 @@ class KafkaConsumer:
         self._follow()
         received = self._received = []
         deadline = time.monotonic() + timeout
-        with _explained():
+        with explained():
             while len(received) < count:
                 message = self._consumer.poll(0.0 if received else max(0.0, deadline - time.monotonic()))
                 if message is None:
@@ -236,14 +230,14 @@ class KafkaConsumer:
                 if error.args[0].code() not in LOST:
                     raise
 
-        _repeated(commit)
+        repeated(commit)
 
     def seek(self, partition: int, offset: int) -> None:
         """Go on with the message of an offset."""
         if partition not in self._positions:
             raise BusError(f"partition {partition} of {self._stream.name} belongs to another consumer now")
         place = TopicPartition(self._stream.name, partition, offset)
-        with _explained():
+        with explained():
             # A seek is refused as long as the partition is not being read yet; assigning it anew is not.
             if partition not in self._not_read:
                 self._consumer.incremental_unassign([TopicPartition(self._stream.name, partition)])
@@ -254,7 +248,7 @@ class KafkaConsumer:
     def close(self) -> None:
         """Leave the group."""
         if self._consumer is not None:
-            with _explained():
+            with explained():
                 self._consumer.close()
         self._consumer, self._positions = None, {}
 
@@ -267,7 +261,7 @@ class KafkaConsumer:
             settings = {name: value for name, value in settings.items() if name not in _BROKERS_OWN}
         else:
             settings = {"partition.assignment.strategy": _ASSIGNOR} | settings
-        with _explained():
+        with explained():
             self._consumer = confluent_kafka.Consumer(settings)
             if self._bound:
                 self._assigned(self._consumer, self._committed())
@@ -292,7 +286,7 @@ class KafkaConsumer:
         librdkafka looks that up by itself, but was seen to wait for ever on a broker that has just started.
         """
         asked = [TopicPartition(self._stream.name, partition) for partition in self._bound]
-        found = _repeated(lambda: self._consumer.committed(asked, timeout=TIMEOUT))
+        found = repeated(lambda: self._consumer.committed(asked, timeout=TIMEOUT))
         for place in found:
             if place.offset < 0:
                 place.offset = confluent_kafka.OFFSET_BEGINNING

@@ -138,6 +138,7 @@ def repeated(request: Callable[[], T]) -> T:
 
 @contextmanager
 def explained() -> Iterator[None]:
+    """Raise what an error of librdkafka in the block means, and BusError for a property that it does not take."""
     try:
         yield
     except KafkaException as error:

@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
 LOOK_AGAIN: Final = 10.0
 """Seconds between two requests for the id of a topic."""
 _TIMEOUT: Final = 10.0
-NO_ID: Final = "A" * 22
+_NONE: Final = "A" * 22
 """The id that a broker without ids gives, in Base64."""
 
 
@@ -42,23 +42,35 @@ class TopicIds:
             self._note(topic, asked)
         return self._known.get(topic, b"")
 
+    def ask(self, topic: str, timeout: float) -> str:
+        """Return the id of a topic as of now, "" of a broker without ids. Raises KafkaException."""
+        return _id_in(self._begin(topic, timeout))
+
     def _note(self, topic: str, asked: Any) -> None:
         try:
-            id = str(asked.result().topic_id)
+            found = _id_in(asked).encode()
         except KafkaException as error:  # nobody may look, or no broker answers: asked again later
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 self._changed()
             return
-        if id != NO_ID:
-            if self._known.get(topic, id.encode()) != id.encode():
+        if found:
+            if self._known.get(topic, found) != found:
                 self._changed()
-            self._known[topic] = id.encode()
+            self._known[topic] = found
 
     def _ask(self, topic: str) -> None:
         if (now := monotonic()) < self._due.get(topic, 0.0):
             return
         self._due[topic] = now + LOOK_AGAIN
+        self._asked[topic] = self._begin(topic, _TIMEOUT)
+
+    def _begin(self, topic: str, timeout: float) -> Any:
         if self._client is None:
             self._client = AdminClient(self._settings)
-        asked = self._client.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT)
-        self._asked[topic] = asked[topic]
+        return self._client.describe_topics(TopicCollection([topic]), request_timeout=timeout)[topic]
+
+
+def _id_in(asked: Any) -> str:
+    """Return the id in the answer to a request for a topic, which is waited for; "" if the broker gives none."""
+    found = str(asked.result().topic_id)
+    return "" if found == _NONE else found

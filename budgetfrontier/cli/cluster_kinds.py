@@ -111,10 +111,10 @@ def _rates(args: argparse.Namespace, operator: Operator) -> Rows:
 
 
 def _between(operator: Operator, length: float, now: float, **figures: Any) -> Between:
-    from budgetfrontier.rules.rates import together, window
+    from budgetfrontier.reports import over_time
 
     found = operator.ask("series", list[SeriesRow], since=now - length, now=now)
-    return lambda since, until: together([window(rows, since, until, **figures) for rows in found.values()])
+    return over_time.between(*found.values(), **figures)
 
 
 def _busiest(args: argparse.Namespace, operator: Operator) -> Rows:

@@ -161,10 +161,7 @@ def _list(args: argparse.Namespace, operator: Operator) -> None:
 
 def _given(args: argparse.Namespace, operator: Operator, op: str, plan: Plan) -> tuple[dict[int, AuditEntry], int]:
     """Give a command to partitions; return its audit entries, and the exit code. Raises an error if refused."""
-    asked = set(range(operator.partitions) if plan.to is None else plan.to)
-    name = operator.give(_command(args, op, plan.args), plan.more, to=plan.to)
-    entries = operator.applied(name, of=asked)
-    left = asked - entries.keys()
+    _, entries, left = steering.give(operator, _command(args, op, plan.args), plan)
     if left:
         note(operator.not_applied(left))
     refused(entries)

@@ -17,6 +17,7 @@ from budgetfrontier.cli.exits import ERROR
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cluster import owner_calls
 from budgetfrontier.cluster.operation import Operator
+from budgetfrontier.connections import shown
 from budgetfrontier.errors import FrontierError, MissingExtra
 
 RETRY_FOR = 5.0
@@ -80,8 +81,7 @@ def connected(job: ClusterJob, *, token_file: Path | None = None, tls_ca: str | 
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
     logging.getLogger("budgetfrontier.client").setLevel(logging.ERROR)  # who does not answer is said at the end
-    where = kafka.place(str(job))
-    where = where._replace(options={**where.options, "create": "no"})  # a misspelt name must not create topics
+    where = kafka.place_for_clients(str(job))
     token = token_in(token_file) or os.environ.get("BUDGETFRONTIER_TOKEN") or None
     tls: bool | str = False if tls_ca is None else tls_ca == "system" or tls_ca
     directory = kafka.KafkaDirectory(where)
@@ -91,9 +91,4 @@ def connected(job: ClusterJob, *, token_file: Path | None = None, tls_ca: str | 
 
     options: dict[str, Any] = {"token": token, "tls": tls, "retry_for": RETRY_FOR, "timeout": owner_calls.SIGN_OF_LIFE}
     with ClusterFrontier(where.crawl, directory, **options) as frontier:
-        yield Operator(frontier, job=shown(job), ends=ends)
-
-
-def shown(job: ClusterJob) -> str:
-    """Return the URL of a crawl as it stands in suggested commands: without properties, which may be secret."""
-    return str(job).partition("?")[0]
+        yield Operator(frontier, job=shown(str(job)), ends=ends)

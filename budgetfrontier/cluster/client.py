@@ -294,12 +294,11 @@ class ClusterFrontier:
         self.interrupt()
         try:
             with suppress(FrontierError):
-                self._run(self._calls.leave(self._keep_leases, self._connected()))
+                self._run(self._calls.leave(self._keep_leases, [*self._connected()]))
         finally:
             self._closed = True
-            for future in list(self._remotes.values()):
-                if future.done() and future.exception() is None:
-                    future.result().disconnect()
+            for remote in self._connected().values():
+                remote.disconnect()
             if self._reading.acquire(timeout=CANCELLED_WITHIN):
                 with suppress(FrontierError):
                     self._directory.close()
@@ -333,19 +332,12 @@ class ClusterFrontier:
 
     def connected(self, address: str) -> RemoteFrontier | None:
         """Return the connection to a worker, if there is one."""
-        future = self._remotes.get(address)
-        made = future is not None and future.done() and future.exception() is None
-        return future.result() if future is not None and made else None
+        return self._connected().get(address)
 
-    def forget(self, address: str) -> None:
-        """Look up the owners anew of the partitions that were at an address."""
-        self._asking.forget(address)
-        self._run(self._asking.look_up())
-
-    def _connected(self) -> list[str]:
-        """Return the addresses of the workers to which there is a connection."""
-        made = list(self._remotes.items())
-        return [address for address, future in made if future.done() and future.exception() is None]
+    def _connected(self) -> dict[str, RemoteFrontier]:
+        """Return the connections to workers that were made, by address."""
+        begun = list(self._remotes.items())
+        return {address: future.result() for address, future in begun if future.done() and future.exception() is None}
 
     # -- what the rules yield
 

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
+from budgetfrontier.bus.kafka_errors import error_of
 from budgetfrontier.cluster import owners
 from budgetfrontier.cluster.owners import Owner, Owners
 from budgetfrontier.errors import FrontierError, MissingExtra
@@ -42,6 +43,12 @@ def place(url: str) -> Place:
     if parts.scheme != "kafka" or not parts.netloc or not crawl or "/" in crawl:
         raise FrontierError(f"{url!r:.200} names no crawl: give kafka://HOST:PORT/CRAWL")
     return Place(parts.netloc, crawl, dict(parse_qsl(parts.query)))
+
+
+def place_for_clients(url: str) -> Place:
+    """Return the place that a URL names, for those who look at it: a misspelt name must not create topics."""
+    where = place(url)
+    return where._replace(options={**where.options, "create": "no"})
 
 
 def place_of(crawl: str, kafka: str) -> Place:
@@ -146,7 +153,7 @@ class KafkaDirectory:
         except confluent_kafka.KafkaException as e:
             if e.args[0].code() in _NO_TOPIC:
                 return None
-            raise kafka.error_of(e) from e
+            raise error_of(e) from e
         finally:
             consumer.close()
 

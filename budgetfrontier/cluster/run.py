@@ -46,16 +46,7 @@ def work(
     """Work until somebody asks for the end; tell whether no call was cut off. Raises what has ended the worker."""
     failures: list[BaseException] = []
     threads: list[threading.Thread] = []
-    if advertise is None and listen.rpartition(":")[0] in _EVERYWHERE:
-        raise SettingsError(
-            f"clients cannot call {listen}, which would be published as the address of this worker: give --advertise "
-            "HOST:PORT"
-        )
-    if settings.frontier.pause_at_finish:
-        log.warning(
-            "frontier.pause_at_finish does nothing in a crawl in partitions: it is FINISHED once nothing is left, and "
-            "goes on when more is scheduled"
-        )
+    _check(settings, listen, advertise)
     store = _checked_store(settings.crawl, cluster)
     folder.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(folder / LOCK)
@@ -106,6 +97,20 @@ def work(
     if failures:
         raise failures[0]
     return whole
+
+
+def _check(settings: Settings, listen: str, advertise: str | None) -> None:
+    """Raise SettingsError for an address that clients cannot call; warn of a setting that does nothing here."""
+    if advertise is None and listen.rpartition(":")[0] in _EVERYWHERE:
+        raise SettingsError(
+            f"clients cannot call {listen}, which would be published as the address of this worker: give --advertise "
+            "HOST:PORT"
+        )
+    if settings.frontier.pause_at_finish:
+        log.warning(
+            "frontier.pause_at_finish does nothing in a crawl in partitions: it is FINISHED once nothing is left, and "
+            "goes on when more is scheduled"
+        )
 
 
 def _checked_store(crawl: str, cluster: ClusterSettings) -> Store | None:

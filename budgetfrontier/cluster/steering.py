@@ -9,8 +9,9 @@ from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.commands import OF_QUEUES, refusal, replicable
 from budgetfrontier.cluster.entry_names import read_name
 from budgetfrontier.cluster.inspection import InForce, Order, Undoing
-from budgetfrontier.cluster.operation import Operator
+from budgetfrontier.cluster.operation import Command, Operator
 from budgetfrontier.errors import ConnectionLost, FrontierError
+from budgetfrontier.store.records import AuditEntry
 
 CRAWL: Final = ("pause", "resume", "terminate")
 
@@ -65,6 +66,17 @@ def plan(operator: Operator, op: str, args: dict[str, Any]) -> Plan:
     if op in OF_QUEUES:
         return Plan(args, to=[operator.partition_of_queue(args["queue"])])
     return Plan(args)
+
+
+def give(operator: Operator, command: Command, planned: Plan) -> tuple[bytes, dict[int, AuditEntry], set[int]]:
+    """Give a command as it is planned, and wait for the partitions that it is for.
+
+    Returns its id, its audit entries by partition, and the partitions that have not applied it yet.
+    """
+    asked = set(range(operator.partitions) if planned.to is None else planned.to)
+    name = operator.give(command, planned.more, to=planned.to)
+    entries = operator.applied(name, of=asked)
+    return name, entries, asked - entries.keys()
 
 
 def order_of(operator: Operator, op: str, args: dict[str, Any]) -> Order:

@@ -182,8 +182,7 @@ class Worker:
 
     def run(self) -> None:
         """Apply entries until `stop` is called. Raises what has closed a frontier, and BusError."""
-        if policy_factory.wants_suffix_list(self.settings.frontier):
-            own = policy_factory.suffix_list(self.settings.frontier)
+        if (own := policy_factory.suffix_list(self.settings.frontier)) is not None:
             self._opener.suffix_list = self._directory.suffix_list(own)
         next_commit = monotonic() + COMMIT_EVERY
         consumer = self._bus.consumer(self._stream, GROUP, start=self._assigned)

@@ -70,12 +70,9 @@ def named_entry(row: AuditRow) -> AuditEntry:
 def _apply(operator: Operator, order: Order) -> Step:
     """Give a command to the partitions that it is for."""
     plan = steering.plan(operator, order.op, order.args)
-    asked = set(range(operator.partitions) if plan.to is None else plan.to)
     command = Command(order.op, plan.args, order.who or whoami(), order.reason)
-    name = operator.give(command, plan.more, to=plan.to)
-    entries = operator.applied(name, of=asked)
+    name, entries, left = steering.give(operator, command, plan)
     refused(entries)
-    left = asked - entries.keys()
     if left:
         return Step(done=1.0, error=operator.not_applied(left), in_progress=True)
     errors = [f"partition {number}: {one.error}" for number, one in entries.items() if one.error]
@@ -90,6 +87,10 @@ def _apply(operator: Operator, order: Order) -> Step:
 def _unanswered(operator: Operator) -> dict[str, str]:
     missing = operator.missing
     return {"missing_partitions": numbers_as_text(missing)} if missing else {}
+
+
+def _missing_in_words(operator: Operator) -> str:
+    return operator.without_owner(operator.missing) if operator.missing else ""
 
 
 class ClusterJob(Job):
@@ -143,7 +144,7 @@ class ClusterJob(Job):
             if current is None or not 0 <= now - current.when < FRESH:
                 operator = self._operator()
                 report, partitions = operator.current()
-                missing = operator.without_owner(operator.missing) if operator.missing else ""
+                missing = _missing_in_words(operator)
                 self._current = current = Current(now, report, partitions, missing)
             return current
 
@@ -160,7 +161,7 @@ class ClusterJob(Job):
         with self._looking:
             operator = self._operator()
             found = look(operator)
-            return found, operator.without_owner(operator.missing) if operator.missing else ""
+            return found, _missing_in_words(operator)
 
     def obey(self, order: Order) -> Step:
         """Carry an order out: tell what it would do, or give the command, and wait until it was applied."""
@@ -196,5 +197,5 @@ class ClusterJob(Job):
         with self._looking:
             operator = self._operator()
             rows = operator.best_queues(selection, sort=sort, reverse=reverse, count=count)
-            missing = operator.without_owner(operator.missing) if operator.missing else ""
+            missing = _missing_in_words(operator)
         return [queue for queue, _ in rows], missing

@@ -41,7 +41,7 @@ def read(form: Form, *, partitions: bool = False) -> Asked:
     Of a crawl in `partitions`, entries of the audit have names instead of numbers.
     """
     op = form.get("op", "")
-    if op not in _READ or (partitions and op in NOT_OF_PARTITIONS):
+    if not _is_given(op, partitions):
         raise BadRequest(f"{op[:40]!a} is not a command that the console gives.")
     reason = form.get("reason", "").strip()
     if not reason:
@@ -58,9 +58,14 @@ def again(form: Form, *, partitions: bool = False) -> Asked:
     """Return the command of the form that applies what was shown. Its arguments are checked when it is applied."""
     args = _plain(form.get("args", ""))
     op = form.get("op", "")
-    if op not in _READ or (partitions and op in NOT_OF_PARTITIONS) or not isinstance(args, dict):
+    if not _is_given(op, partitions) or not isinstance(args, dict):
         raise BadRequest("This form is not one of the console.")
     return _without_code(Asked(form["op"], args, form.get("reason", "")[:LONGEST_REASON]))
+
+
+def _is_given(op: str, partitions: bool) -> bool:
+    """Tell whether the console gives a command."""
+    return op in _READ and not (partitions and op in NOT_OF_PARTITIONS)
 
 
 def _without_code(asked: Asked) -> Asked:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier.model import CrawlState, QueueRecord, Summary
 from budgetfrontier.rules import forecasts
-from budgetfrontier.rules.rates import SHOWN, Rate, Totals, Window, curves, lasts, together, window
+from budgetfrontier.rules.rates import FIGURES, SHOWN, Rate, Totals, Window, curves, lasts, together, window
 from budgetfrontier.rules.series_periods import INTERVAL
 from budgetfrontier.store import series
 from budgetfrontier.store.limits_used import read_used
@@ -88,9 +88,12 @@ def read(view: View, since: float, now: float) -> list[SeriesRow]:
     return rows
 
 
-def between(*series: Sequence[Totals]) -> Between:
-    """Return the function of what happened between two times, from totals: of one frontier, or of each partition."""
-    return lambda since, until: together([window(rows, since, until) for rows in series])
+def between(*series: Sequence[Totals], figures: Mapping[str, Sequence[str]] = FIGURES) -> Between:
+    """Return the function of what happened between two times, from totals: of one frontier, or of each partition.
+
+    `figures` are those of `rules.rates.window`.
+    """
+    return lambda since, until: together([window(rows, since, until, figures=figures) for rows in series])
 
 
 def rate_rows(happened: Between, now: float, length: float) -> Iterator[tuple[Any, ...]]:

@@ -133,15 +133,13 @@ class Cluster:
 
     def kill(self, name: str) -> None:
         """Kill a process, and start it again."""
-        self.processes[name].kill()
-        self.processes[name].wait()
+        self._end(name)
         self.kills[name] += 1
         self.start(name)
 
     def lose(self, name: str) -> None:
         """Kill a worker, and remove its disk."""
-        self.processes[name].kill()
-        self.processes[name].wait()
+        self._end(name)
         folder = self.folders.get(name, self.folder / name)
         for path in folder.glob("*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -194,6 +192,10 @@ class Cluster:
         small.clear()
         self.kills["full disk"] += 1
         self.start(name)
+
+    def _end(self, name: str) -> None:
+        self.processes[name].kill()
+        self.processes[name].wait()
 
     def _start(self, name: str, *arguments: object) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from budgetfrontier.connections import is_cluster
 from budgetfrontier.crawl.closing_summary import OUTPUTS, Stop, files_in
 from budgetfrontier.crawl.fetch.descriptors import shortage
 from budgetfrontier.crawl.frontiers import RemoteCrawl
@@ -30,7 +31,7 @@ def beginning(remote: RemoteCrawl, summary: Summary, *, given: Settings, folder:
         listed = ", ".join(str(change) for change in differ[:_NAMED])
         yield f"the settings of the frontier are those of {remote.name}, not of CONFIG: {listed}{more}"
     if summary.state in (CrawlState.PAUSED, CrawlState.PAUSING) and summary.pause_reason != crawl_states.FINISH:
-        there = "" if _is_cluster(remote.name) else " there"
+        there = "" if is_cluster(remote.name) else " there"
         resume = _command("resume", remote.name, remote.folder)
         yield f"the crawl is paused ({summary.pause_reason}); `{resume}`{there} goes on"
     found = backlog(summary) if summary.succeeded + summary.failed else f"seeds: {seeds} new"
@@ -97,15 +98,11 @@ def closing(
     for output in OUTPUTS:
         if output != "reports" and (written := files_in(folder / output)):
             yield f"  {written}"
-    where = "" if _is_cluster(name) else ", where the frontier is served"
+    where = "" if is_cluster(name) else ", where the frontier is served"
     yield f"  reports: {_command('report', name, frontier)}{where}"
 
 
 def _command(command: str, name: str, frontier: Path) -> str:
     """Return the command of an operator for a crawl: of a server, in its folder there; in partitions, from anywhere."""
-    target = ("--cluster", name) if _is_cluster(name) else (str(frontier.parent),)
+    target = ("--cluster", name) if is_cluster(name) else (str(frontier.parent),)
     return shlex.join(("budgetfrontier", command, *target))
-
-
-def _is_cluster(name: str) -> bool:
-    return name.startswith("kafka://")
