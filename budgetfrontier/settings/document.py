@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import yaml
@@ -18,6 +19,8 @@ from budgetfrontier.settings.values import brief, plain
 _DEEPEST = 50
 LARGEST = 16 << 20  # bytes of a file
 _MOST_VALUES = 500_000  # of 400 bytes each; values that aliases refer to count again
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""What libyaml says when it gives up: later than this module, but it reads ahead of its events."""
 _DIRECTIVE = re.compile("^%(?!YAML )", re.MULTILINE)
 _NO_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -80,7 +83,7 @@ class Document:
         return text
 
     def _parse(self, text: str) -> None:
-        events = (event for event in yaml.parse(text, Loader=yaml.CSafeLoader))
+        events = _events(text)
         try:
             for event in events:
                 if isinstance(event, yaml.DocumentStartEvent):
@@ -171,6 +174,19 @@ class Document:
 
 class _Refused(Exception):
     """Raised to stop reading at an event, with the reason; never leaves this module."""
+
+
+def _events(text: str) -> Iterator[Any]:
+    """Yield the events of a text. Where libyaml gives up because of its depth, those of the parser in Python follow."""
+    read = 0
+    try:
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            read += 1
+            yield event
+    except yaml.MarkedYAMLError as error:
+        if error.problem != _TOO_DEEP:
+            raise
+        yield from islice(yaml.parse(text, Loader=yaml.SafeLoader), read, None)
 
 
 def _at(event: Any) -> tuple[int, int]:
