@@ -20,7 +20,7 @@ _DEEPEST = 50
 LARGEST = 16 << 20  # bytes of a file
 _MOST_VALUES = 500_000  # of 400 bytes each; values that aliases refer to count again
 _TOO_DEEP = "exceeded maximum nesting depth"
-"""What libyaml says when it gives up: later than this module, but it reads ahead of its events."""
+"""The words of libyaml when it gives up: later than this module, but it reads ahead of its events."""
 _DIRECTIVE = re.compile("^%(?!YAML )", re.MULTILINE)
 _NO_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -79,7 +79,7 @@ class Moving:
 def test_a_call_to_a_worker_that_hangs_is_made_to_the_next_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hanging: Hanging
 ) -> None:
-    with addressed(tmp_path, monkeypatch, partitions=1) as cluster:
+    with addressed(tmp_path, monkeypatch, partitions=1, patience=0.2) as cluster:
         monkeypatch.setattr(asking, "LOOK_AGAIN", 0.0)
 
         def moving() -> Directory:

@@ -24,7 +24,7 @@ from budgetfrontier.service import frontier_service, server
 from budgetfrontier.service.server import Offered
 from budgetfrontier.service.stopping import Stop
 from budgetfrontier.settings.schema import FrontierSettings
-from tests.support import until
+from tests.support import PATIENCE, until
 
 
 class Logs:
@@ -176,11 +176,16 @@ def running(
 
 
 @contextmanager
-def addressed(folder: Path, patch: pytest.MonkeyPatch, *, partitions: int = 2, **frontier: Any) -> Iterator[Cluster]:
-    """Run a worker for each partition of a crawl; who connects to its address finds them."""
+def addressed(
+    folder: Path, patch: pytest.MonkeyPatch, *, partitions: int = 2, patience: float = PATIENCE, **frontier: Any
+) -> Iterator[Cluster]:
+    """Run a worker for each partition of a crawl; who connects to its address finds them.
+
+    Clients have so much `patience` with a worker that hangs, and with all at their end: one that is busy is waited for.
+    """
     patch.setattr(cluster_client, "SHORT", 0.0)
     for module in asking, calls:
-        patch.setattr(module, "PATIENCE", 0.2)
+        patch.setattr(module, "PATIENCE", patience)
     settings = Settings(crawl="test", frontier=FrontierSettings(politeness=NO_DELAYS, **frontier))
     with running(folder, settings, [[number] for number in range(partitions)], partitions) as cluster:
         patch.setattr(kafka, "KafkaDirectory", lambda where: cluster.directory)
