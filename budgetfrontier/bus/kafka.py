@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from budgetfrontier.bus.interface import LATER, SESSION, TIMEOUT, BusError, Received, Start
-from budgetfrontier.bus.kafka_errors import LOST, REFUSED, error_of, explained, repeated
+from budgetfrontier.bus.kafka_errors import LOST, REFUSED, Heard, error_of, explained, repeated
 from budgetfrontier.bus.kafka_producer import LONGEST, KafkaProducer
 from budgetfrontier.bus.kafka_topics import TopicIds
 from budgetfrontier.bus.streams import Stream
@@ -109,8 +110,10 @@ class KafkaBus:
     def create(self, topic: str, partitions: int, settings: Mapping[str, str], timeout: float = TIMEOUT) -> int:
         """Create a topic unless it is there, and return the number of its partitions. Raises BusError."""
         with explained():
-            admin = AdminClient(self._settings)
-            topics = admin.list_topics(None if self._creates else topic, timeout=timeout).topics
+            heard = Heard()
+            admin = AdminClient({**self._settings, "error_cb": heard})
+            look = partial(admin.list_topics, None if self._creates else topic)
+            topics = heard.first(admin, lambda seconds: look(timeout=seconds), timeout).topics
             if topic not in topics and self._creates:
                 new = NewTopic(
                     topic, num_partitions=partitions, replication_factor=self._replication, config=dict(settings)

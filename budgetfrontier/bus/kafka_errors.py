@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
-from budgetfrontier.errors import MissingExtra
+from budgetfrontier.errors import FrontierError, MissingExtra
 
 try:
     from confluent_kafka import KafkaError as _CODES
@@ -114,6 +114,47 @@ TOO_LARGE = {_CODES.MSG_SIZE_TOO_LARGE, _CODES.RECORD_LIST_TOO_LARGE, _CODES.INV
 """Errors of a message, or of the batch that it was sent in, which a broker takes at no time."""
 _PAUSE = 0.1
 """Seconds before a request is repeated."""
+_FIRST_WAIT = 0.5
+"""Seconds for which the answer to a first request is waited for, before what was heard of its connection is read."""
+
+
+class Heard:
+    """Errors that a client hears of its connections, as its `error_cb`: why brokers cannot be reached.
+
+    librdkafka tries again whatever happens, so that requests only run out of time.
+    """
+
+    def __init__(self) -> None:
+        self._error: Any = None
+
+    def __repr__(self) -> str:
+        return f"<Heard {self._error}>"
+
+    def __call__(self, error: Any) -> None:
+        """Keep the first error that gives a reason; rather one that credentials were refused."""
+        if error.code() == _CODES._AUTHENTICATION or (self._error is None and error.code() != _CODES._ALL_BROKERS_DOWN):
+            self._error = error
+
+    def first(self, client: Any, request: Callable[[float], T], timeout: float = TIMEOUT) -> T:
+        """Return the result of the first request of a client, which takes the seconds that it may wait.
+
+        The client must not read messages yet. Raises FrontierError if brokers refuse its credentials, BusAway with
+        what was heard if none answers for `timeout` seconds, and BusError.
+        """
+        wait, deadline = _FIRST_WAIT, time.monotonic() + timeout
+        while True:
+            try:
+                return request(max(0.0, min(wait, deadline - time.monotonic())))
+            except KafkaException as error:
+                client.poll(0)  # which calls this object
+                if self._error is not None and self._error.code() == _CODES._AUTHENTICATION:
+                    raise FrontierError(f"Kafka refuses the credentials: {self._error.str()}") from error
+                if not isinstance(found := error_of(error), BusAway):
+                    raise found from error
+                if time.monotonic() >= deadline:
+                    raise found if self._error is None else error_of(KafkaException(self._error)) from error
+            time.sleep(_PAUSE)
+            wait *= 2
 
 
 def error_of(error: Any) -> BusError:

@@ -173,5 +173,9 @@ def check_config(args: argparse.Namespace) -> None:
     if args.print:
         _print(settings)
     note(f"{args.file} is valid: seeds {len(settings.seeds):,}, overrides {len(settings.overrides):,}")
+    if settings.cluster.kafka is not None:
+        worker = shlex.join(("budgetfrontier", "worker", "--config", str(args.file)))
+        note(f"to run it in partitions, start workers: {worker} --folder FOLDER --listen ADDRESS:PORT")
+        return
     start = shlex.join(("budgetfrontier", "crawl", str(args.file)))
     note(f"to run it, with the job in the folder {folder_name(settings.crawl)}: {start}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 
 from budgetfrontier.cli import common
@@ -61,6 +62,10 @@ def worker(args: argparse.Namespace) -> int:
     settings = Settings.from_yaml(args.config)
     if settings.cluster.kafka is None:
         raise FrontierError(f"{args.config}: give `cluster.kafka`, the brokers of the partitions' logs")
+    if settings.seeds:
+        logging.getLogger("budgetfrontier.cluster").warning(
+            "workers schedule no seeds: give them to `budgetfrontier crawl --frontier` or `budgetfrontier import`"
+        )
     where = kafka.place_of(settings.crawl, settings.cluster.kafka)
     totals = ClusterSettings(max_uris=settings.cluster.max_uris, max_spend=settings.cluster.max_spend)
     process.prepare()

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
-from budgetfrontier.bus.kafka_errors import error_of
+from budgetfrontier.bus.kafka_errors import Heard, error_of
 from budgetfrontier.cluster import owners
 from budgetfrontier.cluster.owners import Owner, Owners
 from budgetfrontier.errors import FrontierError, MissingExtra
@@ -26,6 +26,8 @@ _NO_TOPIC: Final = (_CODES._UNKNOWN_PARTITION, _CODES._UNKNOWN_TOPIC, _CODES.UNK
 _STEP: Final = 0.05
 CLOSING: Final = 5.0
 """Seconds for which a broker is waited for at the end."""
+FIRST_LOOK: Final = 3.0
+"""Seconds for which a broker is waited for that was not reached yet, before it is told why."""
 
 
 class Place(NamedTuple):
@@ -86,8 +88,9 @@ class KafkaDirectory:
         self._bus = kafka.connect(where.brokers, where.options)
         self._producer: Any = None
         self._consumer: Any = None
+        self._heard = Heard()
+        self._is_reached = False
         self._owners = Owners()
-        self._failed: str | None = None
 
     def publish(self, *owners_: Owner) -> None:
         """Send owners to the topic, which `create` has made; they are there soon, once the broker answers."""
@@ -100,18 +103,16 @@ class KafkaDirectory:
         """Return the owners as of now."""
         if self._consumer is None:
             self.create()
-            group = {"group.id": f"{self._topic}-readers", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-            try:
-                self._consumer = confluent_kafka.Consumer({**self._settings, **group})
-            except confluent_kafka.KafkaException as e:  # which no repetition helps
-                raise FrontierError(f"the properties for Kafka are wrong: {e.args[0].str()}") from e
-            self._consumer.assign([TopicPartition(self._topic, 0, 0)])
+            self._consumer = self._new_consumer()
         deadline = time.monotonic() + TIMEOUT
         try:
-            _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=TIMEOUT)
+            if self._is_reached:
+                end = self._end(TIMEOUT)
+            else:
+                end = self._heard.first(self._consumer, self._end, FIRST_LOOK)
+                self._consumer.assign([TopicPartition(self._topic, 0, 0)])
+                self._is_reached = True
         except confluent_kafka.KafkaException as e:
-            if e.args[0].code() in _NO_TOPIC:
-                raise BusError(f"there is no topic {self._topic} at the broker: no worker has begun this crawl") from e
             raise BusError(f"Kafka: {e.args[0].str()}") from e
         while self._position() < end:
             message = self._consumer.poll(_STEP)
@@ -121,6 +122,22 @@ class KafkaDirectory:
             elif message.error() is None and (owner := owners.decode(message.value() or b"")) is not None:
                 self._owners.note(owner)
         return self._owners
+
+    def _new_consumer(self) -> Any:
+        group = {"group.id": f"{self._topic}-readers", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        try:
+            return confluent_kafka.Consumer({**self._settings, **group, "error_cb": self._heard})
+        except confluent_kafka.KafkaException as e:  # which no repetition helps
+            raise FrontierError(f"the properties for Kafka are wrong: {e.args[0].str()}") from e
+
+    def _end(self, timeout: float) -> int:
+        """Return the offset that comes next in the topic. Raises BusError if there is none, and KafkaException."""
+        try:
+            return int(self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=timeout)[1])
+        except confluent_kafka.KafkaException as e:
+            if e.args[0].code() in _NO_TOPIC:
+                raise BusError(f"there is no topic {self._topic} at the broker: no worker has begun this crawl") from e
+            raise
 
     def suffix_list(self, own: str | None = None) -> str | None:
         """Return the list in the first record of its topic; append `own` if there is none."""
@@ -173,6 +190,7 @@ class KafkaDirectory:
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = self._producer = None
+        self._is_reached = False
 
     def create(self) -> None:
         """Create the topic, unless it is there. Raises BusError."""

@@ -239,6 +239,8 @@ class Job:
         frontier.commit()  # makes the crawl visible to other processes from the start
         for warning in advice(self._settings):
             self._progress.warn(warning)
+        if self._settings.cluster.kafka is not None:
+            self._progress.warn("the section cluster is for workers: this crawl is in its job folder alone")
         if few := shortage(self._settings.fetch.concurrency, self._most_visits):
             self._progress.warn(few)
         found = backlog(before) if before.scheduled else f"seeds: {tally.added}"

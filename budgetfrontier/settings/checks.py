@@ -21,8 +21,20 @@ NEEDS_URLS = (
 
 SNAPSHOT_COMMANDS = {"put": ("{file}", "{name}"), "get": ("{file}", "{name}"), "list": (), "remove": ("{name}",)}
 """The commands of a place of snapshots, with what each needs to have in it."""
+LONGEST_TOPIC: Final = 249 - len("-suffixes")
+"""Characters of the name of a crawl in partitions: those of a topic of Kafka, without what is added to the name."""
 RETENTION: Final = 3
 """Times `snapshot_every` that entries of a log have to be kept, because a snapshot may be late, or fail once."""
+
+
+def topics_objection(crawl: str) -> str | None:
+    """Return why a crawl of this name cannot have topics of Kafka; None if it can."""
+    if re.fullmatch(r"[A-Za-z0-9._-]+", crawl) and len(crawl) <= LONGEST_TOPIC:
+        return None
+    return (
+        f"{show(crawl)} cannot name the topics of a crawl in partitions (cluster.kafka): use ASCII letters, digits, ., "
+        f"_ and -, {LONGEST_TOPIC} at the most"
+    )
 
 
 def retention_objection(retention: float | None, every: float, *, snapshots: bool) -> str | None:

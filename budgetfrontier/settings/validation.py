@@ -22,6 +22,7 @@ from budgetfrontier.settings.checks import (
     retention_objection,
     seed_objection,
     snapshots_objection,
+    topics_objection,
 )
 from budgetfrontier.settings.credentials import proxy_problems, request_problems
 from budgetfrontier.settings.field import HOOK, Field, fields
@@ -109,7 +110,11 @@ class Validator:
                 self._add(("profile",), *error.problems)
             except ValueError:
                 self._add(("profile",), f"expected the name of a profile, got {show(name)}")
-        return self.section(base, data, ())
+        settings = self.section(base, data, ())
+        match settings:
+            case object(crawl=name, cluster=schema.ClusterSettings(kafka=str())) if found := topics_objection(name):
+                self._add(("crawl",), found)
+        return settings
 
     def section(self, base: S, data: Any, path: ValuePath) -> S:
         """Return `base` with the fields in the mapping `data` changed."""

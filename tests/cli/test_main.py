@@ -260,6 +260,8 @@ def test_init_writes_what_check_config_accepts(tmp_path: Path, cli: Cli) -> None
     assert "is valid: seeds 1, overrides 0" in answer.err
     assert "warning: fetch.user_agent, my-crawler/1.0, names no contact" in answer.err
     assert f"with the job in the folder my-crawl: budgetfrontier crawl {config}\n" in answer.err
+    config.write_text("cluster: {kafka: broker1}")
+    assert f"start workers: budgetfrontier worker --config {config} --folder " in cli("check-config", config).err
 
 
 def test_what_init_has_in_comments_is_valid_too(tmp_path: Path, cli: Cli) -> None:

@@ -376,6 +376,12 @@ def test_a_user_agent_without_a_contact_is_warned_of(
         assert f"warning: {warning}" in said and len(logged) == 1 and warning in logged[0]
 
 
+def test_a_crawl_without_its_cluster_says_so(tmp_path: Path) -> None:
+    with Site({"a.test/": "x"}) as site:
+        _, said = run(site.settings(HOME, cluster={"kafka": "broker1"}), tmp_path)
+    assert "warning: the section cluster is for workers" in said
+
+
 def test_nothing_to_crawl(tmp_path: Path) -> None:
     with Site({}) as site:
         assert run(site.settings(), tmp_path)[0] == 1

@@ -86,3 +86,12 @@ def test_a_log_is_kept_for_as_long_as_snapshots_need_it(cluster: dict[str, Any],
 def test_snapshots_in_a_folder_or_behind_commands_are_taken() -> None:
     for snapshots in ({"folder": "x"}, {"put": "a {file} {name}", "get": "b {name} {file}", "list": "c {prefix}"}):
         assert Settings.from_dict({"cluster": {"snapshots": snapshots}}).cluster.snapshots != SnapshotSettings()
+
+
+@pytest.mark.parametrize("name", ["my crawl", "a/b", "caf\u00e9", "x" * 241])
+def test_the_name_of_a_crawl_in_partitions_can_be_in_those_of_topics(name: str) -> None:
+    brokers = {"kafka": "broker1:9092"}
+    [found] = problems({"crawl": name, "cluster": brokers})
+    assert found.startswith('crawl: "') and "cannot name the topics of a crawl in partitions" in found
+    assert Settings.from_dict({"crawl": name}).crawl == name
+    assert Settings.from_dict({"crawl": "x" * 240, "cluster": brokers}).cluster.partitions == 16
