@@ -40,6 +40,8 @@ class OwnerCalls:
         self._frontier = frontier
         self._patience = PATIENCE if patience is None else patience
         self._there: set[str] = set()
+        self._refused: set[str] = set()
+        """The addresses of workers that let nobody in with these credentials."""
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -71,7 +73,8 @@ class OwnerCalls:
         """Return the answer of any worker; ask the next one if one does not answer. Raises ConnectionLost."""
         deadline = time.monotonic() + (self._patience if within is None else within)
         while True:
-            for address in sorted({owner.address for owner in self._frontier.owners().values() if owner.address}):
+            addresses = sorted({owner.address for owner in self._frontier.owners().values() if owner.address})
+            for address in addresses:
                 remote = self.remote(address)
                 if remote is None:
                     continue
@@ -81,7 +84,7 @@ class OwnerCalls:
                     continue
                 except (ConnectionLost, FrontierClosed) as e:
                     self._lose(address, e)
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or (addresses and self._refused.issuperset(addresses)):
                 why = f" ({found})" if (found := self.why()) else ""
                 raise ConnectionLost(f"no worker of this crawl answers{why}; look whether one runs")
             time.sleep(PAUSE)
@@ -147,6 +150,8 @@ class OwnerCalls:
         with self._lock:
             self._there.discard(address)
             self.silent[address] = told
+            if isinstance(error, WrongCredentials):
+                self._refused.add(address)
             remote = self._frontier.connected(address)
         if remote is not None:
             remote.timeout = SIGN_OF_LIFE  # also where it says good-bye

@@ -12,7 +12,7 @@ import pytest
 
 from budgetfrontier import Settings
 from budgetfrontier.cli import main
-from budgetfrontier.cluster import kafka, owner_calls
+from budgetfrontier.cluster import kafka, operation, owner_calls
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
 from budgetfrontier.service.server import Tls
 from tests.client.test_tls import certificate
@@ -67,6 +67,9 @@ def test_workers_that_let_nobody_in_are_named_with_the_reason(
         assert (code, out, "not applied yet by partitions 1-2 of 3" in err) == (1, "NEW -> PAUSED\n", True)
         code, _, err = cli(cluster.directory, "report", "--tls-ca", str(ours))
         assert (code, err.count("wants a token; set --token-file")) == (1, 2)
+        monkeypatch.setattr(operation, "WAIT", PATIENCE)  # which is not waited for: nobody lets this command in
+        code, _, err = cli(cluster.directory, "pause", "--tls-ca", str(ours))
+        assert (code, "no worker of this crawl answers (" in err, err.count("wants a token")) == (1, True, 2)
 
 
 def test_a_worker_that_hangs_is_named_soon(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,14 @@ from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.pages import Page, cluster_steering
 from budgetfrontier.console.pages.overview import TOP
 from budgetfrontier.console.pages.queues import COLUMNS, ROWS
-from budgetfrontier.console.query import Query
+from budgetfrontier.console.query import BadRequest, Query
 from budgetfrontier.console.rendering import key_path
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import process_line
+from budgetfrontier.settings.matching import queue_test
 
 FARTHEST = 4000
 """Rows before a page, at the most: all before it are sent by each owner."""
@@ -49,7 +51,7 @@ def queues(job: Job, query: Query) -> dict[str, Any]:
     """Return a page of queues."""
     assert isinstance(job, ClusterJob)
     state = QueueState(found) if (found := query.choice("state", list(QueueState))) else None
-    match, start = query.text("q"), query.number("start", 0, most=FARTHEST)
+    match, start = _match(query), query.number("start", 0, most=FARTHEST)
     sort = query.choice("sort", ("queue", *SORTS), "queued")
     reverse = bool(query.text("reverse"))
     rows, missing = job.queues(
@@ -64,6 +66,16 @@ def queues(job: Job, query: Query) -> dict[str, Any]:
         "first": {"start": max(start - ROWS, 0) or None} if start else None,
         "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
     }  # fmt: skip
+
+
+def _match(query: Query) -> str:
+    """Return the pattern that is asked for. Raises BadRequest."""
+    match = query.text("q")
+    try:
+        queue_test(match or None)
+    except SettingsError as error:
+        raise BadRequest(f"q: {error}") from None
+    return match
 
 
 def _sentence(text: str) -> str:
