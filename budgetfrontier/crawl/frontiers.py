@@ -55,6 +55,8 @@ class RemoteCrawl(Protocol):
 
     name: str
     """The address with the name of the crawl, for messages."""
+    in_partitions: bool
+    """Whether some of it may answer while the rest does not."""
 
     @property
     def settings(self) -> Settings:
@@ -80,6 +82,9 @@ class RemoteCrawl(Protocol):
         self, finished: Iterable[Lease | Finish], count: int, *, ttl: float | None
     ) -> Awaitable[tuple[list[Lease], list[Lease]]]:
         """End leases, and lease up to `count` URIs without waiting for any."""
+
+    def by_partition(self, leases: Iterable[Lease]) -> dict[int, list[Lease]]:
+        """Return leases by the part of the crawl that answers, or does not, for all of them."""
 
     def renew_many(self, leases: Iterable[Lease], ttl: float | None) -> Awaitable[list[Lease]]:
         """Set the deadlines of leases; return those that had ended."""

@@ -1,7 +1,8 @@
 """The frontier of another process, as the main loop uses it: URIs are leased ahead, and ends are gathered and sent.
 
 No call of the main loop waits for the network. Tasks talk to the server: one leases ahead, one sends the ends of leases
-by the batch, one renews the leases, and one looks at the counters. `commit` syncs the outputs first, and then lets the
+by the batch, one renews the leases, and one looks at the counters. Of a crawl in partitions, some may not answer: ends
+that wait for them keep those that come after back for seconds only. `commit` syncs the outputs first, and then lets the
 ends that were gathered be sent: the server knows nothing as finished whose output is not on disk.
 """
 
@@ -41,6 +42,10 @@ FOR_A_REQUEST = 0.25
 """The part of its time for which a lease has to last when a request is made: with the defaults, 75 of 300 s."""
 MOST_SENT = 1000
 """Ends sent together."""
+STUCK_AFTER = 3.0
+"""Seconds after which ends that are sent keep others back no more, if the crawl is in partitions."""
+SOON = 0.2
+"""The same while others are stuck: most of these have the same cause."""
 MOST_WAITING = 100_000
 """Ends, and URIs discovered, that wait to be sent, from which on no more URIs are leased."""
 
@@ -60,7 +65,7 @@ class SharedFrontier:
         self, remote: RemoteCrawl, *, most_visits: int, most_resting: int, ttl: float, sync: Callable[[], None]
     ) -> None:
         self._remote = remote
-        self._server = Server(remote.name)
+        self._server = Server(remote.name, in_partitions=remote.in_partitions)
         self._ttl, self._sync = ttl, sync
         self._held = HeldLeases()
         self.rests = Rests(
@@ -71,7 +76,8 @@ class SharedFrontier:
         self._asked = 0  # URIs that were asked for, and are not here yet
         self._gathered: list[Finish] = []  # since the last commit
         self._to_send: deque[Finish] = deque()
-        self._sending: list[Finish] = []
+        self._sending: dict[asyncio.Task[None], list[Finish]] = {}
+        self._renewing: dict[int, asyncio.Task[None]] = {}  # by partition
         self._waiting = 0  # ends and URIs discovered in these three
         self._told = 0  # increased when something was told to the server
         self._look: tuple[int, Summary] | None = None
@@ -185,7 +191,8 @@ class SharedFrontier:
     async def close(self, *, within: float) -> int:
         """Send what was committed, give back all leases, and disconnect; wait so many seconds for the server.
 
-        Returns the number of URIs whose end could not be told: they are fetched again.
+        Returns the number of URIs whose end could not be told: they are fetched again. It may be higher than that if
+        some partitions of a crawl have not answered.
         """
         self.halt()
         self._stopping = True
@@ -193,16 +200,17 @@ class SharedFrontier:
             self._sendable.set()
             self._server.leaving = True
             told, _ = await asyncio.wait(self._tasks[1:2], timeout=within)
-            for task in self._tasks:
+            tasks = [*self._tasks, *self._sending, *self._renewing.values()]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             if told:
                 with suppress(Exception):
                     async with asyncio.timeout(within):
                         await self._remote.give_back(self._held.all())
                         self._look = self._told, await self._remote.summary()
         await self._remote.close(within=1.0)
-        return len(self._sending) + len(self._to_send) + len(self._gathered)
+        return sum(map(len, self._sending.values())) + len(self._to_send) + len(self._gathered)
 
     # -- tasks
 
@@ -235,33 +243,53 @@ class SharedFrontier:
         while True:
             while not self._to_send:
                 if self._stopping:
+                    await asyncio.gather(*self._sending)
                     return
                 self._sendable.clear()
                 await self._sendable.wait()
             count = min(len(self._to_send), MOST_SENT)
-            self._sending = [self._to_send.popleft() for _ in range(count)]
-            fetched = {end.lease.id for end in self._sending if end.outcome is not Outcome.DEFERRED}
-            late = [lease for lease in await self._exchange(self._sending) if lease.id in fetched]
-            for end in self._sending:
-                self._held.drop(end.lease)
-                self._waiting -= _weight(end)
-            self._sending = []
-            if late:
-                self.late += len(late)
-                log.warning(
-                    "%s had expired before the end was told, such as that of %s: the output stays, and it is fetched "
-                    "again",
-                    counted(len(late), "lease"),
-                    late[0].uri.url,
-                )
-            self._note_told()
-            self._more.set()
-            if not self._held:
-                self._look_soon.set()
+            ends = [self._to_send.popleft() for _ in range(count)]
+            patience = None if not self._remote.in_partitions else SOON if self._sending else STUCK_AFTER
+            sending = asyncio.create_task(self._send(ends))
+            self._sending[sending] = ends
+            sending.add_done_callback(self._note_sent)
+            await asyncio.wait([sending], timeout=patience)
+            if sending.done():
+                sending.result()  # an error ends this task
+
+    def _note_sent(self, sending: asyncio.Task[None]) -> None:
+        """Note that ends were told; those of a task that has failed, or was cancelled, were not."""
+        if sending.cancelled():
+            return
+        if (error := sending.exception()) is None:
+            del self._sending[sending]
+        elif isinstance(error, Exception):
+            self._fail(error)
+
+    async def _send(self, ends: list[Finish]) -> None:
+        fetched = {end.lease.id for end in ends if end.outcome is not Outcome.DEFERRED}
+        late = [lease for lease in await self._exchange(ends) if lease.id in fetched]
+        for end in ends:
+            self._held.drop(end.lease)
+            self._waiting -= _weight(end)
+        if late:
+            self.late += len(late)
+            log.warning(
+                "%s had expired before the end was told, such as that of %s: the output stays, and it is fetched again",
+                counted(len(late), "lease"),
+                late[0].uri.url,
+            )
+        self._note_told()
+        self._more.set()
+        if not self._held:
+            self._look_soon.set()
 
     async def _exchange(self, ends: list[Finish]) -> list[Lease]:
-        """Send ends, and lease as many URIs as are wanted; return the leases that had ended."""
-        wanted, asked_at = max(self._wanted, 0), time.monotonic()
+        """Send ends, and lease as many URIs as are wanted; return the leases that had ended.
+
+        Ends that may be stuck keep no leases back: those are asked for elsewhere.
+        """
+        wanted, asked_at = 0 if self._remote.in_partitions else max(self._wanted, 0), time.monotonic()
         self._asked += wanted
         try:
             call = partial(self._remote.finish_and_lease, ends, wanted, ttl=self._ttl)
@@ -289,10 +317,19 @@ class SharedFrontier:
     async def _renew_leases(self) -> None:
         while True:
             await asyncio.sleep(self._ttl / 3)
-            if leases := self._held.all():
-                until = time.monotonic() + self._ttl
-                late = await self._server.answer(partial(self._remote.renew_many, leases, self._ttl))
-                self._held.renew(leases, late, until)
+            for number, leases in self._remote.by_partition(self._held.all()).items():
+                if number not in self._renewing:
+                    renewing = asyncio.create_task(self._guarded(self._renew(leases)))
+                    self._renewing[number] = renewing
+                    renewing.add_done_callback(partial(self._note_renewed, number))
+
+    def _note_renewed(self, number: int, _: asyncio.Task[None]) -> None:
+        del self._renewing[number]
+
+    async def _renew(self, leases: list[Lease]) -> None:
+        until = time.monotonic() + self._ttl
+        late = await self._server.answer(partial(self._remote.renew_many, leases, self._ttl))
+        self._held.renew(leases, late, until)
 
     async def _keep_looking(self) -> None:
         while True:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from budgetfrontier.connections import is_cluster
 from budgetfrontier.crawl.shared.settings_in_force import SettingsInForce
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.model import CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
@@ -25,7 +26,7 @@ class ServedCrawl:
     """A crawl of a server, or of the workers that share it: a client, and the settings in force for each URI."""
 
     def __init__(self, name: str, client: AsyncConnection) -> None:
-        self.name = name
+        self.name, self.in_partitions = name, is_cluster(name)
         self._client = client
 
     def __repr__(self) -> str:
@@ -57,6 +58,17 @@ class ServedCrawl:
     ) -> tuple[list[Lease], list[Lease]]:
         """End leases, and lease up to `count` URIs without waiting for any."""
         return await self._client.finish_and_lease(finished, count, ttl=ttl)
+
+    def by_partition(self, leases: Iterable[Lease]) -> dict[int, list[Lease]]:
+        """Return leases by partition; of a server, all as those of one."""
+        if not self.in_partitions:
+            return {0: given} if (given := list(leases)) else {}
+        from budgetfrontier.cluster.partition import partition_of_lease  # needs the extra "kafka"
+
+        found: dict[int, list[Lease]] = {}
+        for lease in leases:
+            found.setdefault(partition_of_lease(lease.id), []).append(lease)
+        return found
 
     async def renew_many(self, leases: Iterable[Lease], ttl: float | None) -> list[Lease]:
         """Set the deadlines of leases; return those that had ended."""

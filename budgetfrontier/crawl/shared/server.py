@@ -23,10 +23,11 @@ _T = TypeVar("_T")
 
 
 class Server:
-    """The server of one crawl, `name`. Its methods are for one event loop."""
+    """The server of one crawl, `name`, or the workers of its partitions. Its methods are for one event loop."""
 
-    def __init__(self, name: str, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, name: str, *, in_partitions: bool = False, now: Callable[[], float] = time.monotonic) -> None:
         self.name = name
+        self._told = f"{name} or a part of it" if in_partitions else name
         self._now = now
         self._waiting: dict[int, float] = {}  # by call: since when its answer is due
         self._number = 0
@@ -70,5 +71,5 @@ class Server:
             self._away = since
             log.warning(
                 "%s cannot be used now (%s): it is waited for; fetches in flight go on, and nothing is lost",
-                self.name, why,
+                self._told, why,
             )  # fmt: skip

@@ -32,6 +32,7 @@ class Remote:
 
     name = "server/test"
     folder = Path("/jobs/test/frontier")
+    in_partitions = False
 
     def __init__(self) -> None:
         self.clock = ManualClock(1_000_000.0)
@@ -43,11 +44,14 @@ class Remote:
         self.calls: Counter[str] = Counter()
         self.journal: list[object] = []
         self.fails: dict[str, Exception] = {}
+        self.away = ""
+        """A queue whose partition has no worker, as long as `there` is not set."""
         self.closed = False
 
     async def _answer(self, name: str, *args: Any, **named: Any) -> Any:
         self.calls[name] += 1
-        await self.there.wait()
+        if not self.away:
+            await self.there.wait()
         return getattr(self.frontier, name)(*args, **named)
 
     async def connect(self) -> None: ...
@@ -71,7 +75,11 @@ class Remote:
             if error and (len(given) > 1 or not isinstance(error, ValueError) or end.discovered):
                 raise error
         self.journal.append([end.lease.uri.url for end in given])
-        return list(await self._answer("finish_many", given))
+        late = await self._answer("finish_many", [end for end in given if end.lease.queue != self.away])
+        if stuck := [end for end in given if end.lease.queue == self.away]:
+            await self.there.wait()
+            late += self.frontier.finish_many(stuck)
+        return list(late)
 
     async def finish_and_lease(
         self, finished: Iterable[Lease | Finish], count: int, *, ttl: float | None
@@ -80,8 +88,16 @@ class Remote:
         self.journal.append(count)
         return late, list(await self._answer("lease", count, ttl=ttl)) if count else []
 
+    def by_partition(self, leases: Iterable[Lease]) -> dict[int, list[Lease]]:
+        found: dict[int, list[Lease]] = {}
+        for lease in leases:
+            found.setdefault(int(lease.queue == self.away), []).append(lease)
+        return found
+
     async def renew_many(self, leases: Iterable[Lease], ttl: float | None) -> list[Lease]:
         given = list(leases)
+        if self.away and all(lease.queue != self.away for lease in given):
+            return list(await self._answer("renew_many", given, ttl))
         self.calls["renewed"] += len(given)
         await self.there.wait()
         return []
@@ -259,6 +275,20 @@ def test_leases_are_renewed_as_long_as_they_are_held() -> None:
     asyncio.run(main())
 
 
+def test_leases_are_renewed_while_another_partition_is_without_a_worker() -> None:
+    async def main() -> None:
+        remote = Remote()
+        remote.in_partitions = True
+        remote.frontier.schedule_many(pages("ab", 2))
+        async with shared(remote, ttl=0.05) as frontier:
+            await leased(frontier)
+            remote.there.clear()
+            remote.away = "a.test"
+            await happens(lambda: remote.calls["renew_many"] >= 3)
+
+    asyncio.run(main())
+
+
 def test_the_end_waits_for_the_server_no_longer_than_it_may() -> None:
     async def main() -> None:
         remote = Remote()
@@ -270,6 +300,35 @@ def test_the_end_waits_for_the_server_no_longer_than_it_may() -> None:
             frontier.commit()
             assert await frontier.close(within=0.01) == 2
             remote.there.set()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_partition_without_a_worker_keeps_no_other_ends_back(
+    monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(shared_frontier, "STUCK_AFTER", 0.0)
+        monkeypatch.setattr(shared_frontier, "SOON", 0.0)
+        remote = Remote()
+        remote.in_partitions = True
+        remote.frontier.schedule_many(pages("ab", 20))
+        async with shared(remote, most=40) as frontier:
+            leases = sorted(await leased(frontier, 40), key=lambda lease: lease.queue)
+            remote.away = "a.test"
+            remote.there.clear()
+            for part in leases[:39], leases[39:]:
+                frontier.finish_many(finished(part))
+                frontier.commit()
+                await asyncio.sleep(0.0)
+            await happens(lambda: remote.frontier.summary().succeeded == 20)
+            assert frontier.state is CrawlState.RUNNING
+            if comes_back:
+                remote.there.set()
+                await happens(lambda: frontier.state is CrawlState.FINISHED)
+                assert frontier.late == 0
+            assert await frontier.close(within=0.01) == (0 if comes_back else 39)  # with those sent together
 
     asyncio.run(main())
 
