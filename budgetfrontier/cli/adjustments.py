@@ -105,8 +105,7 @@ def _announce(view: View, change: Change) -> None:
 def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], effect: dict[str, Any]) -> None:
     """Print what a change of the adjustments has done, or would do."""
     if args.format == "json":
-        json.dump(details | {"dry_run": args.dry_run} | effect, sys.stdout, indent=1)
-        sys.stdout.write("\n")
+        print_json(args, details, effect)
         return
     matched = effect["matched"]
     for line in _changes(match, effect):
@@ -128,6 +127,12 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
     for line in _outcome(effect):
         say(line)
     note("dry run: nothing was changed")
+
+
+def print_json(args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
+    """Print an adjustment, and what it has done, or would do, as far as that is known."""
+    json.dump(details | {"dry_run": args.dry_run} | effect, sys.stdout, indent=1)
+    sys.stdout.write("\n")
 
 
 def _name_unknown(keys: Sequence[str]) -> None:

@@ -55,8 +55,11 @@ def adjust(args: argparse.Namespace, operator: Operator) -> int:
         adjustments.print_effect(args, match, shown, effect | _missing(operator))
         return OK
     entries, code = _given(args, operator, op, steering.plan(operator, op, shown))
-    effect = merging.merged_effect([one.effect for one in entries.values()])
-    adjustments.print_effect(args, match, shown, effect | _missing(operator))
+    if entries:
+        effect = merging.merged_effect([one.effect for one in entries.values()])
+        adjustments.print_effect(args, match, shown, effect | _missing(operator))
+    elif args.format == common.JSON:
+        adjustments.print_json(args, shown, _missing(operator))
     return code
 
 

@@ -184,6 +184,19 @@ def test_partitions_without_an_answer_are_named(cli: Cli, directory: MemoryDirec
     assert (code, err) == (1, f"budgetfrontier: {told}")
 
 
+@pytest.mark.parametrize("command", [
+    ("pause",), ("adjust", "--total-budget", "5"), ("adjust", "--total-budget", "5", "--format", "json"),
+    ("delete", "--queue", "h*", "--for-good"),
+])  # fmt: skip
+def test_a_command_that_waits_for_all_partitions_has_no_effect_to_tell(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(Operator, "applied", lambda *_, **__: {})
+    code, out, err = cli(*command, "--reason", "why")
+    assert (code, "do not give it again" in err) == (1, True)
+    assert json.loads(out)["missing_partitions"] == [] if "json" in command else out == ""
+
+
 @pytest.mark.usefixtures("at_rest")
 def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: Cli, operator: Operator) -> None:
     asked = ("adjust", "--total-budget", "6", "--reason", "worth it")
