@@ -30,6 +30,7 @@ class Server:
         self._told = f"{name} or a part of it" if in_partitions else name
         self._now = now
         self._waiting: dict[int, float] = {}  # by call: since when its answer is due
+        self._failed: set[int] = set()  # calls that are repeated
         self._number = 0
         self._away: float | None = None  # since when, once it was logged
         self.leaving = False
@@ -51,20 +52,27 @@ class Server:
                 except _PASSING as error:
                     if self.leaving:
                         raise
+                    self._failed.add(number)
                     self._note_absence(due, str(error))
                 await asyncio.sleep(PAUSE)
         finally:
             del self._waiting[number]
-        if self._away is not None:
+            self._failed.discard(number)
+        if self._away is not None and not self._failed and not self._is_silent:
             log.warning("%s answers again, after %.0f s", self.name, self._now() - self._away)
             self._away = None
         return answer
 
     def watch(self) -> None:
         """Log that the server is away if a call has waited too long. To be called now and then."""
-        since = min(self._waiting.values(), default=None)
-        if since is not None and self._now() - since >= SILENT and not self.leaving:
+        if self._is_silent and not self.leaving:
+            since = min(self._waiting.values())
             self._note_absence(since, f"no answer for {self._now() - since:.0f} s")
+
+    @property
+    def _is_silent(self) -> bool:
+        """Whether a call has waited too long: others may be answered, such as that nothing is there to lease."""
+        return bool(self._waiting) and self._now() - min(self._waiting.values()) >= SILENT
 
     def _note_absence(self, since: float, why: str) -> None:
         if self._away is None:

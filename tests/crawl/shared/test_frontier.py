@@ -446,9 +446,16 @@ def test_an_outage_is_logged_once_and_its_end(caplog: pytest.LogCaptureFixture) 
         server = Server("there", now=lambda: now)
         back = asyncio.Event()
 
+        fails: list[Exception] = []
+
         async def call() -> int:
+            if fails:
+                raise fails.pop()
             await back.wait()
             return 7
+
+        async def nothing() -> int:
+            return 0
 
         answers = [asyncio.create_task(server.answer(call)) for _ in range(2)]
         await asyncio.sleep(0)
@@ -457,8 +464,12 @@ def test_an_outage_is_logged_once_and_its_end(caplog: pytest.LogCaptureFixture) 
         now = SILENT
         server.watch()
         server.watch()
+        assert await server.answer(nothing) == 0  # by one that has nothing to say
+        fails.append(StorageFull("full"))
+        answers.append(asyncio.create_task(server.answer(call)))
+        await asyncio.sleep(0)
         back.set()
-        assert await asyncio.gather(*answers) == [7, 7]
+        assert await asyncio.gather(*answers) == [7, 7, 7]
 
     caplog.set_level(logging.WARNING)
     asyncio.run(main())
