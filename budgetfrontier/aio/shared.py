@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN = 0.2
 """Seconds between two looks at what other processes have changed."""
+TO_SPARE = 0.25
+"""The part of its time that a lease must have left when it is handed out."""
 LEAVING = 5.0
 """Seconds for which closing waits for a server that does not answer."""
 
@@ -59,7 +62,8 @@ class SharedFrontier:
         self._arrived = arrived
         self._changed = threading.Condition()
         self._wanted = 0
-        self._leases: list[Lease] = []
+        self._leases: list[tuple[Lease, float]] = []
+        """Leases that have arrived, and until when each is handed out."""
         self._error: Exception | None = None
         self._halted = False
         self._thread = threading.Thread(target=self._wait_for_uris, name=f"leases of {remote!r}", daemon=True)
@@ -75,10 +79,19 @@ class SharedFrontier:
                 self._changed.notify()
 
     def take(self, leases: list[Lease]) -> None:
-        """Add the URIs that have arrived. Raises PolicyError, and what has cut the frontier off."""
+        """Add the URIs that have arrived. Raises PolicyError, and what has cut the frontier off.
+
+        A lease that has waited here for so long that less than a quarter of its time is left is dropped: its end might
+        come too late. It expires.
+        """
+        now = monotonic()
         with self._changed:
-            leases += self._leases
-            self._leases = []
+            arrived, self._leases = self._leases, []
+            lasting = [lease for lease, until in arrived if until > now]
+            leases += lasting
+            if len(lasting) < len(arrived):
+                self._wanted += len(arrived) - len(lasting)
+                self._changed.notify()
             error, self._error = self._error, None
         if error is not None:
             raise error
@@ -114,6 +127,10 @@ class SharedFrontier:
         self._remote.close()
         return totals
 
+    @property
+    def _lease_ttl(self) -> float:
+        return self._remote.settings.frontier.lease_ttl if self._ttl is None else self._ttl
+
     def _wait_for_uris(self) -> None:
         while True:
             with self._changed:
@@ -129,7 +146,8 @@ class SharedFrontier:
                 error = e
             with self._changed:
                 self._wanted -= len(leases)
-                self._leases += leases
+                until = monotonic() + (1 - TO_SPARE) * self._lease_ttl
+                self._leases += [(lease, until) for lease in leases]
                 self._error = error
             if leases or error is not None:
                 self._arrived()

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from budgetfrontier import Admission, CrawlUri, FrontierClosed
+from budgetfrontier import Admission, CrawlUri, FrontierClosed, Lease
 from budgetfrontier.aio import Scheduler
 from budgetfrontier.aio import scheduler as scheduler_module
+from budgetfrontier.aio import shared as aio_shared
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.errors import ConnectionLost
 from tests.aio.loops import drain, in_loop, page, waiting
 from tests.aio.places import Place
 from tests.client.test_processes import Server, lines, serving
-from tests.support import PATIENCE, make_settings, until
+from tests.support import PATIENCE, make_settings, memory, until
 
 SEEDS = [f"https://host{number % 10}.test/{number}" for number in range(60)]
 ALL = {f"{seed}{path}" for seed in SEEDS for path in ("", "/a", "/b", "/a/a", "/a/b", "/b/a", "/b/b")}
@@ -183,6 +187,35 @@ def test_a_loop_that_ends_without_closing_gives_back_what_it_holds(shared: Place
     with RemoteFrontier(address) as frontier:
         until(lambda: frontier.summary().succeeded == 1 and frontier.summary().in_process == 0)
     shared.close()
+
+
+@pytest.mark.parametrize("ttl", [20.0, None])
+def test_a_lease_that_has_waited_for_too_long_is_not_handed_out(
+    monkeypatch: pytest.MonkeyPatch, ttl: float | None
+) -> None:
+    """The worker may have waited for the server, and the URI may be with somebody else soon."""
+    now, arrived = 0.0, threading.Event()
+    monkeypatch.setattr(aio_shared, "monotonic", lambda: now)
+    frontier = memory()
+    frontier.schedule_many(["http://a.test/", "http://b.test/"])
+    leases = iter([[lease] for lease in frontier.lease(2)])
+    lasts = ttl or frontier.settings.frontier.lease_ttl
+    remote: Any = SimpleNamespace(
+        settings=frontier.settings,
+        lease=lambda count, *, ttl, wait: next(leases),
+        retry_for=1.0,
+        interrupt=lambda: None,
+        close=lambda: None,
+    )
+    taken: list[Lease] = []
+    with aio_shared.SharedFrontier(remote, ttl, arrived.set) as source:
+        source.want(1)
+        for seconds, expected in (0.76 * lasts, 0), (0.74 * lasts, 1):
+            assert arrived.wait(PATIENCE)
+            arrived.clear()
+            now += seconds
+            source.take(taken)
+            assert len(taken) == expected
 
 
 def test_wrong_arguments(tmp_path: Path) -> None:
