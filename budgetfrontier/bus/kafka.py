@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -252,6 +253,9 @@ class KafkaConsumer:
         """Leave the group."""
         if self._consumer is not None:
             with explained():
+                if not self._positions and not self._bound:
+                    with suppress(confluent_kafka.KafkaException):  # of a consumer that was refused
+                        self._consumer.unsubscribe()  # without partitions, close alone would stay in the group
                 self._consumer.close()
         self._consumer, self._positions = None, {}
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import ConsumerGroupState, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from budgetfrontier.bus import kafka, kafka_topics
@@ -64,6 +64,27 @@ def check_a_consumer_that_is_killed_is_replaced(brokers: str) -> None:
     assert data(receive(other, 40)) == sorted(messages(40))
     finish(bus, to, other)
     other.close()
+
+
+def check_a_consumer_without_partitions_leaves_its_group(brokers: str) -> None:
+    """The next consumer would wait for the end of its session before it had any."""
+    bus = kafka.connect(brokers, {"heartbeat.interval.ms": "300"}, session=2 * PATIENCE)
+    to = Stream(stream().name, 1, ("g",))
+    consumers = [bus.consumer(to, "g") for _ in range(2)]
+    until(lambda: [consumer.poll() for consumer in consumers] and sum(len(one.partitions) for one in consumers) == 1)
+    admin, group = AdminClient({"bootstrap.servers": brokers}), f"g-{to.name}"
+
+    def members() -> int:
+        [found] = admin.describe_consumer_groups([group]).values()
+        for consumer in consumers:
+            consumer.poll()
+        return len(found.result().members) if found.result().state is ConsumerGroupState.STABLE else 0
+
+    consumers.sort(key=lambda one: not one.partitions)
+    until(lambda: members() == 2)
+    consumers.pop().close()
+    until(lambda: members() == 1)
+    consumers.pop().close()
 
 
 def check_a_topic_that_was_made_anew_is_another_log(brokers: str) -> None:
@@ -164,6 +185,7 @@ def test_a_real_broker_keeps_the_rules(tmp_path: Path, monkeypatch: pytest.Monke
         check_a_consumer_can_be_bound_to_partitions(transport(brokers))  # which has no groups yet
         runs = [threads.submit(check, transport(brokers)) for check in CHECKS]
         runs.append(threads.submit(check_a_consumer_that_is_killed_is_replaced, brokers))
+        runs.append(threads.submit(check_a_consumer_without_partitions_leaves_its_group, brokers))
         runs.append(threads.submit(check_a_topic_that_was_made_anew_is_another_log, brokers))
         runs.append(threads.submit(check_a_topic_that_is_made_anew_is_read_from_its_beginning, brokers))
         runs.append(threads.submit(check_no_message_that_is_refused_counts_as_sent, brokers))
