@@ -31,12 +31,20 @@ from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.queue_sample import FOR_PATTERNS
 from budgetfrontier.reports.work_list import Raised
+from budgetfrontier.rules.verdict import limit_sentence
 from budgetfrontier.vocabulary import ROW_FIELDS
 
 
 def partitions(args: argparse.Namespace, operator: Operator) -> None:
     """List the partitions."""
     common.write_rows(args, operator.list_partitions(), PartitionRow._fields, drop=("address", "failed", "in_process"))
+    note_limit(operator)
+
+
+def note_limit(operator: Operator) -> None:
+    """Say which total is used up, if one is: the partitions themselves are RUNNING."""
+    if (setting := operator.limit()) is not None:
+        note(limit_sentence(setting))
 
 
 def report(args: argparse.Namespace, operator: Operator) -> None:
@@ -180,6 +188,7 @@ def explain(args: argparse.Namespace, operator: Operator) -> None:
         others = operator.ask("explain", Explanation, target=args.target, job=operator.job)
         answer = next((one for one in others.values() if one.kind == "queue"), answer)
     output.write_explanation(args, answer)
+    note_limit(operator)
 
 
 def audit(args: argparse.Namespace, operator: Operator) -> None:

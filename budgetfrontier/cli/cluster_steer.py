@@ -35,6 +35,8 @@ def steer_crawl(op: str, args: argparse.Namespace, operator: Operator) -> int:
     changes = Counter((one.effect["before"]["state"], one.effect["after"]["state"]) for one in entries.values())
     for (before, after), count in changes.most_common():
         say(f"{before} -> {after}" + (f": {counted(count, 'partition')}" if len(changes) > 1 else ""))
+    if op == "resume":
+        cluster_show.note_limit(operator)
     if op != "terminate" and any(after == CrawlState.TERMINATED for _, after in changes):
         note(common.TERMINATED)
         return ERROR

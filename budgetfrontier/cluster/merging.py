@@ -14,6 +14,7 @@ from budgetfrontier.cluster.inspection import Audited, InForce
 from budgetfrontier.cluster.standing import Standing as Partition
 from budgetfrontier.cluster.totals import merged_summary
 from budgetfrontier.model import CrawlState, Process, Run, Summary
+from budgetfrontier.rules.crawl_states import LIMIT
 from budgetfrontier.rules.forecasts import Held, Limit
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.store.records import AuditEntry
@@ -33,14 +34,19 @@ _USED_BY: Final = {
 _SUMS: Final = ("revived_count", "retired_count", "still_over", "by_name", "uris", "spend")
 
 
-def merged_report(reports: Sequence[Report], *, job: str, workers: int, state: CrawlState | None = None) -> Report:
+def merged_report(
+    reports: Sequence[Report], *, job: str, workers: int, state: CrawlState | None = None, limit: str | None = None
+) -> Report:
     """Return the reports of partitions, without their queues, as that of one crawl.
 
-    `job` stands for it in commands; `state` is its state if that is known better than from the totals.
+    `job` stands for it in commands; `state` is its state if that is known better than from the totals, and `limit` the
+    setting whose total is used up.
     """
     totals = merged_summary([one.totals for one in reports])
     if state is not None:
         totals.state = state
+    if limit is not None and totals.pause_reason is None and state in (CrawlState.PAUSED, CrawlState.PAUSING):
+        totals.pause_reason = LIMIT
     return Report(
         crawl=reports[0].crawl,
         generated=max(one.generated for one in reports),
@@ -48,12 +54,14 @@ def merged_report(reports: Sequence[Report], *, job: str, workers: int, state: C
         pause_reason=totals.pause_reason,
         totals=totals,
         queues=[],
-        standing=merged_standing([one.standing for one in reports], totals, job=job, workers=workers),
+        standing=merged_standing([one.standing for one in reports], totals, job=job, workers=workers, limit=limit),
         removed=sum(one.removed for one in reports),
     )
 
 
-def merged_standing(standings: Sequence[Standing], totals: Summary, *, job: str, workers: int) -> Standing:
+def merged_standing(
+    standings: Sequence[Standing], totals: Summary, *, job: str, workers: int, limit: str | None = None
+) -> Standing:
     """Return the standing of a crawl, of which its verdict is made, from those of partitions."""
     steered = max(standings, key=lambda one: one.steered_at or 0.0)
     oldest = min(standings, key=lambda one: _or_inf(one.first_lease))
@@ -76,6 +84,7 @@ def merged_standing(standings: Sequence[Standing], totals: Summary, *, job: str,
         over_budget=bool(inactive) and all(one.over_budget for one in inactive),
         held=sum(one.held for one in standings),
         rate=sum(rates) if rates else None,
+        limit=limit,
     )
 
 

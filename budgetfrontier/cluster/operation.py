@@ -16,7 +16,7 @@ from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
 from budgetfrontier.cluster.inspection import MOST_ROWS, Applied, Page, Reported, Selection
 from budgetfrontier.cluster.owner_calls import OwnerCalls
 from budgetfrontier.cluster.routing import partition_of_queue
-from budgetfrontier.cluster.standing import Standing, crawl_state
+from budgetfrontier.cluster.standing import Standing, crawl_state, limit_reached
 from budgetfrontier.engine import audit
 from budgetfrontier.errors import ConnectionLost, FrontierError, NotOwner
 from budgetfrontier.model import CrawlUri, QueueRecord
@@ -197,6 +197,11 @@ class Operator:
 
         return self.calls.each(call, range(self.partitions))
 
+    def limit(self) -> str | None:
+        """Return the setting whose total is used up; None if none is, or partitions do not answer."""
+        standings = self.standings()
+        return None if self.missing else limit_reached(standings.values())
+
     def list_partitions(self) -> list[PartitionRow]:
         """Return a row for each partition, whether its owner answers or not."""
         return self._rows(self.standings())
@@ -294,9 +299,10 @@ class Operator:
     def _merged(self, reports: Sequence[Report], standings: Mapping[int, Standing]) -> Report:
         if not reports:
             raise ConnectionLost(self.without_owner(self.missing))
-        state = None if self.missing else crawl_state(standings.values())
-        workers = len({one.owner for one in standings.values()})
-        return merging.merged_report(reports, job=self.job, workers=workers, state=state)
+        found = standings.values()
+        state, limit = (None, None) if self.missing else (crawl_state(found), limit_reached(found))
+        workers = len({one.owner for one in found})
+        return merging.merged_report(reports, job=self.job, workers=workers, state=state, limit=limit)
 
 
 def _has_more(page: Page, asked: int) -> bool:

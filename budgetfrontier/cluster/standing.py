@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
 
 import msgspec
 
@@ -12,6 +11,7 @@ from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.slices import LIMITS, Amounts
 from budgetfrontier.cluster.totals import merged_state, merged_summary
 from budgetfrontier.model import CrawlState, Summary
+from budgetfrontier.rules.crawl_states import LIMIT
 
 
 class Standing(msgspec.Struct):
@@ -32,10 +32,6 @@ class Standing(msgspec.Struct):
     """By total, as its setting is called: what may still be leased beyond what is out; below zero if more was used."""
     left: dict[str, int] | None = None
     """By total, if this partition is the treasurer: what may still be granted. None also while it waits for others."""
-
-
-LIMIT: Final = "limit"
-"""The reason of a crawl that is paused because a total is used up."""
 
 
 def standing_of(partition: Partition) -> Standing:

@@ -6,6 +6,8 @@ from budgetfrontier.model import CrawlState
 
 FINISH = "finish"
 """The reason of a pause caused by `pause_at_finish`."""
+LIMIT = "limit"
+"""The reason for which a crawl in partitions is PAUSED while one of its totals is used up."""
 
 
 def is_empty(*, queued: int, leases: int, future: int, future_retired: int) -> bool:

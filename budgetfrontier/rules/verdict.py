@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
-from budgetfrontier.rules.crawl_states import FINISH
+from budgetfrontier.rules.crawl_states import FINISH, LIMIT
 from budgetfrontier.rules.run_history import SERVE, may_crawl, steered_by
 from budgetfrontier.units import counted, say_duration
 
@@ -69,6 +69,8 @@ class Standing(msgspec.Struct, kw_only=True):
     """URIs in RETIRED queues."""
     rate: float | None = None
     """URIs finished a second, if it is known."""
+    limit: str | None = None
+    """The setting of a crawl in partitions whose total is used up, such as "cluster.max_uris"."""
 
 
 def verdict(standing: Standing) -> Verdict:
@@ -90,6 +92,8 @@ def verdict(standing: Standing) -> Verdict:
         stop = f"; {_stop(s, s.process.last_stop)}" if s.process.last_stop else ""
         return Verdict("command", "warn", f"No process crawls: {who(s.process)} has the frontier open{stop}.", s.start)
     if state in (CrawlState.PAUSED, CrawlState.PAUSING):
+        if _is_at_limit(s):
+            return Verdict("limit", "warn", pause_sentence(s))
         return Verdict(
             "paused" if state is CrawlState.PAUSED else "pausing", "warn", pause_sentence(s), _command(s, "resume")
         )
@@ -225,8 +229,20 @@ def pause_sentence(s: Standing) -> str:
     if s.totals.pause_reason == FINISH:
         return "The crawl is paused at its finish."
     out = s.totals.in_process
+    if _is_at_limit(s):
+        out_still = f"; {counted(out, 'URI is', 'URIs are')} still out" if out else ""
+        return f"{limit_sentence(s.limit or '')}{out_still}."
     leases = f"; {counted(out, 'lease is', 'leases are')} still out" if s.totals.state is CrawlState.PAUSING else ""
     return f"The crawl is {_steered(s, 'paused', s.totals.pause_reason or '')}{leases}."
+
+
+def limit_sentence(setting: str) -> str:
+    """Return the sentence, without its full stop, on a total of a crawl in partitions that is used up."""
+    return f"{setting} is used up, so that nothing is leased: raise it in the file of all workers, and restart them"
+
+
+def _is_at_limit(s: Standing) -> bool:
+    return s.limit is not None and s.totals.pause_reason == LIMIT
 
 
 # -- at work

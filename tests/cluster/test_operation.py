@@ -191,6 +191,7 @@ def test_partitions_without_an_answer_are_named(cli: Cli, directory: MemoryDirec
 def test_a_command_that_waits_for_all_partitions_has_no_effect_to_tell(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
+    monkeypatch.setattr(Operator, "give", lambda *_, **__: b"command1")
     monkeypatch.setattr(Operator, "applied", lambda *_, **__: {})
     code, out, err = cli(*command, "--reason", "why")
     assert (code, "do not give it again" in err) == (1, True)

@@ -33,7 +33,10 @@ def beginning(remote: RemoteCrawl, summary: Summary, *, given: Settings, folder:
     if summary.state in (CrawlState.PAUSED, CrawlState.PAUSING) and summary.pause_reason != crawl_states.FINISH:
         there = "" if is_cluster(remote.name) else " there"
         resume = _command("resume", remote.name, remote.folder)
-        yield f"the crawl is paused ({summary.pause_reason}); `{resume}`{there} goes on"
+        if summary.pause_reason == crawl_states.LIMIT:
+            yield "a total of the crawl is used up, so that nothing is leased: raise it in the file of all workers"
+        else:
+            yield f"the crawl is paused ({summary.pause_reason}); `{resume}`{there} goes on"
     found = backlog(summary) if summary.succeeded + summary.failed else f"seeds: {seeds} new"
     yield f"crawl {given.crawl} on {remote.name}, outputs in {folder}: {found}"
 

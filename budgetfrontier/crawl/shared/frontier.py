@@ -50,6 +50,7 @@ MOST_WAITING = 100_000
 """Ends, and URIs discovered, that wait to be sent, from which on no more URIs are leased."""
 
 _OVER = (CrawlState.NEW, CrawlState.FINISHED)
+_PAUSED = (CrawlState.PAUSED, CrawlState.PAUSING)
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class SharedFrontier:
         self._waiting = 0  # ends and URIs discovered in these three
         self._told = 0  # increased when something was told to the server
         self._look: tuple[int, Summary] | None = None
+        self._paused_for: str | None = None
         self._synced = 0.0
         self._error: Exception | None = None
         self._halted = self._stopping = False
@@ -342,7 +344,12 @@ class SharedFrontier:
     async def _look_around(self) -> None:
         told = self._told
         await self._server.answer(self._remote.refresh)
-        self._look = told, await self._server.answer(self._remote.summary)
+        summary = await self._server.answer(self._remote.summary)
+        self._look = told, summary
+        reason = summary.pause_reason if summary.state in _PAUSED else None
+        if self._tasks and reason not in (None, crawl_states.FINISH, self._paused_for):  # told before, otherwise
+            log.warning("%s is paused (%s): nothing is leased until it goes on", self._remote.name, reason)
+        self._paused_for = reason
         self._wake()
 
     async def _give_back(self, leases: list[Lease]) -> None:

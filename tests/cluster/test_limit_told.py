@@ -1,0 +1,61 @@
+"""A crawl in partitions that has used up a total: operators are told which, and what helps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Lease, Settings
+from budgetfrontier.cli import main
+from budgetfrontier.cluster import kafka, worker
+from budgetfrontier.cluster.client import ClusterFrontier
+from tests.cluster.workers import running
+from tests.support import until
+
+URL = "kafka://nowhere/test"
+TOLD = "cluster.max_uris is used up, so that nothing is leased: raise it in the file of all workers, and restart them"
+SETTINGS = {
+    "crawl": "test",
+    "cluster": {"max_uris": 3},
+    "frontier": {"politeness": {"min_delay": 0.0, "delay_factor": 0.0}},
+}
+
+
+def test_each_command_names_the_total_that_is_used_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
+    with running(tmp_path, Settings.from_dict(SETTINGS), [(0, 1)], 2) as cluster:
+        monkeypatch.setattr(kafka, "KafkaDirectory", lambda where: cluster.directory)
+        monkeypatch.setattr(kafka, "log_ends", lambda where, partitions: {})
+
+        def cli(command: str, *arguments: str) -> tuple[str, str]:
+            main([command, "--cluster", URL, *arguments])
+            return capsys.readouterr()
+
+        with ClusterFrontier("test", cluster.directory) as frontier:
+            until(lambda: len(cluster.directory.read()) == 2)
+            frontier.schedule_many(f"https://h{number}.test/" for number in range(9))
+            out = _leased(frontier, 3)
+            until(lambda: json.loads(cli("report", "--format", "json")[0])["pause_reason"] == "limit")
+            assert f"{TOLD}; 3 URIs are still out." in cli("report")[0]
+            frontier.finish_many(out)
+            assert not frontier.lease()
+        until(lambda: f"{TOLD}.\n" in cli("report")[0])
+        assert json.loads(cli("report", "--format", "json")[0])["state"] == "PAUSED"
+        commands: list[tuple[str, ...]] = [("partitions",), ("resume",), ("explain", "https://h1.test/")]
+        for command in commands:
+            assert TOLD in cli(*command)[1]
+
+
+def _leased(frontier: ClusterFrontier, count: int) -> list[Lease]:
+    found: list[Lease] = []
+
+    def have_come() -> bool:
+        found.extend(frontier.lease(count - len(found)))
+        return len(found) == count
+
+    until(have_come)
+    return found
