@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -44,6 +46,8 @@ LEAVING, LEAVING_AT_ONCE = 5.0, 1.0
 RESTING = 4, 1000
 """The most visits that rest: so many for each that may be in flight, and in all."""
 
+_T = TypeVar("_T")
+
 NOTHING = "there is nothing to crawl on {}: give seeds in CONFIG, or schedule some"
 TERMINATED = "the crawl on {} was terminated, for good; name another, with another name of `crawl` or of the address"
 
@@ -71,6 +75,10 @@ def crawl(
                 raise
             shown.say("stopped at once; to go on, run the same command")
             return 1
+
+
+class _Interrupted(Exception):
+    """A signal to stop has come before the frontier has answered."""
 
 
 class SharedJob:
@@ -106,13 +114,31 @@ class SharedJob:
     async def _crawl(self) -> int:
         remote = self._remote
         try:
-            await remote.connect()
+            await self._before_signals(remote.connect())
             self._take_settings()
             with contextlib.ExitStack() as opened:
                 self._open(opened)
-                return await self._run_loop() if await self._begin() else 1
+                return await self._run_loop() if await self._before_signals(self._begin()) else 1
+        except _Interrupted:
+            self._progress.say(f"stopped before {remote.name} has answered")
+            return 0
         finally:
             await remote.close(within=LEAVING_AT_ONCE)
+
+    async def _before_signals(self, answer: Awaitable[_T]) -> _T:
+        """Return an answer, which may take long. Raises _Interrupted once a signal to stop comes."""
+        loop, asked = asyncio.get_running_loop(), asyncio.ensure_future(answer)
+        self._interrupts.listen(lambda: loop.call_soon_threadsafe(asked.cancel))
+        try:
+            if self._interrupts.count:
+                asked.cancel()
+            return await asked
+        except asyncio.CancelledError:
+            if not self._interrupts.count:
+                raise
+            raise _Interrupted from None
+        finally:
+            self._interrupts.listen(None)
 
     def _take_settings(self) -> None:
         """Take the settings of the frontier from the server."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
+import os
 import random
+import signal
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
@@ -13,11 +16,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from budgetfrontier import CrawlState, CrawlUri, Finish, Lease, ManualClock, Outcome
+from budgetfrontier import CrawlState, CrawlUri, Finish, Lease, ManualClock, Outcome, Settings
+from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.crawl.shared import frontier as shared_frontier
 from budgetfrontier.crawl.shared.frontier import SharedFrontier
 from budgetfrontier.crawl.shared.held import HeldLeases
+from budgetfrontier.crawl.shared.job import crawl
 from budgetfrontier.crawl.shared.rests import Rests
 from budgetfrontier.crawl.shared.server import SILENT, Server
 from budgetfrontier.crawl.visit import PutBack
@@ -475,3 +481,20 @@ def test_an_outage_is_logged_once_and_its_end(caplog: pytest.LogCaptureFixture) 
     asyncio.run(main())
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2 and "there cannot be used now" in said[0] and said[1] == "there answers again, after 5 s"
+
+
+# -- the run
+
+
+@pytest.mark.parametrize("waits_in", ["connect", "schedule_many"])
+def test_a_signal_ends_the_wait_for_the_first_answer(tmp_path: Path, waits_in: str) -> None:
+    async def never(*args: object, **named: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    remote = Remote()
+    setattr(remote, waits_in, never)
+    said = io.StringIO()
+    progress = ProgressDisplay(console=Console(file=said, width=400))
+    assert crawl(Settings(), tmp_path / "job", remote, progress=progress) == 0
+    assert "stopped before server/test has answered" in said.getvalue() and remote.closed
