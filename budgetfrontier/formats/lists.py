@@ -7,6 +7,8 @@ line that starts with `{` is JSON, any other a URL; a list may mix both. Lists m
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -56,18 +58,43 @@ def from_json(line: bytes) -> CrawlUri:
         raise ValueError(f"unknown field {min(unknown)!a}; known: {', '.join(CrawlUri.__struct_fields__)}")
     if "url" not in fields_given:
         raise ValueError("no url")
-    if fields_given.get("directive") in Directive.__members__:
-        fields_given["directive"] = Directive[fields_given["directive"]].value
+    if "directive" in fields_given:
+        fields_given["directive"] = _directive(fields_given["directive"])
     meta = fields_given.get("meta")
     if isinstance(meta, dict) and meta.keys() == {_PACKED}:
-        packed = msgspec.convert(meta[_PACKED], bytes)
-        if len(packed) > _MAX_PACKED:
-            raise ValueError(f"{len(packed):,} bytes of meta; a frontier takes {_MAX_PACKED:,} at the most")
-        fields_given["meta"] = msgspec.msgpack.decode(packed)
+        try:
+            packed = msgspec.convert(meta[_PACKED], bytes)
+            if len(packed) > _MAX_PACKED:
+                raise ValueError(f"{len(packed):,} bytes; a frontier takes {_MAX_PACKED:,} at the most")
+            fields_given["meta"] = msgspec.msgpack.decode(packed)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise ValueError(f"meta.{_PACKED}: {_plain(str(error))}") from error
     empty = CrawlUri("")
-    return msgspec.convert(
-        [fields_given.get(name, getattr(empty, name)) for name in CrawlUri.__struct_fields__], CrawlUri
-    )
+    try:
+        return msgspec.convert(
+            [fields_given.get(name, getattr(empty, name)) for name in CrawlUri.__struct_fields__], CrawlUri
+        )
+    except msgspec.ValidationError as error:
+        raise ValueError(_naming_field(str(error))) from error
+
+
+def _directive(given: Any) -> int:
+    """Return the number of a directive. Raises ValueError."""
+    for each in Directive:
+        if type(given) in (str, int) and given in (each.name, each.value):
+            return each.value
+    raise ValueError(f"directive: expected {', '.join(Directive.__members__)}, got {json.dumps(given)}")
+
+
+def _naming_field(text: str) -> str:
+    """Return a message of msgspec with the name of the field in place of its number in the record."""
+    what, _, place = text.partition(" - at ")
+    found = re.match(r"`\$\[(\d+)\]", place)
+    return text if found is None else f"{CrawlUri.__struct_fields__[int(found[1])]}: {_plain(what)}"
+
+
+def _plain(text: str) -> str:
+    return text[:1].lower() + text[1:].replace("`", "")
 
 
 def fields(uri: CrawlUri) -> dict[str, Any]:

@@ -467,6 +467,26 @@ def test_json_lines_made_to_hurt_are_only_bad(tmp_path: Path) -> None:
     assert [told.reason for told in bad(read(tmp_path, "qcrawl"))] == ["request"]
 
 
+@pytest.mark.parametrize(
+    ("field", "detail"),
+    [
+        ('"priority": "high"', "priority: expected int, got str"),
+        ('"not_before": "soon"', "not_before: expected float | null, got str"),
+        ('"headers": {"A": 5}', "headers: expected str, got int"),
+        ('"body": "?"', "body: invalid base64 encoded string"),
+        ('"directive": "LOW"', 'directive: expected HIGHEST, HIGH, MEDIUM, NORMAL, got "LOW"'),
+        ('"directive": {}', "directive: expected HIGHEST, HIGH, MEDIUM, NORMAL, got {}"),
+        ('"meta": {"$msgpack": "kpI="}', "meta.$msgpack: input data was truncated"),
+    ],
+)
+def test_a_bad_json_line_is_reported_with_the_name_of_the_field(tmp_path: Path, field: str, detail: str) -> None:
+    source = tmp_path / "urls.jsonl"
+    source.write_text(f'{{"url": "http://a.test/", {field}}}\n{{"url": "http://a.test/", "directive": "HIGH"}}\n')
+    first, second = read(source)
+    assert (first.location, first.detail) == (f"{source}:1", detail)
+    assert second.uri.directive == 1
+
+
 def test_a_line_without_end_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "MAX_RECORD_SIZE", 1000)
     found = list(records.lines(io.BytesIO(b"a\n" + b"x" * 5000 + b"\nb\n" + b"y" * 1000 + b"\nc"), Allowance()))
