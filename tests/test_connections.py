@@ -25,6 +25,9 @@ def test_an_address_stands_for_a_client_and_a_crawl() -> None:
     assert connections.crawl_at("unix:a", "b") == "b"
     with pytest.raises(FrontierError, match=r"is no address: give HOST:PORT"):
         connections.crawl_at("http://a/b", "c")
+    for name in ("a%20b", "n%C3%A9ws", "x" * 241):  # of which no worker can have made topics
+        with pytest.raises(FrontierError, match=r"cannot name the topics .*: use ASCII letters, digits"):
+            connections.crawl_at(f"kafka://127.0.0.1:1/{name}", "DEFAULT")
 
 
 def test_properties_of_kafka_are_in_no_message() -> None:

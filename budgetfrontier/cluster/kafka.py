@@ -14,6 +14,7 @@ from budgetfrontier.bus.kafka_errors import Heard, error_of
 from budgetfrontier.cluster import owners
 from budgetfrontier.cluster.owners import Owner, Owners
 from budgetfrontier.errors import FrontierError, MissingExtra
+from budgetfrontier.settings.checks import topics_objection
 
 try:
     import confluent_kafka
@@ -44,6 +45,8 @@ def place(url: str) -> Place:
     crawl = unquote(parts.path.strip("/"))
     if parts.scheme != "kafka" or not parts.netloc or not crawl or "/" in crawl:
         raise FrontierError(f"{url!r:.200} names no crawl: give kafka://HOST:PORT/CRAWL")
+    if objection := topics_objection(crawl):
+        raise FrontierError(objection)
     return Place(parts.netloc, crawl, dict(parse_qsl(parts.query)))
 
 

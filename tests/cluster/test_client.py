@@ -104,6 +104,6 @@ def test_a_call_to_a_worker_that_hangs_is_made_to_the_next_owner(
         asyncio.run(crawl())
 
 
-def test_a_crawl_has_its_name_whatever_is_in_it() -> None:
-    assert place_of("a?b%41", "h:1,i:2?x=y") == Place("h:1,i:2", "a?b%41", {"x": "y"})
-    assert place("kafka://h:1,i:2/a%3Fb%2541?x=y") == place_of("a?b%41", "h:1,i:2?x=y")
+def test_a_crawl_has_its_name_however_it_is_written() -> None:
+    assert place_of("news-1.b_c", "h:1,i:2?x=y") == Place("h:1,i:2", "news-1.b_c", {"x": "y"})
+    assert place("kafka://h:1,i:2/n%65ws%2D1.b_c?x=y") == place_of("news-1.b_c", "h:1,i:2?x=y")
