@@ -153,9 +153,12 @@ def _check_for_good(args: argparse.Namespace) -> None:
 
 
 def import_(args: argparse.Namespace, operator: Operator) -> int:
-    """Import URIs, each into its partition."""
-    from budgetfrontier.cli import importing
+    """Import URIs, each into its partition. Once the crawl is found, partitions without an owner are waited for."""
+    from budgetfrontier.cli import importing, submission
 
+    if not args.dry_run:
+        operator.frontier.connect()
+        operator.frontier.retry_for = submission.RETRY_FOR
     return importing.run(args, operator.frontier)
 
 

@@ -22,6 +22,8 @@ from budgetfrontier.errors import FrontierError, MissingExtra
 
 RETRY_FOR = 5.0
 """Seconds for which a command looks for the owner of any partition."""
+_PATIENT = ("import",)
+"""Commands whose calls are those of a client: each is waited for, since whoever repeats it sees duplicates."""
 
 _QUEUE_COMMANDS = ("retire", "unretire", "snooze", "wake", "set-queue")
 _CRAWL_COMMANDS = ("pause", "resume", "terminate")
@@ -63,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
         known = ", ".join(sorted(COMMANDS))
         instead = _INSTEAD.get(args.command, f"the commands for one are {known}")
         raise FrontierError(f"{args.command} does not work on a crawl in partitions: {instead}")
-    with connected(args.job, token_file=args.token_file, tls_ca=args.tls_ca) as operator:
+    timeout = None if args.command in _PATIENT else owner_calls.SIGN_OF_LIFE
+    with connected(args.job, token_file=args.token_file, tls_ca=args.tls_ca, timeout=timeout) as operator:
         code = command(args, operator) or 0
         if operator.missing:
             note(operator.without_owner(operator.missing))
@@ -72,8 +75,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def connected(job: ClusterJob, *, token_file: Path | None = None, tls_ca: str | None = None) -> Iterator[Operator]:
-    """Connect to a crawl in partitions. Raises FrontierError, ConnectionLost and BusError."""
+def connected(
+    job: ClusterJob,
+    *,
+    token_file: Path | None = None,
+    tls_ca: str | None = None,
+    timeout: float | None = owner_calls.SIGN_OF_LIFE,
+) -> Iterator[Operator]:
+    """Connect to a crawl in partitions; `timeout` is that of its client. Raises FrontierError and BusError."""
     try:
         from budgetfrontier.cli.serve import token_in
         from budgetfrontier.cluster import kafka
@@ -89,6 +98,6 @@ def connected(job: ClusterJob, *, token_file: Path | None = None, tls_ca: str | 
     def ends(partitions: int) -> Mapping[int, int]:
         return kafka.log_ends(where, partitions)
 
-    options: dict[str, Any] = {"token": token, "tls": tls, "retry_for": RETRY_FOR, "timeout": owner_calls.SIGN_OF_LIFE}
+    options: dict[str, Any] = {"token": token, "tls": tls, "retry_for": RETRY_FOR, "timeout": timeout}
     with ClusterFrontier(where.crawl, directory, **options) as frontier:
         yield Operator(frontier, job=shown(str(job)), ends=ends)

@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from budgetfrontier import formats, uris
-from budgetfrontier.cli import common, exits
+from budgetfrontier.cli import common, exits, submission
 from budgetfrontier.cli.messages import note, say
-from budgetfrontier.engine import audit
+from budgetfrontier.cli.submission import Counts, as_argument
 from budgetfrontier.engine.admission.storable import MAX_RECORD
 from budgetfrontier.engine.commands.mailbox import Command, checked
-from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.engine.remote import whoami
-from budgetfrontier.errors import FrontierError, FrontierLocked, InvalidUrl
+from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.formats import lists
 from budgetfrontier.formats.allowance import Allowance, RecordTooLarge
 from budgetfrontier.formats.records import BadRecord, Item, Note, Record
-from budgetfrontier.model import CrawlUri, Directive, Tally
-from budgetfrontier.reports.format import clean, without_password
+from budgetfrontier.model import CrawlUri, Directive
+from budgetfrontier.reports.format import clean, counted, without_password
 from budgetfrontier.reports.totals import refused_in
-from budgetfrontier.store.records import AuditEntry
 
 if TYPE_CHECKING:
     from budgetfrontier.cluster.client import ClusterFrontier
 
-CHUNK = 1000
-"""URIs in one command to the frontier."""
-CHUNK_SIZE = 4 << 20
-"""Bytes, roughly, at which a chunk ends early: the size of a command is limited."""
 MAX_DETAIL = 300
 """Characters shown of the details of a bad record."""
 PROGRESS_INTERVAL = 10.0
@@ -54,9 +45,7 @@ class SourceResult:
     """The result of importing one source."""
 
     name: str
-    tally: Tally
-    seen: int = 0
-    dead: int = 0
+    counts: Counts = field(default_factory=Counts)
     omitted: Counter[str] = field(default_factory=Counter)
     """Fields that a frontier cannot hold, and how many records have them."""
     reported: Counter[str] = field(default_factory=Counter)
@@ -75,7 +64,7 @@ class SourceResult:
 
     def refuse(self, bad: BadRecord) -> None:
         """Count a bad record, and report it unless many with the same reason were reported."""
-        self.tally.refuse(bad.reason)
+        self.counts.tally.refuse(bad.reason)
         self.broken |= bad.ends
         self.reported[bad.reason] += 1
         if self.reported[bad.reason] <= MAX_REPORTED:
@@ -100,18 +89,18 @@ class Totals:
     """The totals of all sources."""
 
     def __init__(self) -> None:
-        self.total, self.seen, self.dead, self.usable, self.complete = Tally(), 0, 0, 0, True
+        self.counts, self.usable, self.complete = Counts(), 0, True
 
     def show(self, form: str, *, dry_run: bool) -> None:
         """Print the counts; of a dry run, what could be imported."""
-        total, seen = self.total, self.seen
+        total, seen, dead = self.counts.tally, self.counts.seen, self.counts.dead
         if form == "json" and dry_run:
             counts = {"readable": self.usable, "seen": seen, "invalid": total.invalid, "reasons": total.reasons}
             print(json.dumps(counts))
             return
         if form == "json":
             counts = {name: getattr(total, name) for name in ("added", "duplicate", "invalid", "full", "reasons")}
-            print(json.dumps(counts | {"seen": seen, "dead": self.dead}))
+            print(json.dumps(counts | {"seen": seen, "dead": dead}))
             return
         if dry_run:
             told = [f"{self.usable:,} can be imported", *([f"{seen:,} of them as seen"] if seen else [])]
@@ -119,7 +108,7 @@ class Totals:
             return
         told = [f"added {total.added:,}", f"duplicate {total.duplicate:,}", *refused_in(total).values()]
         told += [f"marked as seen {seen:,}"] if seen else []
-        say(", ".join([*told, f"dead letters {self.dead:,}"] if self.dead else told))
+        say(", ".join([*told, f"dead letters {dead:,}"] if dead else told))
 
 
 def run(args: argparse.Namespace, cluster: ClusterFrontier | None = None) -> int:
@@ -127,7 +116,7 @@ def run(args: argparse.Namespace, cluster: ClusterFrontier | None = None) -> int
 
     `cluster` is the crawl in partitions into which they are imported, if it is one.
     Return ERROR if a file or folder could not be read to its end or has no URI, or if there was no URI at all. When an
-    error is raised, the counts so far are printed first.
+    error is raised, or Ctrl-C has been pressed, the counts so far are printed first.
     """
     if args.key is not None and not all(map(formats.is_redis, args.sources)):
         raise FrontierError("--key is the name of a queue in Redis; give redis://HOST as the source")
@@ -135,29 +124,35 @@ def run(args: argparse.Namespace, cluster: ClusterFrontier | None = None) -> int
         common.refuse_if_terminated(args)
     totals = Totals()
     for number, source in enumerate(args.sources):
-        result = SourceResult(without_password(source), Tally())
+        result = SourceResult(without_password(source))
         try:
             _import_source(args, source, result, cluster)
-        except Exception:
+        except (Exception, KeyboardInterrupt):
             if number or result.usable:
                 _add(totals, result)
                 totals.show(args.format, dry_run=args.dry_run)
+                _note_uncounted(result.counts.unknown, again=not args.force)
             raise
         _add(totals, result)
     totals.show(args.format, dry_run=args.dry_run)
-    if args.seeds and totals.total.duplicate and not args.force:
+    if args.seeds and totals.counts.tally.duplicate and not args.force:
         note("duplicates were seen before and do not become seeds; --force schedules them again, as seeds")
-    if totals.total.added and cluster is None:
+    if totals.counts.tally.added and cluster is None:
         common.note_if_stopped(args)
     return exits.OK if totals.complete and totals.usable else exits.ERROR
 
 
 def _add(totals: Totals, result: SourceResult) -> None:
-    totals.total.add(result.tally)
-    totals.seen += result.seen
-    totals.dead += result.dead
+    totals.counts.merge(result.counts)
     totals.usable += result.usable
     totals.complete = totals.complete and (_is_url(result.name) or (bool(result.usable) and not result.broken))
+
+
+def _note_uncounted(count: int, *, again: bool) -> None:
+    """Say how many URIs are not counted because the last command with some has not ended."""
+    if count:
+        twice = "; importing the same again adds nothing twice" if again else ""
+        note(f"not counted: {counted(count, 'URI')} sent last, which may have been added, or may still be{twice}")
 
 
 def _is_url(source: str) -> bool:
@@ -178,24 +173,22 @@ def _import_source(
     path, is_url = common.frontier_path(args.job) if cluster is None else None, _is_url(source)
     items = iter([_url(source)]) if is_url else formats.read(source, args.kind, key=args.key)
     if args.dry_run:
-        result.seen = sum(record.seen for record in _records(items, result, args))
+        result.counts.seen = sum(record.seen for record in _records(items, result, args))
         result.end(dry_run=True)
         return
     for (op, charged), records in groupby(_records(items, result, args), lambda r: (_operation(r), r.charged)):
         if path is not None:
-            new = _submit(args, path, op, records, result, charge=charged)
+            submission.submit(args, path, op, records, result.counts, charge=charged)
+        elif op == "bury":
+            raise FrontierError(f"{result.name} has dead letters, which cannot be imported into a crawl in partitions")
         else:
             assert cluster is not None
-            new = _submit_to_cluster(cluster, op, records, result, charge=charged)
-        if op == "mark_seen":
-            result.seen += new
-        elif op == "bury":
-            result.dead += new
-    tally = result.tally
+            submission.submit_to_cluster(cluster, op, records, result.counts, charge=charged)
+    counts, tally = result.counts, result.counts.tally
     if not is_url:
         result.end(dry_run=False)
     elif not tally.invalid:  # otherwise it was reported already
-        became = "added" if tally.added else "seen" if result.seen else "full" if tally.full else "duplicate"
+        became = "added" if tally.added else "seen" if counts.seen else "full" if tally.full else "duplicate"
         note(f"{source}: {became}")
 
 
@@ -238,100 +231,10 @@ def _records(items: Iterable[Item], result: SourceResult, args: argparse.Namespa
 def _check(uri: CrawlUri) -> None:
     """Raise the errors that `_records` reports for a URI that the mailbox or the frontier would refuse."""
     if uri.meta is not None:
-        checked(Command("schedule", {"uris": [_as_argument(uri)]}, "", ""))
+        checked(Command("schedule", {"uris": [as_argument(uri)]}, "", ""))
     size = len(msgspec.msgpack.encode(uri))  # raises for text that is not UTF-8 and for numbers over 64 bits
     if size > MAX_RECORD:
         raise RecordTooLarge(f"{size:,} bytes with all its fields; a frontier accepts at most {MAX_RECORD:,}")
-
-
-def _count(tally: Tally, entry: AuditEntry) -> None:
-    """Add the counts of a command. Raises FrontierError if it was refused."""
-    audit.check(entry)
-    tally.add(msgspec.convert(entry.effect, Tally))
-
-
-def _as_argument(uri: CrawlUri) -> str | dict[str, Any] | bytes:
-    """Return a URI as an argument of a command: its URL, its fields, or its record if `meta` is not JSON."""
-    if lists.is_bare(uri):
-        return uri.url
-    fields = lists.fields(uri)
-    return fields if lists.is_json(fields.get("meta")) else msgspec.msgpack.encode(uri)
-
-
-def _submit(
-    args: argparse.Namespace,
-    path: Path,
-    op: str,
-    records: Iterator[Record],
-    result: SourceResult,
-    *,
-    charge: bool = False,
-) -> int:
-    """Apply URIs to the frontier directly if no process runs it, else through the running engine's mailbox, in chunks.
-
-    Each chunk is a command of its own, with an audit entry that says who gave it and why. Return how many were new.
-    When URIs are marked as seen, or become dead letters, only the invalid ones are added to the tally.
-    """
-    tally = Tally()
-    commands = (_arguments(op, chunk, charge=charge, in_place=args.force) for chunk in _chunks(records))
-    opened = partial(Frontier.open, path, keep_leases=True, program="budgetfrontier import")
-    with contextlib.suppress(FrontierLocked), opened() as frontier:
-        who = args.who or whoami()
-        for details in commands:
-            _count(tally, frontier.apply(Command(op, details, who, args.reason)))
-    for details in commands:
-        _count(tally, common.steer(args, op, details, patiently=True))
-    return _new_in(tally, op, result)
-
-
-def _submit_to_cluster(
-    cluster: ClusterFrontier, op: str, records: Iterator[Record], result: SourceResult, *, charge: bool
-) -> int:
-    """Send URIs to the partitions of a crawl, in chunks; return how many were new. The audit has nothing of it."""
-    if op == "bury":
-        raise FrontierError(f"{result.name} has dead letters, which cannot be imported into a crawl in partitions")
-    tally = Tally()
-    for chunk in _chunks(records):
-        given = [record.uri for record in chunk]
-        tally.add(cluster.schedule_many(given) if op == "schedule" else cluster.mark_seen(given, charge=charge))
-    return _new_in(tally, op, result)
-
-
-def _new_in(tally: Tally, op: str, result: SourceResult) -> int:
-    """Add the counts of a source; return how many URIs were new."""
-    new = tally.added
-    if op != "schedule":
-        tally.added = tally.duplicate = 0
-    result.tally.add(tally)
-    return new
-
-
-def _arguments(op: str, chunk: list[Record], *, charge: bool, in_place: bool) -> dict[str, Any]:
-    """Return the arguments of a command that takes records; `in_place` is of use where URLs are kept."""
-    arguments: dict[str, Any] = {"uris": [_as_argument(record.uri) for record in chunk]}
-    if op == "mark_seen":
-        arguments["charge"] = charge
-    elif op == "bury":
-        arguments["reasons"] = [record.dead for record in chunk]
-    elif in_place:
-        arguments["in_place"] = True
-    return arguments
-
-
-def _chunks(records: Iterator[Record]) -> Iterator[list[Record]]:
-    """Yield chunks of CHUNK URIs, or fewer if they are large."""
-    chunk: list[Record] = []
-    size = 0
-    for record in records:
-        uri = record.uri
-        chunk.append(record)
-        size += len(uri.url) if lists.is_bare(uri) else len(msgspec.msgpack.encode(uri))
-        size += len(record.dead or "")
-        if len(chunk) == CHUNK or size > CHUNK_SIZE:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def _make_seed(uri: CrawlUri, href: str) -> None:

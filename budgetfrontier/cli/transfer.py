@@ -54,7 +54,8 @@ def _register_import(commands: Commands) -> None:
         "The scope of the crawl does not apply to the URIs imported, but to their links. "
         "Prints how many were added, seen before (duplicate), refused for lack of room (full) or invalid, and why; the "
         "import continues after a bad record. Exits with 1 if a source has no URI, or could not be read to its end: "
-        "then the part that could be read was imported.",
+        "then the part that could be read was imported. After Ctrl-C, or an error, the counts are those until then, "
+        "and a message says how many URIs were sent last and are not counted.",
     )
     add_job(parser, cluster=True)
     parser.add_argument(

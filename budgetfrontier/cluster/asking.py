@@ -6,7 +6,7 @@ Each is a generator of steps, which `ClusterFrontier` and `AsyncClusterFrontier`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -127,23 +127,45 @@ class Asking:
     # -- questions
 
     def of_owners(
-        self, items: Sequence[_T], partitions: Sequence[int], steps: Callable[[list[_T]], calls.Steps[_R]]
+        self,
+        items: Sequence[_T],
+        partitions: Sequence[int],
+        steps: Callable[[list[_T]], calls.Steps[_R]],
+        results: list[tuple[list[int], _R]] | None = None,
     ) -> Steps[list[tuple[list[int], _R]]]:
         """Ask the owners of the items' partitions, all at once; return the places of each part, and its result.
 
         Each part is asked for until it is answered: of the next owner if a worker says that it has lost a partition, is
-        away, or is silent while the directory has another one. Raises ConnectionLost after `retry_for` seconds.
+        away, or is silent while the directory has another one. Raises ConnectionLost after `retry_for` seconds. Parts
+        are in `results` once they are answered, whatever becomes of the others.
         """
-        results: list[tuple[list[int], _R]] = []
-        left = dict(enumerate(partitions))
+        results = [] if results is None else results
         waiting = _Waiting()
+        try:
+            yield from self._answered(items, dict(enumerate(partitions)), steps, waiting, results)
+        except BaseException:  # also that the caller has been interrupted
+            results += [(list(ask.places), ask.result) for ask in waiting.each_ended() if ask.error is None]
+            raise
+        if results:
+            self._say_answered()
+        return results
+
+    def _answered(
+        self,
+        items: Sequence[_T],
+        left: dict[int, int],
+        steps: Callable[[list[_T]], calls.Steps[_R]],
+        waiting: _Waiting,
+        results: list[tuple[list[int], _R]],
+    ) -> Steps[None]:
+        """Add parts to `results` until those of all items in `left`, each with its partition, are there."""
         began = monotonic()
         while left:
             waiting.asks += self._asks(items, left, waiting, steps)
             if waiting.asks or waiting.look:
                 yield Answers(waiting.all(), PATIENCE)
             is_silent = not waiting.has_news
-            for ask in waiting.take_ended():
+            for ask in waiting.each_ended():
                 if ask.is_answered:
                     results.append((list(ask.places), ask.result))
                     for place in ask.places:
@@ -151,13 +173,9 @@ class Asking:
                 else:
                     waiting.fail(ask)
                     self.forget(ask.address)
-            if not left:
-                break
-            yield from self._look_on(left, waiting, is_silent)
-            self._check_time(began, waiting, set(left.values()), is_silent)
-        if results:
-            self._say_answered()
-        return results
+            if left:
+                yield from self._look_on(left, waiting, is_silent)
+                self._check_time(began, waiting, set(left.values()), is_silent)
 
     def _asks(
         self, items: Sequence[_T], left: Mapping[int, int], waiting: _Waiting, steps: Callable[[list[_T]], Any]
@@ -317,11 +335,11 @@ class _Waiting:
         """Whether anything has ended."""
         return any(each.ended for each in self.all())
 
-    def take_ended(self) -> list[Ask]:
-        """Return the calls that have ended."""
-        ended = [ask for ask in self.asks if ask.ended]
-        self.asks = [ask for ask in self.asks if ask not in ended]
-        return ended
+    def each_ended(self) -> Iterator[Ask]:
+        """Yield the calls that have ended, each of which is taken out before."""
+        for ask in [ask for ask in self.asks if ask.ended]:
+            self.asks.remove(ask)
+            yield ask
 
     def fail(self, ask: Ask) -> None:
         """Note a call that was not answered."""

@@ -73,13 +73,13 @@ class Calls:
 
     # -- URIs in
 
-    def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Steps[Tally]:
-        """Admit URIs; count the results."""
-        return (yield from self._tallied(uris, calls.schedule_many))
+    def schedule_many(self, uris: Iterable[str | CrawlUri], tally: Tally | None = None) -> Steps[Tally]:
+        """Admit URIs; count the results, in `tally` as they come if that is given."""
+        return (yield from self._tallied(uris, calls.schedule_many, tally))
 
-    def mark_seen(self, uris: Iterable[str | CrawlUri], charge: bool) -> Steps[Tally]:
-        """Mark URIs as seen."""
-        return (yield from self._tallied(uris, lambda part: calls.mark_seen(part, charge=charge)))
+    def mark_seen(self, uris: Iterable[str | CrawlUri], charge: bool, tally: Tally | None = None) -> Steps[Tally]:
+        """Mark URIs as seen; count the results like `schedule_many`."""
+        return (yield from self._tallied(uris, lambda part: calls.mark_seen(part, charge=charge), tally))
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> Steps[list[Admission]]:
         """Admit URIs; return the result for each."""
@@ -119,19 +119,29 @@ class Calls:
             found.update(zip(places, results, strict=True))
         return [found[place] for place in range(len(given))]
 
-    def _tallied(self, uris: Iterable[Any], steps: Callable[[list[Any]], calls.Steps[Tally]]) -> Steps[Tally]:
-        tally, remaining = Tally(), iter(_batch(uris))
+    def _tallied(
+        self, uris: Iterable[Any], steps: Callable[[list[Any]], calls.Steps[Tally]], tally: Tally | None = None
+    ) -> Steps[Tally]:
+        """Count the results in `tally`, which has those of all parts that were answered if this raises."""
+        tally, remaining = Tally() if tally is None else tally, iter(_batch(uris))
         while batch := list(islice(remaining, PART)):
-            for _, part in (yield from self._by_uri(batch, steps)):
-                tally.add(part)
+            answered: list[tuple[list[int], Tally]] = []
+            try:
+                yield from self._by_uri(batch, steps, answered)
+            finally:
+                for _, part in answered:
+                    tally.add(part)
         return tally
 
     def _by_uri(
-        self, given: list[Any], steps: Callable[[list[Any]], calls.Steps[_R]]
+        self,
+        given: list[Any],
+        steps: Callable[[list[Any]], calls.Steps[_R]],
+        results: list[tuple[list[int], _R]] | None = None,
     ) -> Steps[list[tuple[list[int], _R]]]:
         route = (yield from self.connect()).partition
         sendable = calls.sendable(given)
-        return (yield from self.asking.of_owners(sendable, [route(uri) for uri in sendable], steps))
+        return (yield from self.asking.of_owners(sendable, [route(uri) for uri in sendable], steps, results))
 
     def set_budgets(self, budgets: Iterable[tuple[CrawlUri, int]]) -> Steps[None]:
         """Set the total budgets of the queues of URIs."""

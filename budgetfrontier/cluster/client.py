@@ -109,17 +109,20 @@ class ClusterFrontier:
         """Admit one URI; `schedule_many` takes many."""
         return self.schedule_each([uri])[0]
 
-    def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
-        """Admit a batch; count the results."""
-        return self._run(self._calls.schedule_many(uris))
+    def schedule_many(self, uris: Iterable[str | CrawlUri], *, tally: Tally | None = None) -> Tally:
+        """Admit a batch; count the results.
+
+        They are added to `tally` as they come, if one is given: it has what was answered until an error, or Ctrl-C.
+        """
+        return self._run(self._calls.schedule_many(uris, tally))
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
         """Admit a batch; return the result for each URI."""
         return self._run(self._calls.schedule_each(uris))
 
-    def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Tally:
-        """Mark URIs that were fetched elsewhere as seen."""
-        return self._run(self._calls.mark_seen(uris, charge))
+    def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False, tally: Tally | None = None) -> Tally:
+        """Mark URIs that were fetched elsewhere as seen; count them like `schedule_many`."""
+        return self._run(self._calls.mark_seen(uris, charge, tally))
 
     def admit_many(self, uris: Iterable[str | CrawlUri], *, maxsize: int) -> Tally:
         """Admit a batch while fewer than `maxsize` URIs (0: any) are queued and not leased; the others are FULL.

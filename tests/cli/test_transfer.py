@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
+from budgetfrontier.cli import submission
+from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.formats import lists
 from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
@@ -207,6 +209,31 @@ def test_what_was_imported_before_an_error_is_counted(job: Path, tmp_path: Path,
     assert answer.code == 1 and "missing.txt" in answer.err
     added = json.loads(answer.out)["added"] if form == "json" else int(answer.out.split()[1].rstrip(","))
     assert added == 2
+
+
+@pytest.mark.parametrize(("operations", "stored"), [(1, 2), (100_000, 0)])
+def test_an_interrupted_import_counts_what_is_in_the_frontier(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, operations: int, stored: int
+) -> None:
+    settings = make_settings(commit_operations=operations)
+    Frontier.open(tmp_path / "job" / "frontier", settings).close()
+    (tmp_path / "urls.txt").write_text("".join(f"http://new.test/{n}\n" for n in range(9)))
+    monkeypatch.setattr(submission, "CHUNK", 2)
+    monkeypatch.setattr(submission, "COMMIT_EVERY", 3600.0)
+    taken: list[int] = []
+    take = Admitter.take
+
+    def interrupted(admitter: Admitter, batch: list[Any], *more: Any) -> None:
+        taken.append(len(batch))
+        if len(taken) == 2:
+            raise KeyboardInterrupt
+        take(admitter, batch, *more)
+
+    monkeypatch.setattr(Admitter, "take", interrupted)
+    answer = cli("import", tmp_path / "job", tmp_path / "urls.txt")
+    assert (answer.code, answer.out) == (130, f"added {stored}, duplicate 0, full 0, invalid 0\n")
+    assert answer.err.startswith(f"not counted: {4 - stored} URIs sent last, which may have been added")
+    assert len(pending(tmp_path / "job", "new.test")) == stored
 
 
 def test_import_of_a_file_that_is_not_there(job: Path, cli: Cli) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -45,9 +45,7 @@ class World:
             except StopIteration as e:
                 return cast("_T", e.value)
             if isinstance(wanted, Answers):
-                for each in wanted.of:
-                    if each.begun is None:
-                        self._begin(each)
+                self.begin(wanted.of)
                 if not any(each.ended for each in wanted.of):
                     self.now += wanted.within
                     if until_silent:
@@ -58,6 +56,11 @@ class World:
             else:
                 self.now += wanted.seconds
                 self.pauses += 1
+
+    def begin(self, wanted: Iterable[Any]) -> None:
+        for each in wanted:
+            if each.begun is None:
+                self._begin(each)
 
     def _begin(self, each: Any) -> None:
         each.begun = True
@@ -112,6 +115,25 @@ def test_a_long_wait_is_no_reason_to_ask_again(world: World, crawl: Asking) -> N
     with pytest.raises(ConnectionLost, match=r"partitions 0 of 'test' have had no owner that answers for 6\d s"):
         ask(crawl, world, [0, 1])
     assert world.asked == [("a", (0,)), ("b", (1,))] and world.given_up == [], "the call ends with its question"
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_what_was_answered_is_known_whatever_becomes_of_the_rest(
+    world: World, crawl: Asking, is_interrupted: bool
+) -> None:
+    world.answers = {"a": ["zero"], "b": [SILENCE]}
+    results: list[tuple[list[int], Any]] = []
+    steps = crawl.of_owners([0, 1, 0], [0, 1, 0], lambda part: client_calls.plain("state"), results)
+    if is_interrupted:
+        while not world.asked:
+            wanted = next(steps)
+            assert isinstance(wanted, Answers)
+            world.begin(wanted.of)
+        steps.close()
+    else:
+        with pytest.raises(ConnectionLost):
+            world.run(steps)
+    assert results == [([0, 2], "zero")]
 
 
 def test_a_worker_that_refuses_is_not_asked_again_and_again_while_the_directory_names_it(

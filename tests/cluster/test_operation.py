@@ -15,8 +15,8 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Outcome, Settings
-from budgetfrontier.cli import clusters, main
-from budgetfrontier.cluster import operation, owner_calls, worker
+from budgetfrontier.cli import clusters, main, submission
+from budgetfrontier.cluster import asking, client, operation, owner_calls, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import Audited
 from budgetfrontier.cluster.operation import Command, Operator
@@ -308,6 +308,34 @@ def test_uris_are_imported(cli: Cli, tmp_path: Path) -> None:
     assert (code, out) == (0, "added 0, duplicate 0, full 0, invalid 1 (scheme 1), marked as seen 2\n")
     code, out, err = cli("import", "https://h3.test/seen")
     assert (code, out[:20], err) == (0, "added 0, duplicate 1", "https://h3.test/seen: duplicate\n")
+
+
+def test_an_import_that_ends_early_counts_what_was_answered(
+    cli: Cli, directory: MemoryDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose(directory, 3)
+    lost = [host for host in HOSTS if partition_of_queue(host, PARTITIONS) == 3]
+    known = [f"https://{host}/0" for host in sorted(HOSTS, key=lost.__contains__)]
+    (tmp_path / "known.txt").write_text("\n".join(known))
+    rest = (
+        "not counted: {} sent last, which may have been added, or may still be; importing the same again adds nothing"
+    )
+    monkeypatch.setattr(asking, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(client, "SHORT", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(submission, "RETRY_FOR", 0.0)
+        code, out, err = cli("import", str(tmp_path / "known.txt"))
+    assert (code, out) == (1, f"added 0, duplicate {12 - len(lost)}, full 0, invalid 0\n")
+    assert rest.format(f"{len(lost)} URIs") in err and "partitions 3 of 'test' have had no owner that answers" in err
+
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(submission, "CHUNK", 1)
+    monkeypatch.setattr(client, "sleep", interrupt)  # in which it is while a partition is without an owner
+    code, out, err = cli("import", str(tmp_path / "known.txt"))
+    assert (code, out) == (130, f"added 0, duplicate {12 - len(lost)}, full 0, invalid 0\n")
+    assert rest.format("1 URI") in err
 
 
 def test_leases_and_dead_letters_are_listed(cli: Cli) -> None:

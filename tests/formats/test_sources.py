@@ -26,7 +26,7 @@ from budgetfrontier.formats import heritrix, lists, records
 from budgetfrontier.formats import kumo as kumo_format
 from budgetfrontier.formats.allowance import Allowance
 from budgetfrontier.formats.records import BadRecord, Item, Record
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.model import CrawlUri, Directive
 from tests.formats.conftest import DATA, bad, notes, read, uris
 from tests.support import PATIENCE
 
@@ -482,9 +482,9 @@ def test_json_lines_made_to_hurt_are_only_bad(tmp_path: Path) -> None:
 def test_a_bad_json_line_is_reported_with_the_name_of_the_field(tmp_path: Path, field: str, detail: str) -> None:
     source = tmp_path / "urls.jsonl"
     source.write_text(f'{{"url": "http://a.test/", {field}}}\n{{"url": "http://a.test/", "directive": "HIGH"}}\n')
-    first, second = read(source)
-    assert (first.location, first.detail) == (f"{source}:1", detail)
-    assert second.uri.directive == 1
+    items = read(source)
+    assert [(told.location, told.detail) for told in bad(items)] == [(f"{source}:1", detail)]
+    assert [uri.directive for uri in uris(items)] == [Directive.HIGH]
 
 
 def test_a_line_without_end_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from budgetfrontier import formats
 from budgetfrontier.cli.importing import MAX_DETAIL, SourceResult, _records
 from budgetfrontier.formats.records import BadRecord
-from budgetfrontier.model import Tally
 from tests.fuzz.target import Target
 from tests.fuzz.urls import SHARED_MEMORY
 
@@ -160,7 +159,7 @@ def check_source(source: Source) -> None:
 def _check_told(found: list[Any]) -> None:
     """What `import` makes of it: each record can be handed to a frontier, or is refused, in short lines."""
     with contextlib.redirect_stderr(io.StringIO()) as said:
-        for _ in _records(found, SourceResult("x", Tally()), argparse.Namespace(seeds=False, force=False, seen=False)):
+        for _ in _records(found, SourceResult("x"), argparse.Namespace(seeds=False, force=False, seen=False)):
             pass
     assert all(len(line) < 20 * MAX_DETAIL for line in said.getvalue().splitlines())
 
