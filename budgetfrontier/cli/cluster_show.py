@@ -7,8 +7,10 @@ import json
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
+from typing import Any
 
 from budgetfrontier.cli import cluster_kinds, common, named, output, show, transfer
 from budgetfrontier.cli import leases as leases_
@@ -27,7 +29,7 @@ from budgetfrontier.cluster.inspection import (
 from budgetfrontier.cluster.operation import Operator, PartitionRow
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.reports.explanation import Explanation
+from budgetfrontier.reports.explanation import Explanation, ReasonStep
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.queue_sample import FOR_PATTERNS
 from budgetfrontier.reports.work_list import Raised
@@ -183,12 +185,55 @@ def explain(args: argparse.Namespace, operator: Operator) -> None:
     if "://" in args.target:  # which is the key of a queue, or else a URL
         found: Found = operator.ask_one(number, "queue", Found, key=args.target, limit=1, spread=False)
         number = operator.partition_of_uri(args.target) if found.queue is None else number
-    answer: Explanation = operator.ask_one(number, "explain", Explanation, target=args.target, job=operator.job)
+    answer = _explained(operator, number, args.target)
     if answer.verdict == "never" and "://" not in args.target and answer.kind == "url":
         others = operator.ask("explain", Explanation, target=args.target, job=operator.job)
         answer = next((one for one in others.values() if one.kind == "queue"), answer)
+    if any(one.code == "never-scheduled" for one in answer.reasons):
+        answer = _explained_elsewhere(operator, number, args.target) or answer
+        if operator.missing:
+            answer.reasons[-1] = _with_doubt(answer.reasons[-1])
     output.write_explanation(args, answer)
     note_limit(operator)
+
+
+def _explained(operator: Operator, number: int, target: str, **options: Any) -> Explanation:
+    """Return what the owner of a partition explains, with the id that a dead letter has in a crawl in partitions."""
+    answer: Explanation = operator.ask_one(number, "explain", Explanation, target=target, job=operator.job, **options)
+    for place, one in enumerate(answer.reasons):
+        if one.code == "dead-letter" and one.command is not None:
+            command, _, letter = one.command.rpartition(" ")
+            answer.reasons[place] = replace(one, command=f"{command} {transfer.LetterId(number, int(letter))}")
+    return answer
+
+
+def _explained_elsewhere(operator: Operator, number: int, url: str) -> Explanation | None:
+    """Return what the owner of another partition than that of a URL's host explains; None if no other one knows it."""
+    others = [other for other in range(operator.partitions) if other != number]
+    known: dict[int, bool] = operator.ask("is_known", bool, of=others, url=url)
+    found = {other: _explained(operator, other, url, anywhere=True) for other in sorted(known) if known[other]}
+    if not found:
+        return None
+    other = min(found, key=lambda each: found[each].verdict == "never")
+    found[other].reasons.insert(
+        0,
+        ReasonStep(
+            "elsewhere",
+            f"It is in partition {other}, and not in partition {number}, where its host is: it was scheduled with a "
+            "`queue` of its own.",
+        ),
+    )
+    return found[other]
+
+
+def _with_doubt(reason: ReasonStep) -> ReasonStep:
+    """Return a reason with the hint that partitions which do not answer may say something else."""
+    if reason.code != "never-scheduled":
+        return reason
+    return replace(
+        reason,
+        text=f"{reason.text} Or it has a `queue` of its own in a partition that does not answer.",
+    )
 
 
 def audit(args: argparse.Namespace, operator: Operator) -> None:

@@ -34,6 +34,7 @@ from budgetfrontier.reports.queue_sample import spread as spread_
 from budgetfrontier.reports.work_list import Raised, WorkList
 from budgetfrontier.settings.matching import queue_test
 from budgetfrontier.settings.overrides import validate_override
+from budgetfrontier.store import url_search
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.records import AuditEntry
@@ -206,9 +207,18 @@ def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> Found
     return Found(record, list(_up_to(uris, lambda each: len(each.uri.url) + 200)))
 
 
-def explain(reader: Reader, *, target: str, job: str) -> Explanation:
-    """Explain why a URL or a queue is not being crawled; `job` stands for the crawl in commands."""
-    found = explain_(reader, target, job=job)
+def is_known(reader: Reader, *, url: str) -> bool:
+    """Tell whether a URL was seen here, whatever its queue. O(log n)."""
+    with reader.view() as view:
+        return url_search.is_known(view, url)
+
+
+def explain(reader: Reader, *, target: str, job: str, anywhere: bool = False) -> Explanation:
+    """Explain why a URL or a queue is not being crawled; `job` stands for the crawl in commands.
+
+    A URL is looked for on the queue of its host, or `anywhere`.
+    """
+    found = explain_(reader, target, job=job, anywhere=anywhere)
     found.reasons = [
         replace(one, text=one.text.replace("The crawl is", "Its partition is", 1)) if one.code == "finished" else one
         for one in found.reasons
@@ -323,7 +333,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
         report, head, queues, best, queue, explain, audit, adjustments, applied, survey, preview, leases, dead_letters,
-        undo, deletion, on_queue, on_crawl, unknown_letters,
+        undo, deletion, on_queue, on_crawl, unknown_letters, is_known,
         kinds.series, kinds.busiest, kinds.held, kinds.runs, kinds.seeds,
     )
 }  # fmt: skip

@@ -36,23 +36,27 @@ def explain(
     now: float | None = None,
     scope: ScopeOf | None = None,
     past: PastOf | None = None,
+    anywhere: bool = False,
 ) -> Explanation:
     """Explain why `target`, a queue key or else a URL, is not being crawled.
 
     `job` is the folder for the suggested commands; `scope` returns the decision of the crawl's scope, `past` what its
     logs have on a URL that is not pending. Cost: a pass over the queues whose turn comes first, and for a URL the cost
-    of `Reader.find`.
+    of `Reader.find`, which looks for it `anywhere` or where its host is.
     """
-    return _Explainer(reader, job, time.time() if now is None else now, scope, past).explain(target)
+    return _Explainer(reader, job, time.time() if now is None else now, scope, past, anywhere).explain(target)
 
 
 class _Explainer:
-    def __init__(self, reader: Reader, job: str, now: float, scope: ScopeOf | None, past: PastOf | None) -> None:
+    def __init__(
+        self, reader: Reader, job: str, now: float, scope: ScopeOf | None, past: PastOf | None, anywhere: bool
+    ) -> None:
         self._reader = reader
         self._job = job
         self._now = now
         self._scope = scope
         self._past = past
+        self._anywhere = anywhere
 
     def explain(self, target: str) -> Explanation:
         queue = self._reader.queue(target) or self._meant(target)
@@ -80,7 +84,7 @@ class _Explainer:
     # -- the URL
 
     def _explain_url(self, explanation: Explanation) -> None:
-        found = self._reader.find(explanation.target)
+        found = self._reader.find(explanation.target, anywhere=self._anywhere)
         if not found["valid"]:
             end = "."
             if "://" not in explanation.target:

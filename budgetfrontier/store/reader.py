@@ -341,14 +341,15 @@ class Reader:
                 restored |= before != after  # an undo: it is the block of an earlier `snooze`
             return None
 
-    def find(self, url: str) -> dict[str, Any]:
+    def find(self, url: str, *, anywhere: bool = False) -> dict[str, Any]:
         """Return what is known about a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry.
 
         The entry is `pending` (a PendingUri) or `dead` (a DeadLetter). In a frontier that keeps its URLs, `kept` is the
         KeptUrl without its `uri`, and the queue is the one that it is in, whatever queue its host has.
 
         O(URIs of its queue): 0.3 us each if the very URL is found, otherwise 3 us each to compare canonical forms; then
-        O(URIs scheduled for later) and O(dead letters). Raises PolicyError.
+        O(URIs scheduled for later) and O(dead letters). With `anywhere`, the very URL is looked for on all other
+        queues, too, O(URIs). Raises PolicyError.
         """
         with self.view() as view:
-            return url_search.find(view, url)
+            return url_search.find(view, url, anywhere=anywhere)

@@ -21,7 +21,7 @@ from budgetfrontier.store.uri_values import encode_url, expand, short_url, short
 from budgetfrontier.store.view import PendingUri, View, pending_uri
 
 
-def find(view: View, url: str) -> dict[str, Any]:
+def find(view: View, url: str, *, anywhere: bool = False) -> dict[str, Any]:
     """Return what is known about a URL, as `Reader.find` does. Raises PolicyError."""
     try:
         href = uris.parse(url)
@@ -29,9 +29,7 @@ def find(view: View, url: str) -> dict[str, Any]:
         nothing = dict.fromkeys(("queue", "pending", "dead", "kept"))
         return {"valid": False, "reason": str(e), "seen": False, **nothing}
     frontier = view.settings()[0].frontier
-    canonical = partial(
-        policy_results.form, policy_factory.canonicalization(frontier), frontier.canonicalization_policy
-    )
+    canonical = _canonicalization(frontier)
     fingerprint = uris.fingerprint(canonical(href))
     seen = view.txn.get(fingerprint, db=view.db[keys.SEEN]) is not None
     value = view.txn.get(fingerprint, db=view.db[keys.URLS]) if frontier.keep_urls else None
@@ -41,16 +39,33 @@ def find(view: View, url: str) -> dict[str, Any]:
         queue = view.queue_by_id(row.queue)
         name, pending = queue.queue, at_place(view, queue, row.place, frozenset(view.leased_keys()))
         if pending is not None and pending.when is None:
-            before = takewhile(lambda item: item[0] < row.place, view.pending_items(row.place[: keys.u32.size]))
-            pending.place = sum(1 for _ in before)
+            pending.place = _count_before(view, row.place)
         kept = _kept(fingerprint, row, name)
     else:
         name = _queue_of(view, frontier, href)
         found = view.find_queue(name)
         if found is not None:
             pending = _pending(view, found, href, canonical) or _future(view, found, href, canonical)
+        if pending is None and anywhere:
+            pending = _on_any_queue(view, href)
+            name = name if pending is None else pending.queue
     dead = None if pending else _dead(view, href)
     return {"valid": True, "url": href, "seen": seen, "queue": name, "pending": pending, "dead": dead, "kept": kept}
+
+
+def is_known(view: View, url: str) -> bool:
+    """Tell whether a URL was seen, whatever queue it was placed on. O(log n). Raises PolicyError."""
+    try:
+        href = uris.parse(url)
+    except InvalidUrl:
+        return False
+    fingerprint = uris.fingerprint(_canonicalization(view.settings()[0].frontier)(href))
+    tables = [table for table in (keys.SEEN, keys.URLS) if table in view.db]
+    return any(view.txn.get(fingerprint, db=view.db[table]) is not None for table in tables)
+
+
+def _canonicalization(frontier: FrontierSettings) -> Callable[[str], str]:
+    return partial(policy_results.form, policy_factory.canonicalization(frontier), frontier.canonicalization_policy)
 
 
 def _kept(fingerprint: bytes, row: UrlRow, name: str) -> KeptUrl:
@@ -100,6 +115,28 @@ def _pending(view: View, queue: QueueRecord, href: str, canonical: Callable[[str
         if canonical(expand(short_url(value), name)) == wanted:
             return pending_uri(queue, key[4:], value, place=place, leased=key in view.leased_keys())
     return None
+
+
+def _on_any_queue(view: View, href: str) -> PendingUri | None:
+    """Return the first URI with this very URL on a queue that has another key than its host."""
+    part = href.encode()
+    for key, value in view.items(keys.PENDING):
+        if part in value:
+            queue = view.queue_by_id(keys.u32.unpack(key[:4])[0])
+            if expand(short_url(value), queue.queue) == href:
+                place = _count_before(view, key)
+                return pending_uri(queue, key[4:], value, place=place, leased=key in view.leased_keys())
+    return next((view.future_uri(*item) for item in view.items(keys.FUTURE) if _is_of(view, item, part)), None)
+
+
+def _count_before(view: View, key: bytes) -> int:
+    """Return how many URIs are before one in its queue."""
+    return sum(1 for _ in takewhile(lambda item: item[0] < key, view.pending_items(key[: keys.u32.size])))
+
+
+def _is_of(view: View, item: tuple[bytes, bytes], part: bytes) -> bool:
+    """Tell whether a record of what is scheduled for later has a URL."""
+    return part in item[1] and view.future_uri(*item).uri.url.encode() == part
 
 
 def _future(view: View, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:

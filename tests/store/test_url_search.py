@@ -38,3 +38,19 @@ def test_it_is_told_where_a_url_is(tmp_path: Path) -> None:
     assert (dead["pending"], dead["dead"].uri.url, dead["seen"]) == (None, "https://dead.test/", True)
     assert (later["pending"].when, later["dead"]) == (START + 60, None)
     assert (bad["valid"], unknown["valid"], unknown["seen"], unknown["queue"]) == (False, True, False, "a.test")
+
+
+def test_a_url_on_a_queue_of_its_own_is_found_anywhere(tmp_path: Path) -> None:
+    urls = [f"https://a.test/{page}" for page in range(3)]
+    with on_disk(tmp_path) as frontier:
+        frontier.schedule_many(CrawlUri(url, queue="apart", via="https://a.test/9") for url in urls[:2])
+        frontier.schedule(CrawlUri(urls[2], queue="later", not_before=START + 60))
+    with closing(LastCommit(tmp_path / "frontier")) as last, last.view() as view:
+        assert [url_search.find(view, urls[1])[name] for name in ("seen", "pending", "queue")] == [True, None, "a.test"]
+        found = [url_search.find(view, url, anywhere=True) for url in (*urls, "https://a.test/9")]
+        known = [url_search.is_known(view, url) for url in (urls[0], "https://a.test/9", "ftp://a.test/")]
+    assert [one["queue"] for one in found] == ["apart", "apart", "later", "a.test"]
+    assert [one["pending"] and (one["pending"].place, one["pending"].when) for one in found] == [
+        (0, None), (1, None), (0, START + 60), None,
+    ]  # fmt: skip
+    assert known == [True, False, False]

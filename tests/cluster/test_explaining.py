@@ -1,0 +1,65 @@
+"""Why a URL is not being crawled that is in another partition than its host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlUri, Outcome, Settings
+from budgetfrontier.cli import clusters, main
+from budgetfrontier.cluster import worker
+from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.operation import Operator
+from budgetfrontier.cluster.routing import partition_of_queue
+from tests.cluster.workers import running
+from tests.support import PATIENCE, until
+
+PARTITIONS = 4
+URL = "kafka://nowhere/test"
+HOST = "a.test"
+HOME = partition_of_queue(HOST, PARTITIONS)
+APART, ALSO = (
+    next(key for key in map("queue-{}".format, range(99)) if partition_of_queue(key, PARTITIONS) == number)
+    for number in [number for number in range(PARTITIONS) if number != HOME][:2]
+)
+
+
+def test_a_url_with_a_queue_of_its_own_is_explained_by_the_partition_that_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
+    settings = Settings.from_dict({"crawl": "test", "frontier": {"politeness": {"min_delay": 0.0}}})
+    with running(tmp_path, settings, [range(PARTITIONS)], PARTITIONS) as cluster:
+        until(lambda: len(cluster.directory.read()) == PARTITIONS)
+
+        @contextmanager
+        def connected(job: str, **options: Any) -> Iterator[Operator]:
+            with ClusterFrontier("test", cluster.directory) as frontier:
+                yield Operator(frontier, job=URL, patience=PATIENCE)
+
+        def explained(page: str) -> str:
+            main(["explain", f"https://{HOST}/{page}", "--cluster", URL])
+            return capsys.readouterr().out
+
+        monkeypatch.setattr(clusters, "connected", connected)
+        with ClusterFrontier("test", cluster.directory) as frontier:
+            frontier.schedule(CrawlUri(f"https://{HOST}/dead", queue=ALSO))
+            [lease] = frontier.lease(1, wait=60.0)
+            frontier.finish(lease, Outcome.DEAD, reason="poison")
+            frontier.schedule_many(CrawlUri(f"https://{HOST}/{page}", queue=APART) for page in range(2))
+        until(lambda: "never scheduled" not in explained("1"))
+        where = (
+            f"It is in partition {{}}, and not in partition {HOME}, where its host is: it was scheduled with a `queue`"
+        )
+        told = explained("1")
+        assert where.format(partition_of_queue(APART, PARTITIONS)) in told
+        assert f"It is queued in {APART}. URIs before it: 1; " in told and "import" not in told
+        number = partition_of_queue(ALSO, PARTITIONS)
+        until(lambda: "dead letter" in explained("dead"))
+        assert where.format(number) in explained("dead")
+        assert f"$ budgetfrontier dead-letters {URL} --replay {number}/" in explained("dead")
+        assert "It was never scheduled: " in explained("none")
