@@ -227,13 +227,8 @@ def _explained_elsewhere(operator: Operator, number: int, url: str) -> Explanati
 
 
 def _with_doubt(reason: ReasonStep) -> ReasonStep:
-    """Return a reason with the hint that partitions which do not answer may say something else."""
-    if reason.code != "never-scheduled":
-        return reason
-    return replace(
-        reason,
-        text=f"{reason.text} Or it has a `queue` of its own in a partition that does not answer.",
-    )
+    """Return a reason with the hint that partitions which do not answer may have the URL on a queue of its own."""
+    return replace(reason, text=reason.text.replace("never scheduled", "never scheduled where partitions answer", 1))
 
 
 def audit(args: argparse.Namespace, operator: Operator) -> None:

@@ -180,6 +180,9 @@ def test_partitions_without_an_answer_are_named(cli: Cli, directory: MemoryDirec
     assert (code, err, json.loads(out)["missing_partitions"]) == (1, told, [3])
     code, out, err = cli("partitions", "--format", "json")
     assert (code, err, [row["state"] is None for row in json.loads(out)]) == (1, told, [False] * 3 + [True])
+    other = next(row for row in HOSTS if partition_of_queue(row, PARTITIONS) != 3)
+    code, out, err = cli("explain", f"https://{other}/none")
+    assert (code, err, "It was never scheduled where partitions answer: " in out) == (1, told, True)
     code, _, err = cli("queue", next(row for row in HOSTS if partition_of_queue(row, PARTITIONS) == 3))
     assert (code, err) == (1, f"budgetfrontier: {told}")
 
