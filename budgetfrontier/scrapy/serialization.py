@@ -99,9 +99,12 @@ class Serializer:
             fields = (_decode if form == _PLAIN else pickle.loads)(data[1:])
             if not self._seal.trusted:
                 self._check_names(fields)
+            self._check_callbacks(fields)
             fields = {"url": uri.url, "method": method, "body": uri.body, **fields}
             return request_from_dict(fields, spider=self._spider)
-        except Exception as e:  # a callback or class that no longer exists, or an error of code that unpickling runs
+        except RequestLost:
+            raise
+        except Exception as e:  # a class that no longer exists, or an error of code that unpickling runs
             raise RequestLost(f"it cannot be made again: {type(e).__name__}: {e}") from e
 
     def _imported(self, uri: CrawlUri) -> Request:
@@ -114,12 +117,25 @@ class Serializer:
         try:
             fields = {name: own[name] for name in _IMPORTED if name in own} if isinstance(own, dict) else {}
             self._check_names(fields)
+            self._check_callbacks(fields)
             fields |= {"url": uri.url, "method": uri.method, "body": uri.body, "headers": uri.headers, "meta": meta}
             fields |= {"priority": uri.priority, "dont_filter": uri.force}
             _restore_kinds(fields, own.get("kinds") if isinstance(own, dict) else None)
             return request_from_dict(fields, spider=self._spider)
+        except RequestLost:
+            raise
         except Exception as e:
             raise RequestLost(f"it cannot be made of what was imported: {type(e).__name__}: {e}") from e
+
+    def _check_callbacks(self, fields: dict[str, Any]) -> None:
+        """Raise RequestLost for a callback that the spider does not have."""
+        for field in ("callback", "errback"):
+            name = fields.get(field)
+            if isinstance(name, str) and not hasattr(self._spider, name):
+                raise RequestLost(
+                    f"the spider {getattr(self._spider, 'name', '')!r} has no method {name!r}: its code has changed, "
+                    "or another spider uses the same crawl"
+                )
 
     def _check_names(self, fields: dict[str, Any]) -> None:
         """Raise ValueError unless the names in a request, which anybody may have written, can do no harm."""

@@ -137,7 +137,7 @@ def test_a_callback_that_is_no_more_is_a_dead_letter(tmp_path: Path, caplog: pyt
         assert paths(s) == "a"
         assert len(s.frontier.dead_letters()) == 150
         assert not s.has_pending_requests()
-    assert "Method 'parse_more' not found" in caplog.text
+    assert "the spider 'pages' has no method 'parse_more': its code has changed, or another spider" in caplog.text
 
 
 class Bomb:
