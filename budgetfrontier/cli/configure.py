@@ -158,6 +158,7 @@ def _print(settings: Settings) -> None:
 def check_config(args: argparse.Namespace) -> None:
     """Check a configuration and everything it names: policies, hooks and seed files."""
     from budgetfrontier.settings.advice import advice
+    from budgetfrontier.settings.schema import ClusterSettings
 
     settings = read_settings(args.file)
     if settings.hooks:
@@ -173,7 +174,7 @@ def check_config(args: argparse.Namespace) -> None:
     if args.print:
         _print(settings)
     note(f"{args.file} is valid: seeds {len(settings.seeds):,}, overrides {len(settings.overrides):,}")
-    if settings.cluster.kafka is not None:
+    if settings.cluster != ClusterSettings():
         worker = shlex.join(("budgetfrontier", "worker", "--config", str(args.file)))
         note(f"to run it in partitions, start workers: {worker} --folder FOLDER --listen ADDRESS:PORT")
         return

@@ -34,6 +34,7 @@ from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import CRAWL
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
+from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.store.backup import CACHE
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.report import Report
@@ -239,7 +240,7 @@ class Job:
         frontier.commit()  # makes the crawl visible to other processes from the start
         for warning in advice(self._settings):
             self._progress.warn(warning)
-        if self._settings.cluster.kafka is not None:
+        if self._settings.cluster != ClusterSettings():
             self._progress.warn("the section cluster is for workers: this crawl is in its job folder alone")
         if few := shortage(self._settings.fetch.concurrency, self._most_visits):
             self._progress.warn(few)

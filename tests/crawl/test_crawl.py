@@ -378,7 +378,7 @@ def test_a_user_agent_without_a_contact_is_warned_of(
 
 def test_a_crawl_without_its_cluster_says_so(tmp_path: Path) -> None:
     with Site({"a.test/": "x"}) as site:
-        _, said = run(site.settings(HOME, cluster={"kafka": "broker1"}), tmp_path)
+        _, said = run(site.settings(HOME, cluster={"partitions": 4}), tmp_path)
     assert "warning: the section cluster is for workers" in said
 
 
