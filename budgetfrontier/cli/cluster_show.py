@@ -106,7 +106,7 @@ def queues(args: argparse.Namespace, operator: Operator) -> None:
     row = queue_rows.row_of(columns, time.time()) if args.format == "text" else tables.queue_row
     fields: tuple[str, ...] = ROW_FIELDS
     found = _sorted(args, operator, selection)
-    if not found and (args.match or args.state):
+    if not found and (args.match or args.state) and not operator.missing:
         note(common.no_match(args))
     rows: Iterable[tuple[object, ...]] = (
         (*row(queue), *more) if raised and more is not None else row(queue) for queue, more in found
@@ -268,7 +268,8 @@ def leases(args: argparse.Namespace, operator: Operator) -> None:
         number = operator.partition_of_queue(key.queue)
         found = {number: operator.ask_one(number, "leases", Leases)}
     rows = [lease for number in sorted(found) for lease in found[number].rows]
-    leases_.write_leases(args, rows if key is None else [lease for lease in rows if lease.queue == key.queue])
+    rows = rows if key is None else [lease for lease in rows if lease.queue == key.queue]
+    leases_.write_leases(args, rows, is_whole=not operator.missing)
     _note_left(sum(one.left for one in found.values()), "lease")
 
 
@@ -278,7 +279,7 @@ def dead_letters(args: argparse.Namespace, operator: Operator) -> None:
     letters = [
         (transfer.LetterId(number, letter.id), letter) for number in sorted(found) for letter in found[number].rows
     ]
-    transfer.write_dead_letters(args, letters)
+    transfer.write_dead_letters(args, letters, is_whole=not operator.missing)
     _note_left(sum(one.left for one in found.values()), "dead letter")
 
 

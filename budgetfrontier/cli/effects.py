@@ -14,15 +14,18 @@ if TYPE_CHECKING:
 
 def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
     """Print what a command to a queue has changed."""
+    from budgetfrontier.reports.format import clean
+
+    key = clean(args.key)
     if op == "set_queue":
         before, after = effect["before"], effect["after"]
         words = {"interval": "interval", "max_completed": "limit of completed URLs"}
         told = (f"{words[name]} {_own(before[name])} -> {_own(after[name])}" for name in details if name in words)
-        say(f"{args.key}: {'; '.join(told)}")
+        say(f"{key}: {'; '.join(told)}")
         return
     until = effect["after"]["wake_time"]
     wakes = f", until {format_time(until)}" if op == "snooze" else ""
-    say(f"{args.key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
+    say(f"{key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
 
 
 def _own(value: float | None) -> str:

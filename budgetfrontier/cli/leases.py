@@ -45,15 +45,16 @@ def leases(args: argparse.Namespace) -> None:
     write_leases(args, found)
 
 
-def write_leases(args: argparse.Namespace, found: Sequence[StoredLease]) -> None:
-    """Print leases."""
+def write_leases(args: argparse.Namespace, found: Sequence[StoredLease], *, is_whole: bool = True) -> None:
+    """Print leases. That there are none is said if these are those of the whole crawl."""
     from budgetfrontier.reports import lease_rows
 
     now = time.time()
     rows: Iterable[dict[str, Any]] = lease_rows.lease_rows(found, now)
     if args.older_than is not None:
         rows = (row for row in rows if row["age"] is not None and row["age"] >= args.older_than)
-    rows = named.noting_none(rows, "no lease matches" if found else "no URI is leased")
+    if is_whole:
+        rows = named.noting_none(rows, "no lease matches" if found else "no URI is leased")
     rows = common.page(rows, args, key=lambda row: _sort_key(row[args.sort]))
     if args.format == "text":
         rows = (lease_rows.for_people(row, now, _when(row["began"])) for row in rows)

@@ -279,14 +279,16 @@ class LetterId(NamedTuple):
         return f"{self.partition}/{self.number}"
 
 
-def write_dead_letters(args: argparse.Namespace, letters: Iterable[tuple[int | LetterId, DeadLetter]]) -> None:
-    """Print dead letters with their ids, or their reasons."""
+def write_dead_letters(
+    args: argparse.Namespace, letters: Iterable[tuple[int | LetterId, DeadLetter]], *, is_whole: bool = True
+) -> None:
+    """Print dead letters with their ids, or their reasons. That none matches is said of those of a whole crawl."""
     from budgetfrontier.reports.format import clean
 
     test = common.matcher(args.match)
     chosen: Iterable[tuple[int | LetterId, DeadLetter]]
     chosen = ((name, letter) for name, letter in letters if test(letter.uri.url, letter.queue))
-    if args.match is not None:
+    if args.match is not None and is_whole:
         chosen = named.noting_none(chosen, f"no dead letter matches {clean(args.match)}")
     if args.by_reason:
         common.write_rows(args, common.page(_by_reason(letter for _, letter in chosen), args), REASON_COLUMNS)

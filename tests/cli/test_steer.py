@@ -297,6 +297,14 @@ def test_a_duration_is_refused_as_in_yaml(stopped: Path, cli: Cli) -> None:
     assert expected in cli("snooze", stopped, "snoozed.test", "--for", "soon").err
 
 
+def test_a_key_with_a_line_feed_is_printed_on_one_line(tmp_path: Path, cli: Cli) -> None:
+    key = "a\nb"
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule(CrawlUri("http://a.test/", queue=key))
+    assert cli("retire", tmp_path, key).out == "a\\nb: INACTIVE -> RETIRED\n"
+    assert cli("snooze", tmp_path, key, "--for", "1h").out.startswith("a\\nb: RETIRED -> ")
+
+
 @pytest.mark.parametrize("command", ["retire", "unretire", "wake"])
 def test_an_unknown_queue_is_an_error(job: Path, cli: Cli, command: str) -> None:
     answer = cli(command, job, "nowhere.test")

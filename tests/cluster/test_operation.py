@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Outcome, Settings
 from budgetfrontier.cli import clusters, main, submission
-from budgetfrontier.cluster import asking, client, operation, owner_calls, worker
+from budgetfrontier.cluster import asking, client, operation, owner_calls, steering, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import Audited
 from budgetfrontier.cluster.operation import Command, Operator
@@ -185,6 +185,9 @@ def test_partitions_without_an_answer_are_named(cli: Cli, directory: MemoryDirec
     assert (code, err, "It was never scheduled where partitions answer: " in out) == (1, told, True)
     code, _, err = cli("queue", next(row for row in HOSTS if partition_of_queue(row, PARTITIONS) == 3))
     assert (code, err) == (1, f"budgetfrontier: {told}")
+    for listing in (["leases"], ["dead-letters", "--match", "*nosuch"], ["queues", "--match", "*nosuch"]):
+        code, _, err = cli(*listing)
+        assert (code, err) == (1, told), "whether there are any is not known"
 
 
 @pytest.mark.parametrize("command", [
@@ -223,8 +226,13 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     assert (row["id"], row["partitions"], row["effect"]["matched"]) == (name.hex(), "0-3", 12)
     (row,) = json.loads(cli("adjust", "--list", "--format", "json")[1])
     assert (row["id"], row["set"]) == (name.hex(), {"queue_total_budget": 7})
+    planned = steering.plan(operator, "withdraw", {"id": name.hex()})  # of another operator, at the same time
     code, out, _ = cli("adjust", "--remove", name.hex())
     assert (code, out.splitlines()[0]) == (0, "*: queue_total_budget 7 -> 1")
+    _, entries, _ = steering.give(operator, Command("withdraw", planned.args, "me"), planned)
+    assert {entry.error for entry in entries.values()} == {
+        f"adjustment {name.hex()} is not in force; `adjust --list` lists those that are"
+    }
     assert json.loads(cli("adjust", "--list", "--format", "json")[1]) == []
     assert "is not in force" in cli("adjust", "--remove", name.hex())[2]
     assert json.loads(cli("queues", "--format", "json", "--limit", "1")[1])[0]["total_budget"] == 1

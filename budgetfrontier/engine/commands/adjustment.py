@@ -109,10 +109,8 @@ def withdraw(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]
 
 
 def not_in_force(number: int) -> FrontierError:
-    """Return the error for an adjustment that is not in force."""
-    return FrontierError(
-        f"adjustment {number} is not in force; `budgetfrontier adjust JOB --list` lists those that are"
-    )
+    """Return the error for an adjustment that is not in force, of a job or of a partition of a crawl."""
+    return FrontierError(f"adjustment {number} is not in force; `adjust --list` lists those that are")
 
 
 class Edit(NamedTuple):

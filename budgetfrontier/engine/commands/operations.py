@@ -28,7 +28,7 @@ _LONGEST_INTERVAL = (1 << 32) - 1
 def _queue(kernel: Kernel, args: dict[str, Any]) -> QueueRecord:
     queue = kernel.tables.queues.find(str(args["queue"]))
     if queue is None:
-        raise FrontierError(f"there is no queue {args['queue']!r}; `budgetfrontier queues JOB` lists them")
+        raise FrontierError(f"there is no queue {args['queue']!r}; `queues` lists them")
     return queue
 
 

@@ -33,7 +33,7 @@ def find(view: View, number: int, what: str) -> tuple[AuditEntry, str]:
     """Return the audit entry that is to be undone, or discarded, and its command. Raises FrontierError."""
     entry = view.audit_entry(number)
     if entry is None:
-        raise FrontierError(f"there is no audit entry {number}; `budgetfrontier audit JOB` lists them")
+        raise FrontierError(f"there is no audit entry {number}; `audit` lists them")
     command = command_of(entry.command, entry.effect)
     if what == "discard" and entry.command not in DELETING and not kept(entry.effect):
         raise FrontierError(f"{number}, {entry.command}, has kept nothing: only what was deleted is kept")
