@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, urlsplit
 
+from budgetfrontier import redis_url
 from budgetfrontier.bus.interface import SESSION, Bus
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.reports.format import without_password
 
 DEFAULT = "zmq+tcp://127.0.0.1:5550"
 """The address of a broker on this machine."""
-_SCHEMES = "zmq+tcp://HOST:PORT, zmq+ipc://PATH, redis://HOST[:PORT][/DATABASE], unix://PATH (Redis), kafka://HOST:PORT"
+_SCHEMES = "zmq+tcp://HOST:PORT, zmq+ipc://PATH, redis://HOST[:PORT][/DATABASE], unix:///PATH (Redis), kafka://HOST:PORT"
 
 
 def connect(url: str = DEFAULT, *, session: float = SESSION) -> Bus:
     """Return a bus. Its broker may be started later; operations wait for it, and then raise BusError.
 
     `session` is the number of seconds after which a consumer that has not polled is taken for dead. Raises
-    SettingsError for a URL of an unknown kind, MissingExtra if the transport's package is not installed.
+    SettingsError for a wrong URL or one of an unknown kind, MissingExtra if the transport's package is not installed.
     """
     scheme = urlsplit(url).scheme
     if scheme.startswith("zmq+"):
         from budgetfrontier.bus.zeromq import client
 
         return client.connect(url.removeprefix("zmq+"), session=session)
-    if scheme in ("redis", "rediss", "unix"):
+    if scheme in redis_url.SCHEMES:
         from budgetfrontier.bus import redis_streams
 
         return redis_streams.connect(url, session=session)

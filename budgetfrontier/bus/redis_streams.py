@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from budgetfrontier import redis_url
 from budgetfrontier.bus.assignment import Member, assign
 from budgetfrontier.bus.interface import SESSION, TIMEOUT, BusAway, BusError, Received, Start
 from budgetfrontier.bus.log_client import BATCH_BYTES, BATCH_MESSAGES, unique_name
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.errors import MissingExtra
+from budgetfrontier.errors import MissingExtra, SettingsError
 
 try:
     import redis
@@ -77,20 +78,21 @@ end
 
 
 def connect(url: str, *, session: float = SESSION) -> RedisBus:
-    """Return a bus at the URL of a Redis server, which may be started later."""
+    """Return a bus at the URL of a Redis server, which may be started later. Raises SettingsError."""
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
     try:
-        client = redis.Redis.from_url(
-            url,
-            decode_responses=False,
-            retry=Retry(NoBackoff(), 0),  # repeated here, until a time that the caller knows
-            socket_connect_timeout=TIMEOUT,
-            socket_timeout=TIMEOUT,
-        )
+        options = redis_url.read(url).options
     except ValueError as error:
-        raise BusError(f"the URL of the Redis server: {error}") from None
+        raise SettingsError(str(error)) from None
+    client = redis.Redis(
+        **options,
+        decode_responses=False,
+        retry=Retry(NoBackoff(), 0),  # repeated here, until a time that the caller knows
+        socket_connect_timeout=TIMEOUT,
+        socket_timeout=TIMEOUT,
+    )
     return RedisBus(client, session=session)
 
 

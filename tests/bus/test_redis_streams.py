@@ -152,11 +152,6 @@ def test_after_an_answer_that_was_lost_only_what_is_its_own_is_received(redis_tr
     bus.close()
 
 
-def test_an_invalid_url_is_a_clear_error() -> None:
-    with pytest.raises(BusError, match="URL"):
-        redis_streams.connect("redis://host:port")
-
-
 def test_what_does_not_pass_is_not_waited_for(redis_transport: Transport) -> None:
     """A wrong password, and a key that is another program's."""
     with closing(redis_streams.connect(unix(redis_transport).replace("unix://", "unix://nobody:secret@"))) as bus:

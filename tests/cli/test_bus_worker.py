@@ -17,6 +17,7 @@ from budgetfrontier.bus.connect import DEFAULT, connect, shown
 from budgetfrontier.bus.streams import SPIDERS, streams
 from budgetfrontier.cli import main
 from budgetfrontier.cli.bus_worker import BUS
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.service import log_lines
 from tests.bus.conftest import zeromq_broker
 from tests.support import PATIENCE, until
@@ -53,6 +54,26 @@ def log_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_refuses(arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == code
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("redis://:sec/ret@host", "the host or port is invalid"),
+        ("redis://:secret@host/0?nosuch=1", "1 unknown option; known: db"),
+        ("redis://host?decode_responses=true", "1 unknown option; known: db"),
+        ("redis://host?ssl_cert_reqs=none", "1 unknown option; known: db"),
+        ("redis://host/news", "not the number of a database"),
+        ("redis://host/1/2", "not the number of a database"),
+        ("redis://host?db=", "not the number of a database"),
+        ("unix://s?db=1", "the path of the socket is missing"),
+    ],
+)
+def test_a_wrong_url_of_redis_is_refused_before_it_is_used(url: str, told: str) -> None:
+    """As `import` refuses it: redis-py would take database 0 for some of these, which two crawls would share."""
+    with pytest.raises(SettingsError, match=told) as refused:
+        connect(url).close()
+    assert "; expected redis://[USER" in str(refused.value) and "sec" not in str(refused.value)
 
 
 def test_what_it_refuses_is_logged_as_json(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,31 +1,22 @@
-"""The connection to a Redis server: its URL, its password, and what its errors mean for who gave the URL.
-
-It only reads. A password is taken from the URL or the environment, and no message contains it.
-"""
+"""The connection to a Redis server for imports: it only reads. What its errors mean for who gave the URL."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
 
+from budgetfrontier import redis_url
 from budgetfrontier.errors import FrontierError, MissingExtra
-from budgetfrontier.units import counted
+from budgetfrontier.redis_url import PASSWORD
 
-PASSWORD = "REDISCLI_AUTH"
-"""The environment variable with the password if the URL has none: that of `redis-cli`."""
-PORT = 6379
 TIMEOUT = 30
 """Seconds to connect, and to wait for an answer."""
 RETRIES = 3
 """Further tries of a read that fails because the connection is lost. The first connection is tried once."""
-_USAGE = "redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], rediss:// for TLS, or unix:///PATH[?db=DATABASE]"
 _PLAIN = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|PACKET_LENGTH_TOO_LONG", re.IGNORECASE)
 _CUT_OFF = re.compile("closed by server|reset by peer", re.IGNORECASE)
-_TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 
 
 class Server(NamedTuple):
@@ -46,9 +37,9 @@ def connected(url: str) -> Iterator[Server]:
     except ModuleNotFoundError as error:
         raise MissingExtra("redis") from error
     try:
-        name, options = _options(url)
+        name, options = redis_url.read(url)
     except ValueError as error:
-        raise FrontierError(f"the URL of the Redis server: {error}; expected {_USAGE}") from None
+        raise FrontierError(str(error)) from None
     client = redis.Redis(
         **options,
         decode_responses=False,
@@ -63,41 +54,6 @@ def connected(url: str) -> Iterator[Server]:
         yield Server(name, client)
     finally:
         client.close()
-
-
-def _options(url: str) -> tuple[str, dict[str, Any]]:
-    """Return the name of a server and the arguments of its client.
-
-    Raises ValueError, which quotes nothing: what looks like another part may belong to a password that is not encoded.
-    """
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "localhost", parts.port or PORT
-    except ValueError:
-        raise ValueError("the host or port is invalid; encode special characters of a password, such as %2F") from None
-    if "#" in url or re.search(r"[\s\x00-\x1f]", url):
-        raise ValueError("spaces and # are written as %20 and %23")
-    query = dict(parse_qsl(parts.query))
-    supported = {"unix": ("db",), "redis": ("db",), "rediss": ("db", *_TLS)}[parts.scheme.lower()]
-    if unknown := sorted(query.keys() - set(supported)):
-        raise ValueError(f"{counted(len(unknown), 'unknown option')}; known: {', '.join(supported)}")
-    is_socket = parts.scheme.lower() == "unix"
-    database = query.pop("db", "") or ("" if is_socket else unquote(parts.path).strip("/")) or "0"
-    if not (database.isascii() and database.isdecimal() and len(database) < 10):
-        raise ValueError("what follows the host is not the number of a database")
-    password = unquote(parts.password) if parts.password else os.environ.get(PASSWORD)
-    options: dict[str, Any] = {
-        "db": int(database),
-        "username": unquote(parts.username) if parts.username else None,
-        "password": password or None,
-    }
-    if is_socket:
-        path = unquote(parts.path)
-        return f"unix://{path}?db={database}", options | {"unix_socket_path": path}
-    shown = f"[{host}]" if ":" in host else host
-    if parts.scheme.lower() == "rediss":
-        options |= {"ssl": True, "ssl_cert_reqs": "required", "ssl_check_hostname": True, **query}
-    return f"{parts.scheme.lower()}://{shown}:{port}/{database}", options | {"host": host, "port": port}
 
 
 @contextmanager
