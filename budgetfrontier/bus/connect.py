@@ -6,36 +6,40 @@ from urllib.parse import parse_qsl, urlsplit
 
 from budgetfrontier import redis_url
 from budgetfrontier.bus.interface import SESSION, Bus
+from budgetfrontier.bus.patience import Patience
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.reports.format import without_password
 
 DEFAULT = "zmq+tcp://127.0.0.1:5550"
 """The address of a broker on this machine."""
-_SCHEMES = "zmq+tcp://HOST:PORT, zmq+ipc://PATH, redis://HOST[:PORT][/DATABASE], unix:///PATH (Redis), kafka://HOST:PORT"
+_SCHEMES = (
+    "zmq+tcp://HOST:PORT, zmq+ipc://PATH, redis://HOST[:PORT][/DATABASE], unix:///PATH (Redis), kafka://HOST:PORT"
+)
 
 
-def connect(url: str = DEFAULT, *, session: float = SESSION) -> Bus:
+def connect(url: str = DEFAULT, *, session: float = SESSION, patience: Patience | None = None) -> Bus:
     """Return a bus. Its broker may be started later; operations wait for it, and then raise BusError.
 
-    `session` is the number of seconds after which a consumer that has not polled is taken for dead. Raises
+    `session` is the number of seconds after which a consumer that has not polled is taken for dead; once
+    `patience` is stopped, operations give up on a broker that does not answer within two seconds. Raises
     SettingsError for a wrong URL or one of an unknown kind, MissingExtra if the transport's package is not installed.
     """
     scheme = urlsplit(url).scheme
     if scheme.startswith("zmq+"):
         from budgetfrontier.bus.zeromq import client
 
-        return client.connect(url.removeprefix("zmq+"), session=session)
+        return client.connect(url.removeprefix("zmq+"), session=session, patience=patience)
     if scheme in redis_url.SCHEMES:
         from budgetfrontier.bus import redis_streams
 
-        return redis_streams.connect(url, session=session)
+        return redis_streams.connect(url, session=session, patience=patience)
     if scheme == "kafka":
         from budgetfrontier.bus import kafka
 
         parts = urlsplit(url)
         if not parts.netloc or parts.path.strip("/"):
             raise SettingsError(f"{shown(url)!r:.200} names no brokers of a bus: give kafka://HOST:PORT,HOST:PORT,...")
-        return kafka.connect(parts.netloc, dict(parse_qsl(parts.query)), session=session)
+        return kafka.connect(parts.netloc, dict(parse_qsl(parts.query)), session=session, patience=patience)
     raise SettingsError(f"{scheme or url!r:.50} is no transport of the message bus; there are {_SCHEMES}")
 
 

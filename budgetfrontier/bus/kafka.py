@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any
 
 from budgetfrontier.bus.interface import LATER, SESSION, TIMEOUT, BusError, Received, Start
-from budgetfrontier.bus.kafka_errors import LOST, REFUSED, Heard, error_of, explained, repeated
+from budgetfrontier.bus.kafka_errors import LOST, REFUSED, Heard, error_of, explained, repeated, result_of
 from budgetfrontier.bus.kafka_producer import LONGEST, KafkaProducer
 from budgetfrontier.bus.kafka_topics import TopicIds
+from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.errors import MissingExtra, SettingsError
 
@@ -30,19 +31,27 @@ _ASSIGNOR = "cooperative-sticky"
 _STEP = 0.05  # seconds that one wait for messages takes at the most
 
 
-def connect(brokers: str, options: Mapping[str, str] | None = None, *, session: float = SESSION) -> KafkaBus:
+def connect(
+    brokers: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    session: float = SESSION,
+    patience: Patience | None = None,
+) -> KafkaBus:
     """Return a bus on the brokers "HOST:PORT,...", which may be started later.
 
     `options` are properties of librdkafka, such as {"security.protocol": "ssl"}, and two more: "replication" (default:
     1) is the replication factor of topics that are created; with "create": "no", topics are left to the brokers.
     """
-    return KafkaBus({"bootstrap.servers": brokers, **(options or {})}, session=session)
+    return KafkaBus({"bootstrap.servers": brokers, **(options or {})}, session=session, patience=patience)
 
 
 class KafkaBus:
     """A bus on a Kafka cluster."""
 
-    def __init__(self, settings: dict[str, Any], *, session: float = SESSION) -> None:
+    def __init__(self, settings: dict[str, Any], *, session: float = SESSION, patience: Patience | None = None) -> None:
+        self.patience = patience or Patience()
+        """That of all operations."""
         assignor = settings.get("partition.assignment.strategy", _ASSIGNOR)
         if assignor != _ASSIGNOR:
             raise SettingsError(
@@ -63,7 +72,7 @@ class KafkaBus:
 
     def producer(self, stream: Stream) -> KafkaProducer:
         """Return a new producer."""
-        return KafkaProducer(stream, self._settings, declare=self.declare)
+        return KafkaProducer(stream, self._settings, declare=self.declare, patience=self.patience)
 
     def consumer(
         self, stream: Stream, group: str, *, partitions: tuple[int, ...] = (), start: Start | None = None
@@ -77,14 +86,14 @@ class KafkaBus:
         client = self._reader(_group(stream, group))
         asked = [TopicPartition(stream.name, partition) for partition in range(stream.partitions)]
 
-        def ask() -> list[int]:
+        def ask(seconds: float) -> list[int]:
             lags = []
-            for one in client.committed(asked, timeout=TIMEOUT):
-                first, end = client.get_watermark_offsets(one, timeout=TIMEOUT)
+            for one in client.committed(asked, timeout=seconds):
+                first, end = client.get_watermark_offsets(one, timeout=seconds)
                 lags.append(end - max(first, one.offset))
             return lags
 
-        return repeated(ask)
+        return repeated(ask, self.patience)
 
     def _reader(self, group: str) -> Any:
         """Return a client that reads the offsets of a group: one for all calls, for each connects to brokers anew."""
@@ -111,21 +120,26 @@ class KafkaBus:
     def create(self, topic: str, partitions: int, settings: Mapping[str, str], timeout: float = TIMEOUT) -> int:
         """Create a topic unless it is there, and return the number of its partitions. Raises BusError."""
         with explained():
-            heard = Heard()
+            heard, wait = Heard(), self.patience.wait(timeout)
             admin = AdminClient({**self._settings, "error_cb": heard})
             look = partial(admin.list_topics, None if self._creates else topic)
-            topics = heard.first(admin, lambda seconds: look(timeout=seconds), timeout).topics
+
+            def topics_there() -> Any:
+                left = max(0.0, wait.left())
+                return heard.first(admin, lambda seconds: look(timeout=seconds), left, patience=self.patience).topics
+
+            topics = topics_there()
             if topic not in topics and self._creates:
                 new = NewTopic(
                     topic, num_partitions=partitions, replication_factor=self._replication, config=dict(settings)
                 )
                 future = admin.create_topics([new], request_timeout=timeout)[topic]
                 try:
-                    future.result()
+                    result_of(future, wait)
                 except confluent_kafka.KafkaException as error:
                     if error.args[0].code() != _CODES.TOPIC_ALREADY_EXISTS:
                         raise
-                topics = admin.list_topics(timeout=timeout).topics
+                topics = topics_there()
             return len(topics[topic].partitions) if topic in topics else partitions
 
     def topic_settings(self, topic: str, timeout: float = TIMEOUT) -> dict[str, str]:
@@ -133,7 +147,9 @@ class KafkaBus:
         asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
         with explained():
             admin = AdminClient(self._settings)  # kept until the answer is there
-            found = admin.describe_configs([asked], request_timeout=timeout)[asked].result()
+            found = result_of(
+                admin.describe_configs([asked], request_timeout=timeout)[asked], self.patience.wait(timeout)
+            )
         return {name: str(entry.value) for name, entry in found.items()}
 
     def topic_id(self, topic: str, timeout: float = TIMEOUT) -> str:
@@ -227,14 +243,14 @@ class KafkaConsumer:
         if not places:
             return
 
-        def commit() -> None:
+        def commit(_: float) -> None:
             try:
                 self._consumer.commit(offsets=places, asynchronous=False)
             except confluent_kafka.KafkaException as error:
                 if error.args[0].code() not in LOST:
                     raise
 
-        repeated(commit)
+        repeated(commit, self._bus.patience)
 
     def seek(self, partition: int, offset: int) -> None:
         """Go on with the message of an offset."""
@@ -269,11 +285,12 @@ class KafkaConsumer:
         else:
             settings = {"partition.assignment.strategy": _ASSIGNOR} | settings
         with explained():
-            self._consumer = confluent_kafka.Consumer(settings)
+            consumer = confluent_kafka.Consumer(settings)
             if self._bound:
-                self._assigned(self._consumer, self._committed())
+                self._assigned(consumer, self._committed(consumer))
             else:
-                self._consumer.subscribe([self._stream.name], on_assign=self._assigned, on_revoke=self._revoked)
+                consumer.subscribe([self._stream.name], on_assign=self._assigned, on_revoke=self._revoked)
+        self._consumer = consumer  # not one to which brokers did not say where to read
 
     def _follow(self) -> None:
         """Begin with the first message of a topic that was made anew; whoever stores offsets looks for himself."""
@@ -287,13 +304,13 @@ class KafkaConsumer:
                     self.seek(partition, 0)
             self._log_id = log_id
 
-    def _committed(self) -> list[Any]:
+    def _committed(self, consumer: Any) -> list[Any]:
         """Return where to read the partitions that this consumer is bound to, as the group has committed.
 
         librdkafka looks that up by itself, but was seen to wait for ever on a broker that has just started.
         """
         asked = [TopicPartition(self._stream.name, partition) for partition in self._bound]
-        found = repeated(lambda: self._consumer.committed(asked, timeout=TIMEOUT))
+        found = repeated(lambda seconds: consumer.committed(asked, timeout=seconds), self._bus.patience)
         for place in found:
             if place.offset < 0:
                 place.offset = confluent_kafka.OFFSET_BEGINNING

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
+from budgetfrontier.bus.patience import STEP, Patience, Wait
 from budgetfrontier.errors import FrontierError, MissingExtra
 
 try:
@@ -17,6 +20,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
 
 T = TypeVar("T")
+
 
 REFUSED = {
     _CODES.TOPIC_AUTHORIZATION_FAILED,
@@ -135,26 +139,36 @@ class Heard:
         if error.code() == _CODES._AUTHENTICATION or (self._error is None and error.code() != _CODES._ALL_BROKERS_DOWN):
             self._error = error
 
-    def first(self, client: Any, request: Callable[[float], T], timeout: float = TIMEOUT) -> T:
+    def first(
+        self,
+        client: Any,
+        request: Callable[[float], T],
+        timeout: float = TIMEOUT,
+        *,
+        patience: Patience | None = None,
+    ) -> T:
         """Return the result of the first request of a client, which takes the seconds that it may wait.
 
         The client must not read messages yet. Raises FrontierError if brokers refuse its credentials, BusAway with
         what was heard if none answers for `timeout` seconds, and BusError.
         """
-        wait, deadline = _FIRST_WAIT, time.monotonic() + timeout
+        seconds, wait = _FIRST_WAIT, (patience or Patience()).wait(timeout)
         while True:
             try:
-                return request(max(0.0, min(wait, deadline - time.monotonic())))
+                return result_of(_begun(request, max(0.0, min(seconds, wait.left()))), wait)
+            except BusAway as error:
+                client.poll(0)
+                raise error if self._error is None else error_of(KafkaException(self._error)) from error
             except KafkaException as error:
                 client.poll(0)  # which calls this object
                 if self._error is not None and self._error.code() == _CODES._AUTHENTICATION:
                     raise FrontierError(f"Kafka refuses the credentials: {self._error.str()}") from error
                 if not isinstance(found := error_of(error), BusAway):
                     raise found from error
-                if time.monotonic() >= deadline:
+                if wait.left() <= 0:
                     raise found if self._error is None else error_of(KafkaException(self._error)) from error
             time.sleep(_PAUSE)
-            wait *= 2
+            seconds *= 2
 
 
 def error_of(error: Any) -> BusError:
@@ -165,16 +179,45 @@ def error_of(error: Any) -> BusError:
     return BusError(text)
 
 
-def repeated(request: Callable[[], T]) -> T:
-    """Return the result of a request, which is repeated while its errors pass by themselves. Raises BusError."""
-    deadline = time.monotonic() + TIMEOUT
+def repeated(request: Callable[[float], T], patience: Patience) -> T:
+    """Return the result of a request, which takes the seconds that it may wait.
+
+    It is repeated while it is not answered, and while its errors pass by themselves. Raises BusError.
+    """
+    seconds, wait = _FIRST_WAIT, patience.wait(TIMEOUT)
     while True:
         try:
-            return request()
+            return request(max(0.0, min(seconds, wait.left())))
         except KafkaException as error:
-            if error.args[0].code() not in PASSING or time.monotonic() > deadline:
+            if error.args[0].code() not in PASSING | {_CODES._TIMED_OUT} or wait.left() <= 0:
                 raise error_of(error) from error
             time.sleep(_PAUSE)
+            # Longer, since the broker may be slow; not for long, since handlers of signals run between two calls only.
+            seconds = min(2 * seconds, max(2.0, wait.waited / 4), 5.0)
+
+
+def _begun(request: Callable[[float], T], seconds: float) -> Future[T]:
+    """Make a request in a thread: librdkafka does not return for a signal, and a request may take long."""
+    future = Future[T]()
+
+    def run() -> None:
+        try:
+            future.set_result(request(seconds))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def result_of(future: Future[T], wait: Wait) -> T:
+    """Return the result of a request that is under way. Raises KafkaException, and BusAway once the wait is over."""
+    while True:
+        try:
+            return future.result(timeout=STEP)
+        except TimeoutError:
+            if wait.left() <= 0:
+                raise BusAway(f"Kafka has not answered for {wait.waited:.0f} s; look whether it runs") from None
 
 
 @contextmanager

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError, MessagesTooLarge, TooLarge
 from budgetfrontier.bus.kafka_errors import TOO_LARGE, error_of, explained
+from budgetfrontier.bus.patience import STEP, Patience, Wait
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.errors import MissingExtra
 
@@ -25,9 +25,11 @@ _STEP = 0.05  # seconds that one wait for room takes at the most
 class KafkaProducer:
     """An idempotent producer with acks of all replicas."""
 
-    def __init__(self, stream: Stream, settings: Mapping[str, Any], *, declare: Callable[[Stream], None]) -> None:
+    def __init__(
+        self, stream: Stream, settings: Mapping[str, Any], *, declare: Callable[[Stream], None], patience: Patience
+    ) -> None:
         """Prepare to send with properties of librdkafka; `declare` makes the topic unless it is there."""
-        self._stream, self._declare = stream, declare
+        self._stream, self._declare, self._patience = stream, declare, patience
         defaults = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 0, "message.max.bytes": LONGEST}
         with explained():
             self._producer = Producer({**defaults, **settings})
@@ -45,20 +47,20 @@ class KafkaProducer:
             raise BusError(f"stream {self._stream.name} has partitions 0 to {self._stream.partitions - 1}")
         self._declare(self._stream)
         self._check()
-        deadline = time.monotonic() + TIMEOUT
+        wait = self._patience.wait(TIMEOUT)
         for message in messages:
-            self._produce(partition, message, deadline)
+            self._produce(partition, message, wait)
         self._producer.poll(0)
 
     def flush(self, timeout: float = TIMEOUT) -> None:
         """Return once the brokers have all that was sent."""
-        deadline = time.monotonic() + timeout
-        self._wait(deadline, timeout)
+        wait = self._patience.wait(timeout)
+        self._flush(wait)
         while self._in_doubt:
             self._is_alone = True
             try:
-                self._produce(*self._in_doubt.popleft(), deadline)
-                self._wait(deadline, timeout)
+                self._produce(*self._in_doubt.popleft(), wait)
+                self._flush(wait)
             finally:
                 self._is_alone = False
         if self._too_large:
@@ -69,14 +71,14 @@ class KafkaProducer:
         """Flush."""
         self.flush()
 
-    def _produce(self, partition: int, message: bytes, deadline: float) -> None:
+    def _produce(self, partition: int, message: bytes, wait: Wait) -> None:
         while True:
             try:
                 self._producer.produce(self._stream.name, message, partition=partition, on_delivery=self._told)
                 return
             except BufferError:
-                if time.monotonic() > deadline:
-                    raise BusAway(f"Kafka takes no messages: the buffer was full for {TIMEOUT:.0f} s") from None
+                if wait.left() <= 0:
+                    raise BusAway(f"Kafka takes no messages: the buffer was full for {wait.waited:.0f} s") from None
                 self._producer.poll(_STEP)
             except KafkaException as error:
                 if error.args[0].code() not in TOO_LARGE:
@@ -84,11 +86,15 @@ class KafkaProducer:
                 self._too_large.append(TooLarge(partition, message, error.args[0].str()))
                 return
 
-    def _wait(self, deadline: float, timeout: float) -> None:
-        left = self._producer.flush(max(0.0, deadline - time.monotonic()))
-        self._check()
-        if left:
-            raise BusAway(f"Kafka has not answered for {timeout:.0f} s; {left} messages wait; look whether it runs")
+    def _flush(self, wait: Wait) -> None:
+        while True:
+            left = self._producer.flush(max(0.0, min(STEP, wait.left())))
+            self._check()
+            if not left:
+                return
+            if wait.left() <= 0:
+                told = f"Kafka has not answered for {wait.waited:.0f} s; {left} messages wait"
+                raise BusAway(f"{told}; look whether it runs")
 
     def _check(self) -> None:
         if self._failed is not None:

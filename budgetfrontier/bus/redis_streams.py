@@ -18,6 +18,7 @@ from budgetfrontier import redis_url
 from budgetfrontier.bus.assignment import Member, assign
 from budgetfrontier.bus.interface import SESSION, TIMEOUT, BusAway, BusError, Received, Start
 from budgetfrontier.bus.log_client import BATCH_BYTES, BATCH_MESSAGES, unique_name
+from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.errors import MissingExtra, SettingsError
 
@@ -77,7 +78,7 @@ end
 """Removes consumers that are gone; never one with pending messages, which would be lost with it."""
 
 
-def connect(url: str, *, session: float = SESSION) -> RedisBus:
+def connect(url: str, *, session: float = SESSION, patience: Patience | None = None) -> RedisBus:
     """Return a bus at the URL of a Redis server, which may be started later. Raises SettingsError."""
     from redis.backoff import NoBackoff
     from redis.retry import Retry
@@ -93,14 +94,14 @@ def connect(url: str, *, session: float = SESSION) -> RedisBus:
         socket_connect_timeout=TIMEOUT,
         socket_timeout=TIMEOUT,
     )
-    return RedisBus(client, session=session)
+    return RedisBus(client, session=session, patience=patience)
 
 
 class RedisBus:
     """A bus on a Redis server."""
 
-    def __init__(self, client: Any, *, session: float = SESSION) -> None:
-        self._server = _Server(client)
+    def __init__(self, client: Any, *, session: float = SESSION, patience: Patience | None = None) -> None:
+        self._server = _Server(client, patience or Patience())
         self._session = session
 
     def producer(self, stream: Stream) -> RedisProducer:
@@ -154,20 +155,21 @@ def _error_of(error: redis.RedisError) -> BusError:
 class _Server:
     """A client, operations that are repeated until the server answers, and the streams that were declared."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, patience: Patience) -> None:
         self.client = client
+        self._patience = patience
         self._declared: set[tuple[str, str]] = set()
 
     def do(self, operation: Any, timeout: float = TIMEOUT) -> Any:
         """Return the result of an operation on the client. Raises BusAway after `timeout` seconds without one."""
-        deadline = time.monotonic() + timeout
+        wait = self._patience.wait(timeout)
         while True:
             try:
                 return operation(self.client)
             except _REFUSED as error:
                 raise BusError(f"the Redis server of the bus refuses this client: {error}") from error
             except (redis.ConnectionError, redis.TimeoutError, redis.OutOfMemoryError, redis.BusyLoadingError) as error:
-                if time.monotonic() > deadline:
+                if wait.left() <= 0:
                     raise BusAway(f"the Redis server of the bus: {error}") from error
                 time.sleep(PAUSE)
             except redis.RedisError as error:

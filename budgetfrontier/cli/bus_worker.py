@@ -18,6 +18,7 @@ from budgetfrontier.errors import SettingsError
 if TYPE_CHECKING:
     from budgetfrontier.bus.codecs.codec import Codec
     from budgetfrontier.bus.interface import Bus
+    from budgetfrontier.bus.patience import Patience
     from budgetfrontier.bus.streams import Streams
     from budgetfrontier.settings import Settings
     from budgetfrontier.workers.loop import Worker
@@ -38,7 +39,8 @@ def register(commands: Commands) -> None:
         "run a database worker or a strategy worker at a message bus, as Frontera's",
         more="A database worker keeps a frontier in JOB/frontier, on which the other commands work, also while it "
         "runs; a strategy worker needs no JOB. Workers, spiders and the broker may be started in any order. SIGINT, "
-        "SIGTERM and SIGHUP end a worker after the step in progress, a second one at once: nothing is lost.",
+        "SIGTERM and SIGHUP end a worker after the step in progress, or within seconds if the broker does not answer; a "
+        "second one at once: nothing is lost.",
     )
     parser.add_argument(
         "job", metavar="JOB", type=Path, nargs="?", default=None, help="the folder of the job of a database worker"
@@ -128,6 +130,7 @@ def work(args: argparse.Namespace) -> int:
 def _work(args: argparse.Namespace) -> None:
     from budgetfrontier.bus.codecs.codec import Codec
     from budgetfrontier.bus.connect import connect, shown
+    from budgetfrontier.bus.patience import Patience
     from budgetfrontier.bus.streams import streams
     from budgetfrontier.settings import Settings
     from budgetfrontier.workers import loop
@@ -144,10 +147,15 @@ def _work(args: argparse.Namespace) -> None:
         spider_log_partitions=args.spider_log_partitions,
         spider_feed_partitions=args.spider_feed_partitions,
     )
-    stop = _Stop()
+    patience = Patience(log.warning)
+    stop = _Stop(patience)
     make = _database_worker if args.role == DB else _strategy_worker
     signals = stopped_by_signals(stop.ask)
-    with signals, closing(connect(args.bus)) as bus, make(args, settings, bus, names, codec) as worker:
+    with (
+        signals,
+        closing(connect(args.bus, patience=patience)) as bus,
+        make(args, settings, bus, names, codec) as worker,
+    ):
         where = shown(args.bus)
         log.info("%s worker at %s; Ctrl-C ends it", args.role, where, extra={"event": "started", "bus": where})
         try:
@@ -219,10 +227,10 @@ def _strategy(reference: str, arguments: list[str]) -> Any:
 class _Stop:
     """The wish to stop, of a signal; the second raises KeyboardInterrupt, which loses nothing either."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: Patience) -> None:
         from budgetfrontier.service.stopping import Stop
 
-        self._stop, self._asked, self._signals = Stop(), False, 0
+        self._stop, self._asked, self._signals, self._patience = Stop(), False, 0, patience
 
     def wait(self, seconds: float) -> bool:
         """Wait for it so many seconds; return whether it is there."""
@@ -232,6 +240,7 @@ class _Stop:
     def ask(self, name: str) -> None:
         """Ask for it by the name of a signal."""
         self._signals += 1
+        self._patience.stop(at_once=self._signals > 1)
         if self._signals > 1:
             raise KeyboardInterrupt
         self._stop.ask(name)

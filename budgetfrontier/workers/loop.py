@@ -47,6 +47,9 @@ def run(
         try:
             worker.step(WAIT)
         except BusAway as error:
+            if stopped(0.0):
+                log.warning("ended without an answer of the message bus: %s", error)
+                return
             if away is None:
                 log.warning("waiting for the message bus: %s", error)
             away = error

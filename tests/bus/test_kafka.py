@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupState, KafkaError, TopicPartition
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from budgetfrontier.bus import kafka, kafka_topics
@@ -247,6 +247,30 @@ def test_the_lag_of_a_group_is_asked_by_one_client(monkeypatch: pytest.MonkeyPat
     assert [bus.lag(to, group) for group in ("g", "g", "h")] == [[0] * 4] * 3
     assert len(made) == 2
     bus.close()
+
+
+def test_a_consumer_that_was_not_told_where_to_read_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Forgetful(Idle):
+        """A client that gets no answer to its first request."""
+
+        def committed(self, places: list[object], timeout: float) -> list[object]:
+            if answers.pop(0):
+                return places
+            raise KafkaException(KafkaError(KafkaError._RESOLVE))
+
+        def incremental_assign(self, places: object) -> None: ...
+
+        def poll(self, timeout: float) -> None: ...
+
+    answers = [False, True]
+    monkeypatch.setattr("confluent_kafka.Consumer", lambda settings: Forgetful())
+    bus = kafka.connect("127.0.0.1:1")
+    monkeypatch.setattr(bus, "declare", lambda to: None)
+    monkeypatch.setattr(bus, "log_id", lambda to: None)
+    consumer = bus.consumer(stream(), "g", partitions=(1,))
+    with pytest.raises(BusAway):
+        consumer.poll()
+    assert consumer.poll() == [] and consumer.partitions == {1}
 
 
 class Idle:

@@ -14,8 +14,9 @@ import pytest
 from budgetfrontier import Frontier
 from budgetfrontier.bus.codecs.codec import Codec
 from budgetfrontier.bus.connect import DEFAULT, connect, shown
+from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import SPIDERS, streams
-from budgetfrontier.cli import main
+from budgetfrontier.cli import bus_worker, main
 from budgetfrontier.cli.bus_worker import BUS
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.service import log_lines
@@ -89,6 +90,16 @@ def test_a_frontier_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_the_bus_is_that_of_connect() -> None:
     assert BUS == DEFAULT
+
+
+def test_a_signal_ends_the_patience_with_the_bus_and_a_second_one_the_worker() -> None:
+    patience = Patience()
+    stop = bus_worker._Stop(patience)
+    assert not stop.wait(0.0)
+    stop.ask("SIGINT")
+    assert patience.stopped is not None and stop.wait(0.0)
+    with pytest.raises(KeyboardInterrupt):
+        stop.ask("SIGINT")
 
 
 def test_passwords_are_not_shown() -> None:

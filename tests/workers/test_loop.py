@@ -47,6 +47,11 @@ def test_a_bus_that_is_away_is_waited_for_and_a_refusal_is_not(caplog: pytest.Lo
     assert caplog.messages == ["waiting for the message bus: gone", "the message bus answers again"]
 
 
+def test_a_step_that_was_ended_early_is_no_wait(caplog: pytest.LogCaptureFixture) -> None:
+    run(Steps(BusAway("gone")))
+    assert caplog.messages == ["ended without an answer of the message bus: gone"]
+
+
 def test_statistics_that_are_refused_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
     run(Steps(None, None, None), partitions=2, every=1e-9)
     [line] = caplog.messages

@@ -11,6 +11,7 @@ import zmq
 from budgetfrontier.bus.broker import Fetch, Operation, Reply
 from budgetfrontier.bus.interface import SESSION, BusAway, BusError
 from budgetfrontier.bus.log_client import LogBus
+from budgetfrontier.bus.patience import STEP, Patience
 
 REPEAT = 2.0
 """Seconds after which a request is sent again, to a broker that may have been restarted. None has an effect twice."""
@@ -19,15 +20,15 @@ _encode = msgspec.msgpack.Encoder().encode
 _reply = msgspec.msgpack.Decoder(Reply).decode
 
 
-def connect(address: str, *, session: float = SESSION) -> LogBus:
+def connect(address: str, *, session: float = SESSION, patience: Patience | None = None) -> LogBus:
     """Return a bus at a broker's ZeroMQ address, such as tcp://127.0.0.1:5550; the broker may be started later."""
-    connection = _Connection(address)
+    connection = _Connection(address, patience or Patience())
     return LogBus(connection.call, connection.close, session=session)
 
 
 class _Connection:
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, address: str, patience: Patience) -> None:
+        self._address, self._patience = address, patience
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, 0)
@@ -45,11 +46,13 @@ class _Connection:
         self._request += 1
         data = _encode((self._request, operation))
         repeat = REPEAT + (operation.wait if isinstance(operation, Fetch) else 0.0)
-        deadline = time.monotonic() + timeout
-        while (left := deadline - time.monotonic()) > 0:
+        wait = self._patience.wait(timeout)
+        while (left := wait.left()) > 0:
             self._send(data)
             until = time.monotonic() + min(left, repeat)
-            while (wait := until - time.monotonic()) > 0 and self._socket.poll(int(wait * 1000) + 1):
+            while (rest := min(until - time.monotonic(), wait.left())) > 0:
+                if not self._socket.poll(int(min(rest, STEP) * 1000) + 1):
+                    continue
                 reply = _reply(self._socket.recv())
                 if reply.request != self._request:
                     continue  # to a request that was repeated
@@ -57,7 +60,7 @@ class _Connection:
                     raise (BusAway if reply.passes else BusError)(reply.error)
                 return msgspec.msgpack.decode(reply.result)
         raise BusAway(
-            f"the broker at {self._address} has not answered for {timeout:.0f} s, or has no room; look whether "
+            f"the broker at {self._address} has not answered for {wait.waited:.0f} s, or has no room; look whether "
             "`budgetfrontier bus-broker` runs, and whether consumers do"
         )
 

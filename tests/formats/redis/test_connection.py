@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import redis
 
+from budgetfrontier import redis_url
 from budgetfrontier.cli import importing
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.formats import redis as reader
@@ -93,7 +94,7 @@ def test_a_key_is_for_redis_only(job: Job, tmp_path: Path) -> None:
 
 @needs_server
 def test_passwords(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(connection.PASSWORD, raising=False)
+    monkeypatch.delenv(redis_url.PASSWORD, raising=False)
     with started(tmp_path, "--requirepass", "sec/ret", tcp="port") as server:
         with redis.Redis(unix_socket_path=str(server.socket), password="sec/ret") as client:
             client.rpush("urls", "http://a.test/1", "http://a.test/2")
@@ -106,7 +107,7 @@ def test_passwords(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert "its user may not do that" in job.err
         assert job.import_(f"redis://:sec%2Fret@{address}", "--key", "urls").out.startswith("added 2,")
         assert "secret" not in job.out + job.err and "sec%2Fret" not in job.err
-        monkeypatch.setenv(connection.PASSWORD, "sec/ret")
+        monkeypatch.setenv(redis_url.PASSWORD, "sec/ret")
         assert job.import_(f"redis://{address}", "--key", "urls").out.startswith("added 0, duplicate 2,")
 
 
