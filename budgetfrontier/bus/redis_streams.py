@@ -157,12 +157,14 @@ class _Server:
 
     def __init__(self, client: Any, patience: Patience) -> None:
         self.client = client
-        self._patience = patience
+        self._patience, self._hurries = patience, False
         self._declared: set[tuple[str, str]] = set()
 
     def do(self, operation: Any, timeout: float = TIMEOUT) -> Any:
         """Return the result of an operation on the client. Raises BusAway after `timeout` seconds without one."""
         wait = self._patience.wait(timeout)
+        if self._patience.stopped is not None and not self._hurries:
+            self._hurry()
         while True:
             try:
                 return operation(self.client)
@@ -175,6 +177,13 @@ class _Server:
             except redis.RedisError as error:
                 self.forget()  # the server may have lost its streams
                 raise _error_of(error) from error
+
+    def _hurry(self) -> None:
+        """Connect anew, to wait for a server that hangs no longer than a program that is to stop may."""
+        self._hurries, pool = True, self.client.connection_pool
+        pool.disconnect()
+        pool.reset()  # for connections keep the time that they were made with
+        pool.connection_kwargs |= dict.fromkeys(("socket_timeout", "socket_connect_timeout"), self._patience.grace)
 
     def forget(self) -> None:
         """Have all streams declared again."""

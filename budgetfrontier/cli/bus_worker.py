@@ -39,8 +39,8 @@ def register(commands: Commands) -> None:
         "run a database worker or a strategy worker at a message bus, as Frontera's",
         more="A database worker keeps a frontier in JOB/frontier, on which the other commands work, also while it "
         "runs; a strategy worker needs no JOB. Workers, spiders and the broker may be started in any order. SIGINT, "
-        "SIGTERM and SIGHUP end a worker after the step in progress, or within seconds if the broker does not answer; a "
-        "second one at once: nothing is lost.",
+        "SIGTERM and SIGHUP end a worker after the step in progress, or within seconds if the broker does not answer; "
+        "a second one at once: nothing is lost.",
     )
     parser.add_argument(
         "job", metavar="JOB", type=Path, nargs="?", default=None, help="the folder of the job of a database worker"

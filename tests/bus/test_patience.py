@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import closing
 from math import inf
 from pathlib import Path
 
 import pytest
 
-from budgetfrontier.bus import patience
+from budgetfrontier.bus import patience, redis_streams
 from budgetfrontier.bus.connect import connect
 from budgetfrontier.bus.interface import BusAway
 from budgetfrontier.bus.patience import GRACE, SAY_AFTER, Patience, Wait
 from budgetfrontier.clock import ManualClock
 from tests.bus.conformance import stream
+from tests.support import PATIENCE
 
 
 @pytest.fixture
@@ -49,6 +51,21 @@ def test_the_first_long_wait_is_said(clock: ManualClock) -> None:
         clock.advance(SAY_AFTER)
         waiting.left()
     assert said == ["waiting for the message bus: no answer for 5 s"]
+
+
+def test_a_redis_that_hangs_is_not_waited_for_once_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_streams, "TIMEOUT", PATIENCE)
+    patient = Patience()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,  # takes connections, and never answers
+        closing(connect(f"redis://127.0.0.1:{server.getsockname()[1]}", patience=patient)) as bus,
+    ):
+        pool = bus._server.client.connection_pool  # type: ignore[attr-defined]
+        pool._available_connections.append(pool.make_connection())  # as if it had been used
+        patient.stop(at_once=True)
+        with pytest.raises(BusAway, match="Timeout"):
+            bus.lag(stream(), "g")
+        assert pool.connection_kwargs["socket_timeout"] < GRACE
 
 
 class Endless(Patience):
