@@ -21,7 +21,6 @@ except ModuleNotFoundError as error:
 
 T = TypeVar("T")
 
-
 REFUSED = {
     _CODES.TOPIC_AUTHORIZATION_FAILED,
     _CODES.GROUP_AUTHORIZATION_FAILED,
@@ -156,14 +155,12 @@ class Heard:
         while True:
             try:
                 return result_of(_begun(request, max(0.0, min(seconds, wait.left()))), wait)
-            except BusAway as error:
-                client.poll(0)
-                raise error if self._error is None else error_of(KafkaException(self._error)) from error
-            except KafkaException as error:
+            except (BusAway, KafkaException) as error:
                 client.poll(0)  # which calls this object
                 if self._error is not None and self._error.code() == _CODES._AUTHENTICATION:
                     raise FrontierError(f"Kafka refuses the credentials: {self._error.str()}") from error
-                if not isinstance(found := error_of(error), BusAway):
+                found = error if isinstance(error, BusAway) else error_of(error)
+                if not isinstance(found, BusAway):
                     raise found from error
                 if wait.left() <= 0:
                     raise found if self._error is None else error_of(KafkaException(self._error)) from error

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
@@ -27,6 +27,7 @@ from budgetfrontier.cluster.inspection import (
     Selection,
 )
 from budgetfrontier.cluster.operation import Operator, PartitionRow
+from budgetfrontier.cluster.standing import Standing
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.explanation import Explanation, ReasonStep
@@ -39,13 +40,14 @@ from budgetfrontier.vocabulary import ROW_FIELDS
 
 def partitions(args: argparse.Namespace, operator: Operator) -> None:
     """List the partitions."""
-    common.write_rows(args, operator.list_partitions(), PartitionRow._fields, drop=("address", "failed", "in_process"))
-    note_limit(operator)
+    standings = operator.standings()
+    common.write_rows(args, operator.rows(standings), PartitionRow._fields, drop=("address", "failed", "in_process"))
+    note_limit(operator, standings)
 
 
-def note_limit(operator: Operator) -> None:
+def note_limit(operator: Operator, standings: Mapping[int, Standing] | None = None) -> None:
     """Say which total is used up, if one is: the partitions themselves are RUNNING."""
-    if (setting := operator.limit()) is not None:
+    if (setting := operator.limit(operator.standings() if standings is None else standings)) is not None:
         note(limit_sentence(setting))
 
 

@@ -147,7 +147,7 @@ class Operator:
         """Return the report of the crawl without its queues, and a row for each partition."""
         reports = [*self.ask("head", Report).values()]
         standings = self.standings()
-        return self._merged(reports, standings), self._rows(standings)
+        return self._merged(reports, standings), self.rows(standings)
 
     def each_queue(self, selection: Selection) -> Iterator[tuple[QueueRecord, Raised | None]]:
         """Yield the selected queues, by partition, in order of creation."""
@@ -197,14 +197,38 @@ class Operator:
 
         return self.calls.each(call, range(self.partitions))
 
-    def limit(self) -> str | None:
+    def limit(self, standings: Mapping[int, Standing]) -> str | None:
         """Return the setting whose total is used up; None if none is, or partitions do not answer."""
-        standings = self.standings()
         return None if self.missing else limit_reached(standings.values())
 
-    def list_partitions(self) -> list[PartitionRow]:
-        """Return a row for each partition, whether its owner answers or not."""
-        return self._rows(self.standings())
+    def rows(self, standings: Mapping[int, Standing]) -> list[PartitionRow]:
+        """Return a row for each partition, whether its owner has answered or not."""
+        owners, count = self._frontier.owners(), self.partitions
+        ends = {} if self.ends is None else self.ends(count)
+        rows = []
+        for number in range(count):
+            owner, found = owners.get(number), standings.get(number)
+            known = ("", "", None) if owner is None else (owner.worker, owner.address, owner.epoch)
+            if found is None:
+                rows.append(PartitionRow(number, *known, *[None] * 9))
+                continue
+            totals = found.summary
+            rows.append(
+                PartitionRow(
+                    number, found.owner, known[1], found.epoch, found.position,
+                    max(ends[number] - found.position, 0) if number in ends else None, str(totals.state),
+                    sum(totals.queues.values()), totals.queued, totals.in_process, totals.succeeded, totals.failed,
+                    totals.expenditure,
+                )
+            )  # fmt: skip
+        return rows
+
+    def _gathered(self, limit: int) -> tuple[list[Report], Overview]:
+        overview = Overview(limit)
+        found: dict[int, Reported] = self.ask("report", Reported, limit=limit)
+        for one in found.values():
+            overview.add(one.gathered)
+        return [one.report for one in found.values()], overview
 
     # -- commands
 
@@ -267,34 +291,6 @@ class Operator:
         )
 
     # -- their parts
-
-    def _rows(self, standings: Mapping[int, Standing]) -> list[PartitionRow]:
-        owners, count = self._frontier.owners(), self.partitions
-        ends = {} if self.ends is None else self.ends(count)
-        rows = []
-        for number in range(count):
-            owner, found = owners.get(number), standings.get(number)
-            known = ("", "", None) if owner is None else (owner.worker, owner.address, owner.epoch)
-            if found is None:
-                rows.append(PartitionRow(number, *known, *[None] * 9))
-                continue
-            totals = found.summary
-            rows.append(
-                PartitionRow(
-                    number, found.owner, known[1], found.epoch, found.position,
-                    max(ends[number] - found.position, 0) if number in ends else None, str(totals.state),
-                    sum(totals.queues.values()), totals.queued, totals.in_process, totals.succeeded, totals.failed,
-                    totals.expenditure,
-                )
-            )  # fmt: skip
-        return rows
-
-    def _gathered(self, limit: int) -> tuple[list[Report], Overview]:
-        overview = Overview(limit)
-        found: dict[int, Reported] = self.ask("report", Reported, limit=limit)
-        for one in found.values():
-            overview.add(one.gathered)
-        return [one.report for one in found.values()], overview
 
     def _merged(self, reports: Sequence[Report], standings: Mapping[int, Standing]) -> Report:
         if not reports:

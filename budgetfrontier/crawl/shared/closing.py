@@ -15,6 +15,7 @@ from budgetfrontier.crawl.progress import amount, backlog, ends, state_text
 from budgetfrontier.model import CrawlState, Summary
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.verdict import limit_sentence
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.settings.differences import changes
@@ -34,7 +35,7 @@ def beginning(remote: RemoteCrawl, summary: Summary, *, given: Settings, folder:
         there = "" if is_cluster(remote.name) else " there"
         resume = _command("resume", remote.name, remote.folder)
         if summary.pause_reason == crawl_states.LIMIT:
-            yield "a total of the crawl is used up, so that nothing is leased: raise it in the file of all workers"
+            yield limit_sentence("a total of the crawl")
         else:
             yield f"the crawl is paused ({summary.pause_reason}); `{resume}`{there} goes on"
     found = backlog(summary) if summary.succeeded + summary.failed else f"seeds: {seeds} new"
