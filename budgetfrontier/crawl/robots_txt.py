@@ -14,13 +14,14 @@ from budgetfrontier.crawl.fetch.response import Response
 MAX_BODY = 500 * 1024
 """The most bytes of a robots.txt that are parsed: the minimum that RFC 9309, section 2.5, requires."""
 
-# The misspellings are those that Google's parser accepts: https://github.com/google/robotstxt. Other lines, "Sitemap"
-# among them, do not end a group: RFC 9309, section 2.2.4.
+# The misspellings are those that Google's parser accepts, as is a missing colon if one word follows:
+# https://github.com/google/robotstxt. Other lines, "Sitemap" among them, do not end a group: RFC 9309, section 2.2.4.
 _LINE = re.compile(
     rb"^[ \t]*(user[ -]?agent|allow|diss?all?ow|disallaw|diasllow|crawl[ -]delay)"
-    rb"[ \t]*(?:[ \t]|:)[ \t]*([^\n#]*)",
+    rb"(?:[ \t]*:[ \t]*|[ \t]+(?=[^\s#]+[ \t]*(?:#|$)))([^\n#]*)",
     re.IGNORECASE | re.MULTILINE,
 )
+_LAST_TAG = re.compile(rb"<[^<>\n]*>[ \t]*$", re.MULTILINE)  # of a file that was saved as HTML: "Crawl-delay: 10<BR>"
 _TOKEN = re.compile(rb"[A-Za-z0-9_.-]+|\*(?=\s|\Z)")
 _COMPATIBLE = re.compile(r"compatible;\s*([A-Za-z0-9_.-]+)")
 _NOT_PLAIN = re.compile(rb"[^\n\x21-\x7e]")
@@ -44,6 +45,10 @@ class _Directives:
     def __init__(self) -> None:
         self.rules: dict[tuple[bytes, bytes], None] = {}
         self.delay: float | None = None
+
+    def add_delay(self, delay: float) -> None:
+        """Add a crawl-delay; the shortest applies, as in crawler-commons."""
+        self.delay = delay if self.delay is None else min(delay, self.delay)
 
 
 class Rules:
@@ -75,30 +80,35 @@ def group_for(agent: str, body: bytes) -> Group:
     """Return the group of a robots.txt that applies to a product token (RFC 9309, section 2.2.1).
 
     All groups that name the token are combined; those for "*" apply only if there is none. Other groups are skipped, so
-    that thousands of them take no memory. Non-ASCII octets are percent-encoded, whatever their charset; a line ends in
-    CR, LF or both. About 70 us for 1 kB, up to 80 ms for 500 KiB.
+    that thousands of them take no memory. A crawl-delay ends no group, but belongs only to the agents that are named
+    before it, back to the previous crawl-delay or rule. Non-ASCII octets are percent-encoded, whatever their charset; a
+    line ends in CR, LF or both. About 70 us for 1 kB, up to 80 ms for 500 KiB.
     """
-    body = lines(body)
+    body = _LAST_TAG.sub(b"", lines(body))
     wanted = agent.encode()
     by_token = {b"*": _Directives(), wanted: _Directives()}
     current: dict[bytes, _Directives] = {}  # the tokens of the current group, as far as they matter
-    has_own_group = in_agents = False
+    delayed: dict[bytes, _Directives] = {}  # those of them that a crawl-delay belongs to
+    has_own_group = in_agents = in_delayed = False
     for line in _LINE.findall(body):
         kind = line[0][:1]
         if kind in b"uU":
             if not in_agents:
                 current, in_agents = {}, True
+            if not in_delayed:
+                delayed, in_delayed = {}, True
             token = _TOKEN.match(line[1])
             name = token[0].lower() if token else b""
             if name in by_token:
-                current[name] = by_token[name]
+                current[name] = delayed[name] = by_token[name]
                 has_own_group = has_own_group or name == wanted
         elif kind in b"cC":
+            in_delayed = False
             if (delay := _delay(line[1])) is not None:
-                for one in current.values():
-                    one.delay = delay
+                for one in delayed.values():
+                    one.add_delay(delay)
         else:
-            in_agents = False
+            in_agents = in_delayed = False
             for one in current.values():
                 one.rules[line] = None
     directives = by_token[wanted if has_own_group else b"*"]

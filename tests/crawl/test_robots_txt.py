@@ -47,6 +47,11 @@ CASES = [
     (b"User-agent *\nDisallow /a", "/a", False),
     (b"useragent: *\ndissallow: /a", "/a", False),
     (b"User agent: *\ndissalow: /a", "/a", False),
+    (b"User-agent *\nDisallow /a # all", "/a", False),
+    (b"User-agent: examplebot\nDisallow: /a\nUser-agent must match exactly: x\nDisallow: /b", "/b", False),
+    (b"User-agent: *\nDisallow everything that is private: /", "/a", True),
+    (b"User-agent: *<BR>\nDisallow: /a<br />\nAllow: <BR>\n", "/a", False),
+    (b"User-agent: *<BR>\nDisallow: /<BR>\nAllow: /a <!-- -->", "/a", True),
     (b"User-agent: *\n\x00\nDisallow: /a\n", "/a", False),
     (b"User-agent: *\nDisallow: /a\x00b\n", "/a", True),
     (b"User-agent: *\nDisallow: /a\x0bAllow: /a\n", "/a", True),  # one line, whatever str.splitlines says
@@ -97,6 +102,45 @@ CASES = [
 @pytest.mark.parametrize(("body", "path", "allowed"), CASES)
 def test_rules(body: bytes, path: str, allowed: bool) -> None:
     assert Rules(group_for("examplebot", body)).allows(f"http://example.org{path}") is allowed
+
+
+_ONE_EACH = b"User-agent: a\nCrawl-delay: 1\n\nUser-agent: b\nCrawl-delay: 2\n\nUser-agent: *\nDisallow: /login"
+_MERGED = (
+    b"User-agent: a\nCrawl-delay: 10\nUser-agent: b\nDisallow: /private/\n\nUser-agent: *\nAllow: /\n\n"
+    b"User-agent: b\nDisallow: /login/\n\nUser-agent: *\nCrawl-delay: 30\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("agent", "body", "delay"),
+    [
+        # crawler-commons: testCrawlDelay, testSelectCrawlDelayGroup, testCrawlDelayGroupMerging, testHeritrixCases
+        ("a", b"User-agent: a\nCrawl-delay: 10\nUser-agent: b\nCrawl-delay: 20\nUser-agent: *\nDisallow:/c", 10.0),
+        ("a", b"User-agent: b\nCrawl-delay: 20\nUser-agent: *\nDisallow:/c", None),
+        ("a", _ONE_EACH, 1.0),
+        ("b", _ONE_EACH, 2.0),
+        ("other", _ONE_EACH, None),
+        ("a", _MERGED, 10.0),
+        ("b", _MERGED, None),
+        ("other", _MERGED, 30.0),
+        ("a", b"User-agent: a\nDisallow: /\nCrawl-Delay: 20\nAllow: /images/", 20.0),
+        # Another agent's delay never applies, whether it comes before or after one's own.
+        ("a", b"User-agent: a\nCrawl-delay: 0\n\nUser-agent: *\nCrawl-delay: 60", 0.0),
+        ("a", b"User-agent: *\nCrawl-delay: 10\n\nUser-agent: b\nCrawl-delay: 1\n\nUser-agent: c\nDisallow: /", 10.0),
+        ("a", b"User-agent: b\nUser-agent: a\nCrawl-delay: 5\nUser-agent: c\nCrawl-delay: 6", 5.0),
+        ("a", b"User-agent: a\nCrawl-delay: x\nUser-agent: b\nCrawl-delay: 6", None),
+        # Two of one's own: the shortest.
+        ("a", b"User-agent: a\nCrawl-delay: 10\nDisallow:\nUser-agent: a\nCrawl-delay: 20", 10.0),
+        # Values
+        ("a", b"User-agent: a<BR>\nCrawl-Delay: 10<BR>\n", 10.0),
+        ("a", b"User-agent: a\nCrawl-Delay 2.5 # seconds\n", 2.5),
+        ("a", b"User-agent: a\nCrawl-delay is ignored: 5\n", None),
+        ("a", b"User-agent: a\nCrawl-delay: -1\n", None),
+        ("a", b"User-agent: a\nCrawl-delay: inf\n", None),
+    ],
+)
+def test_crawl_delay(agent: str, body: bytes, delay: float | None) -> None:
+    assert group_for(agent, body).delay == delay
 
 
 @pytest.mark.parametrize(
