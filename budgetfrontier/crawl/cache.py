@@ -20,6 +20,7 @@ import msgspec
 
 from budgetfrontier.errors import FrontierLocked, StorageFull
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.store import lock_table
 from budgetfrontier.store.limits_used import KEY, TABLE, Used, decode_used, encode_used
 from budgetfrontier.store.lmdb_env import GIB, check_files, open_lmdb, translate_error
 from budgetfrontier.store.modes import make_folder
@@ -179,7 +180,7 @@ class CrawlCache:
         if hasattr(self, "_txn"):
             self._txn.abort()
         if hasattr(self, "_env"):
-            self._env.close()
+            lock_table.close(self._env)
 
     # A write transaction is always open.
 
@@ -188,7 +189,6 @@ class CrawlCache:
             if not check_files(self.path):
                 make_folder(self.path, like=self.path.parent)
             self._env = open_lmdb(self.path, map_size=GIB)
-            self._env.reader_check()
             self._robots: Any = self._env.open_db(b"robots")
             self._digests: Any = self._env.open_db(b"digests")
             self._used: Any = self._env.open_db(TABLE)

@@ -22,7 +22,7 @@ from budgetfrontier.errors import NO_ROOM, CorruptFrontier, FrontierError, NotAF
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.last_note import COPIED
-from budgetfrontier.store.lmdb_env import GIB, UNFINISHED, check_files, open_lmdb, sync_folder, translate_error
+from budgetfrontier.store.lmdb_env import GIB, UNFINISHED, check_files, opened_lmdb, sync_folder, translate_error
 from budgetfrontier.store.lock import LOCK, WriterLock
 from budgetfrontier.store.modes import make_folder, opener
 from budgetfrontier.store.removed import FOLDER
@@ -81,11 +81,8 @@ def copy_cache(path: Path, folder: Path) -> None:
     make_folder(made, like=folder)
     try:
         check_files(source)
-        env = open_lmdb(source, readonly=True)
-        try:
+        with opened_lmdb(source, readonly=True) as env:
             copy(env, source, made)
-        finally:
-            env.close()
         sync_folder(made)
     except StorageFull:
         raise
@@ -226,8 +223,7 @@ def continue_numbering(data: Path, transaction: int, page_size: int) -> None:
 
 def _compare(env: lmdb.Environment, folder: Path) -> None:
     """Compare a copy with the original. Raises CorruptFrontier unless every record of every table is the same."""
-    other = open_lmdb(folder, readonly=True, map_size=(folder / "data.mdb").stat().st_size)
-    try:
+    with opened_lmdb(folder, readonly=True, map_size=(folder / "data.mdb").stat().st_size) as other:
         with env.begin() as txn:  # an older schema, if opening has migrated it: that is not committed
             tables = keys.tables_of(meta.read_schema(txn, env.open_db(keys.META.encode(), txn=txn, create=False)))
         with env.begin(buffers=True) as ours, other.begin(buffers=True) as theirs:
@@ -238,8 +234,6 @@ def _compare(env: lmdb.Environment, folder: Path) -> None:
                     map(eq, ours.cursor(db).iternext(), theirs.cursor(copied).iternext())
                 ):
                     raise CorruptFrontier(f"the copy of table {name} differs from the original; nothing was changed")
-    finally:
-        other.close()
 
 
 def replace_data(made: Path, path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import lmdb
 
 from budgetfrontier.errors import FrontierLocked, FrontierRemoved
-from budgetfrontier.store import keys, lmdb_env
+from budgetfrontier.store import keys, lmdb_env, lock_table
 from budgetfrontier.store.lmdb_env import (
     UNFINISHED,
     check_files,
@@ -90,7 +90,6 @@ class Environment:
         return f"<Environment {where}: {self.view()!r}, room for {self.operations:,} operations before a commit>"
 
     def _open_tables(self) -> None:
-        self.env.reader_check()
         check_lock_table(self.env, self.path)
         schema = check_schema(self.env, self.path)
         self._first_map = int(self.env.info()["map_size"])
@@ -193,7 +192,7 @@ class Environment:
                 self.txn.abort()
         finally:
             try:
-                self.env.close()
+                lock_table.close(self.env)
             finally:
                 _open_here.pop(self._key, None)
                 if self._lock is not None:

@@ -11,7 +11,7 @@ import lmdb
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store.backup import CACHE
-from budgetfrontier.store.lmdb_env import check_files, open_lmdb
+from budgetfrontier.store.lmdb_env import check_files, opened_lmdb
 
 TABLE, KEY = b"used", b"crawl"
 _format = struct.Struct(">dQ")
@@ -44,7 +44,7 @@ def read_used(path: Path) -> Used | None:
     try:
         if not (cache / "data.mdb").is_file() or not check_files(cache):
             return None
-        with _opening, open_lmdb(cache, readonly=True) as env, env.begin() as txn:
+        with _opening, opened_lmdb(cache, readonly=True) as env, env.begin() as txn:
             return decode_used(txn.get(KEY, db=env.open_db(TABLE, txn, create=False)))
     except (lmdb.Error, FrontierError, OSError):
         return None

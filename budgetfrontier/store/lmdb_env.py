@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import lmdb
@@ -18,15 +20,15 @@ from budgetfrontier.errors import (
     NotAFrontier,
     StorageFull,
 )
-from budgetfrontier.store import keys
+from budgetfrontier.store import keys, lock_table
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.lmdb_pages import has_damaged_roots, lacks_free_pages_only
 from budgetfrontier.store.lock import LOCK
+from budgetfrontier.store.lock_table import READERS
 from budgetfrontier.store.modes import file_mode, make_folder
 from budgetfrontier.store.recognition import was_frontier
 
 GIB = 1 << 30
-READERS = 256  # the most concurrent readers
 MIN_ROOM = 16 * GIB  # free bytes of the map after each commit: more than is dirtied until the next; address space only
 SMALLEST_MAP = GIB
 _LOW_DISK = 1 << 20  # free bytes below which an I/O error means that the disk is full
@@ -68,13 +70,13 @@ def is_unfinished(data: Path) -> bool:
 
 
 def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size: int = 0) -> lmdb.Environment:
-    """Open the LMDB environment at `path`; its errors are translated.
+    """Open the LMDB environment at `path`; its errors are translated. `lock_table.close` closes it.
 
     Where address space is limited, the size of the map is halved until it fits.
     """
     map_size = map_size or 2 * MIN_ROOM
     try:
-        _reserve_lock_table(path / "lock.mdb")
+        lock_table.reserve(path / "lock.mdb")
         env = lmdb.open(
             os.fsencode(path),  # its name need not be text
             map_size=map_size,
@@ -98,11 +100,24 @@ def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size
             raised = PermissionError(errno.EACCES, message, str(path / "lock.mdb"))
         raise raised from e
     try:
+        lock_table.secure(env, path / "lock.mdb")
         _check_size(env, path)
-    except BaseException:
-        env.close()
+    except BaseException as e:
+        lock_table.close(env)
+        if isinstance(e, lmdb.Error | OSError):
+            raise translate_error(e, path) from e
         raise
     return env
+
+
+@contextmanager
+def opened_lmdb(path: Path, *, readonly: bool = False, map_size: int = 0) -> Iterator[lmdb.Environment]:
+    """Open the LMDB environment at `path` until the end of the `with` block."""
+    env = open_lmdb(path, readonly=readonly, map_size=map_size)
+    try:
+        yield env
+    finally:
+        lock_table.close(env)
 
 
 def _is_unmappable(error: Exception, data: Path) -> bool:
@@ -126,27 +141,6 @@ def _check_size(env: lmdb.Environment, path: Path) -> None:
         raise CorruptFrontier(f"{data} is truncated: {size} bytes for {info['last_pgno'] + 1} pages; {REMEDY}")
 
 
-def _reserve_lock_table(path: Path) -> None:
-    """Allocate the blocks of LMDB's lock file: on a full disk, touching them would kill the process (SIGBUS)."""
-    if not hasattr(os, "posix_fallocate"):  # macOS
-        return
-    if path.exists() and path.stat().st_blocks * 512 >= READERS * 64:
-        return  # closing it would release the POSIX locks that this process may have on it
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, file_mode(path.parent))
-    except OSError as e:
-        if e.errno in (errno.EROFS, errno.EACCES, errno.ENOENT):
-            return  # LMDB works without it on read-only disks, or reports the error
-        raise
-    try:
-        os.posix_fallocate(fd, 0, READERS * 64 + 128)
-    except OSError as e:
-        if e.errno in NO_ROOM:
-            raise
-    finally:
-        os.close(fd)
-
-
 def create_environment(path: Path) -> Path:
     """Create an environment with empty tables in a subfolder of `path`, which is returned; `publish` moves it."""
     making = path / UNFINISHED
@@ -156,7 +150,7 @@ def create_environment(path: Path) -> Path:
         for name in keys.TABLES:
             txn.put(keys.SENTINEL, b"", db=env.open_db(name.encode(), txn=txn))
         txn.put(b"schema", str(keys.SCHEMA).encode(), db=env.open_db(keys.META.encode(), txn=txn))
-    env.close()
+    lock_table.close(env)
     return making
 
 

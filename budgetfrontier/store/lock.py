@@ -2,52 +2,50 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from struct import Struct
 
 from budgetfrontier.errors import FrontierLocked
+from budgetfrontier.store.file_locks import LockFile, holder_of
 from budgetfrontier.store.last_note import COPIED_FILE
-from budgetfrontier.store.modes import file_mode
 
 LOCK = "lock"  # the name of the file
 SERVER_LOCK = ".serve.lock"
 """The file in a folder of jobs that the server of them has locked."""
 _LONGEST_NOTE = 1 << 14  # bytes
 
-# `struct flock`: on Linux type, whence, start, length, pid; on macOS start, length, pid, type, whence.
-_IS_LINUX = sys.platform == "linux"
-_FLOCK = Struct("hhqqi0q" if _IS_LINUX else "qqihh")
+_BYTE = 0  # of the file: who has locked it is the writer
+_PID_BYTE = 1  # locked for the process too: the kernel names its pid, in any container; lost by a copy of the file
 
-# A POSIX lock does not exclude other threads of its process, and is lost when the process closes any descriptor of the
-# file. Therefore the locks held are listed here, by the real path of their file; they are taken under the mutex.
+# A POSIX lock, where there are no others, does not exclude other threads of its process, and is lost when the process
+# closes any descriptor of the file. Therefore the locks held are listed here, by the real path of their file; they are
+# taken under the mutex.
 _held: dict[str, WriterLock] = {}
 _mutex = threading.Lock()
 
 
 class WriterLock:
-    """A POSIX lock on a file. A fork does not inherit it; it ends with its process. Raises FrontierLocked."""
+    """A lock on a file. A fork does not inherit it; it ends with its process. Raises FrontierLocked."""
 
     def __init__(self, path: Path) -> None:
-        self._key, self._fd = os.path.realpath(path), -1
+        self._key = os.path.realpath(path)
+        self._file: LockFile | None = None
         try:
             with _mutex:
                 if self._key in _held:
                     message = f"{path.parent} is open already in this process ({os.getpid()})"
                     raise FrontierLocked(message, pid=os.getpid())
-                self._fd = _lock(path)
-                while not _is_named(self._fd, path):  # the holder removed the file, as an aborted backup does
-                    self._close()
-                    self._fd = _lock(path)
+                self._file = _lock(path)
+                while not _is_named(self._file.fileno(), path):  # the holder removed it, as an aborted backup does
+                    self._file.close()
+                    self._file = _lock(path)
                 _held[self._key] = self
-            self._pid_line = f"{os.getpid()} {os.fstat(self._fd).st_ino}\n".encode()
-            self.note = _read_note(self._fd)
+            fd = self._file.fileno()
+            self._pid_line = f"{os.getpid()} {os.fstat(fd).st_ino}\n".encode()
+            self.note = _read_note(fd)
             """The note of an earlier holder, which is below its pid; None if nobody has held the lock."""
             self.write_note(self.note or b"")
         except BaseException:  # a full disk, or Ctrl-C
@@ -56,12 +54,13 @@ class WriterLock:
 
     def write_note(self, note: bytes) -> None:
         """Replace what is below the pid. Raises OSError."""
-        os.pwrite(self._fd, self._pid_line + note, 0)
-        os.ftruncate(self._fd, len(self._pid_line + note))
+        fd = self._fileno()
+        os.pwrite(fd, self._pid_line + note, 0)
+        os.ftruncate(fd, len(self._pid_line + note))
 
     def touch(self) -> None:
         """Set the modification time of the file to now."""
-        os.utime(self._fd)
+        os.utime(self._fileno())
 
     def release(self) -> None:
         """Release the lock. A second time does nothing.
@@ -69,14 +68,14 @@ class WriterLock:
         A call that Ctrl-C has interrupted can be repeated. It takes no mutex, which an interrupt could leave locked: as
         long as the lock is listed, no other thread opens the file.
         """
-        self._close()
+        if self._file is not None:
+            self._file.close()
         if _held.get(self._key) is self:
             del _held[self._key]
 
-    def _close(self) -> None:
-        fd, self._fd = self._fd, -1  # closed only once: the number may be reused
-        if fd >= 0:
-            os.close(fd)
+    def _fileno(self) -> int:
+        assert self._file is not None
+        return self._file.fileno()
 
 
 @contextmanager
@@ -135,24 +134,23 @@ def read_note(path: Path) -> bytes | None:
             os.close(fd)
 
 
-def _lock(path: Path) -> int:
-    """Open (or create) and lock the file at `path`; return its descriptor. Raises FrontierLocked."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, file_mode(path.parent))
+def _lock(path: Path) -> LockFile:
+    """Open (or create) and lock the file at `path`. Raises FrontierLocked."""
+    file = LockFile(path, create=True)
     try:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as e:
-        pid = _holder(fd)
-        os.close(fd)
-        if e.errno not in (errno.EAGAIN, errno.EACCES):
-            raise
+        if file.lock(_BYTE):
+            file.lock_for_process(_PID_BYTE)
+    except BlockingIOError:
+        pid = _holder(file.fileno())
+        file.close()
         raise FrontierLocked(
             f"{path.parent} is in use by process {pid or '?'}; stop it first, or steer it from the command line",
             pid=pid or None,
         ) from None
     except BaseException:  # Ctrl-C
-        os.close(fd)
+        file.close()
         raise
-    return fd
+    return file
 
 
 def _is_named(fd: int, path: Path) -> bool:
@@ -165,15 +163,10 @@ def _is_named(fd: int, path: Path) -> bool:
 
 def _holder(fd: int) -> int | None:
     """Return the pid of the other process that has the lock on an open file, as `lock_holder` does."""
-    asked = (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0) if _IS_LINUX else (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
-    try:
-        lock = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(*asked))[: _FLOCK.size])
-    except OSError:
-        return None  # a file system without locks
-    kind, pid = (lock[0], lock[4]) if _IS_LINUX else (lock[3], lock[2])
-    if kind == fcntl.F_UNLCK:
-        return None
-    return pid if pid > 0 else _read_pid(fd)
+    pid = holder_of(fd, _BYTE)
+    if pid is None or pid > 0:
+        return pid
+    return max(holder_of(fd, _PID_BYTE) or 0, 0) or _read_pid(fd)
 
 
 def _read_note(fd: int) -> bytes | None:

@@ -20,7 +20,7 @@ import msgspec
 
 from budgetfrontier.errors import NO_ROOM, FrontierError, StorageFull
 from budgetfrontier.rules.undoing import ENDING
-from budgetfrontier.store import keys, meta
+from budgetfrontier.store import keys, lock_table, meta
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.encoding import decoder, encode
 from budgetfrontier.store.lmdb_env import open_lmdb, sync_folder
@@ -211,7 +211,7 @@ def copy_removed(path: Path, folder: Path, held: dict[int, BinaryIO]) -> None:
             db = {name: env.open_db(name.encode(), txn=txn, create=False) for name in (keys.META, keys.AUDIT)}
             wanted = [found for _, found in needed(View(txn, db))]
     finally:
-        env.close()
+        lock_table.close(env)
         (folder / "lock.mdb").unlink(missing_ok=True)
     made = folder / FOLDER
     for found in wanted:

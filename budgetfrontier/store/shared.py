@@ -11,7 +11,7 @@ from pathlib import Path
 import lmdb
 
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.store import keys
+from budgetfrontier.store import keys, lock_table
 from budgetfrontier.store.lmdb_env import check_schema, open_lmdb, open_tables, translate_error
 
 LARGEST_MAP = 1 << 40  # address space only; enlarging a map later would end the snapshots read through it
@@ -36,7 +36,7 @@ class Shared:
         try:
             self._open_tables()
         except BaseException as e:
-            self.env.close()
+            lock_table.close(self.env)
             if isinstance(e, lmdb.Error):
                 raise translate_error(e, self._path) from e
             raise
@@ -65,14 +65,14 @@ class Shared:
             self._readers -= 1
             if not self._readers:
                 _all.pop(os.path.realpath(self._path), None)
-                self.env.close()
+                lock_table.close(self.env)
 
     @contextmanager
     def begin(self) -> Iterator[keys.Txn]:
         """Hold a snapshot of the last commit. If the file was replaced, open the new one once no snapshot is held."""
         with _sharing:
             if not self._looking and self._identity() != self._file:
-                self.env.close()
+                lock_table.close(self.env)
                 self._open()
             if not self._looking and self._schema < keys.SCHEMA:  # a writer may have migrated it since
                 self._open_tables()
@@ -106,7 +106,7 @@ class Shared:
 def _after_fork() -> None:
     """Close all environments in a forked child, which must open its own."""
     for shared in _all.values():
-        shared.env.close()
+        lock_table.close(shared.env)
     _all.clear()
     _sharing.release()
 

@@ -20,7 +20,7 @@ import msgspec
 
 from budgetfrontier import errors
 from budgetfrontier.errors import CorruptFrontier, FrontierError
-from budgetfrontier.store import removed
+from budgetfrontier.store import lock_table, removed
 from budgetfrontier.store.damage import report
 from budgetfrontier.store.lmdb_env import check_files, is_unfinished, open_lmdb
 from budgetfrontier.store.reader import Reader
@@ -156,7 +156,7 @@ def check_pages(path: Path) -> None:
                 if not problems or data.stat().st_size == size:
                     break
     finally:
-        env.close()
+        lock_table.close(env)
     if problems:
         raise CorruptFrontier(report(problems))
 

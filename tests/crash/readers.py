@@ -14,7 +14,7 @@ from random import Random
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import FrontierLocked
-from budgetfrontier.store.lmdb_env import READERS
+from budgetfrontier.store.lock_table import READERS
 from tests.crash.faults import die
 from tests.crash.figures import Figures
 from tests.crash.processes import Child, in_child, together

@@ -26,6 +26,7 @@ from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import Lease, Summary
+from budgetfrontier.store import lock_table
 from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.verify import check_pages
 from tests.support import START, make_settings
@@ -193,7 +194,7 @@ def missing_pages(path: Path) -> int:
         pages = int(env.info()["last_pgno"]) + 1
         return max(pages - (path / "data.mdb").stat().st_size // int(env.stat()["psize"]), 0)
     finally:
-        env.close()
+        lock_table.close(env)
 
 
 def check(path: Path) -> None:
@@ -219,7 +220,7 @@ def cut(
             file.truncate(size)
         whole = _audited(copy)
         try:
-            open_lmdb(copy, readonly=True).close()
+            lock_table.close(open_lmdb(copy, readonly=True))
             opened = True
         except CorruptFrontier as e:
             opened = "is truncated" not in str(e)

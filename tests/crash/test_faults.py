@@ -29,8 +29,10 @@ from budgetfrontier.errors import (
     StorageFull,
     WrongThread,
 )
+from budgetfrontier.store import lock_table
 from budgetfrontier.store.environment import LOOK_AT_READERS
-from budgetfrontier.store.lmdb_env import READERS, open_lmdb
+from budgetfrontier.store.lmdb_env import open_lmdb
+from budgetfrontier.store.lock_table import READERS
 from tests.crash import processes
 from tests.crash.disks import Disk, disk_or_skip
 from tests.crash.faults import die
@@ -186,7 +188,7 @@ def test_a_damaged_record_is_named(tmp_path: Path, name: str) -> None:
     env = open_lmdb(path)
     with env.begin(write=True) as txn:
         txn.put(name.encode(), b"\xc1 damaged", db=env.open_db(b"meta", txn=txn))
-    env.close()
+    lock_table.close(env)
     with pytest.raises(CorruptFrontier):
         Frontier.open(path)
     with pytest.raises(CorruptFrontier), Reader(path) as reader:
@@ -198,7 +200,7 @@ def test_a_damaged_queue_record_is_named(tmp_path: Path) -> None:
     env = open_lmdb(path)
     with env.begin(write=True) as txn:
         txn.put(bytes((0, 0, 0, 1)), b"\xc1", db=env.open_db(b"queues", txn=txn))
-    env.close()
+    lock_table.close(env)
     with pytest.raises(CorruptFrontier), Reader(path) as reader:
         reader.check()
     f = Frontier.open(path)
@@ -214,7 +216,7 @@ def test_what_is_no_frontier_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     foreign = tmp_path / "foreign"
     foreign.mkdir()
-    open_lmdb(foreign).close()
+    lock_table.close(open_lmdb(foreign))
     for path in tmp_path / "letters", tmp_path / "file", foreign:
         before = sorted(p.name for p in path.iterdir()) if path.is_dir() else None
         with pytest.raises(NotAFrontier):
@@ -233,7 +235,7 @@ def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
     env = open_lmdb(path)
     with env.begin(write=True) as txn:
         txn.put(b"schema", b"99", db=env.open_db(b"meta", txn=txn))
-    env.close()
+    lock_table.close(env)
     before = (path / "data.mdb").read_bytes()
     with pytest.raises(NewerSchema, match="99"):
         Frontier.open(path)

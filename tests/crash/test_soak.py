@@ -16,7 +16,7 @@ from budgetfrontier import Frontier, Reader
 from budgetfrontier.cli import main
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import CorruptFrontier
-from budgetfrontier.store import keys
+from budgetfrontier.store import keys, lock_table
 from budgetfrontier.store.backup import compact
 from budgetfrontier.store.environment import opened_here
 from budgetfrontier.store.lmdb_env import open_lmdb
@@ -83,7 +83,7 @@ def test_lmdb_copies_it_as_it_is_and_the_copy_opens(job: Path, tmp_path: Path) -
     env = lmdb.open(str(job / "frontier"), readonly=True)
     (tmp_path / "copy").mkdir()
     env.copy(str(tmp_path / "copy"), compact=False)
-    env.close()
+    lock_table.close(env)
     with Reader(tmp_path / "copy") as reader:
         reader.check()
         assert reader.summary().seen == 2000
@@ -149,14 +149,14 @@ def plain(path: Path, values: int, *, kept: int = 0) -> None:
         with env.begin(write=True) as txn:
             for number in range(20):
                 txn.put(b"%06d" % number, bytes(2998))
-    env.close()
+    lock_table.close(env)
 
 
 def all_of(path: Path) -> None:
     env = open_lmdb(path, readonly=True)
     with env.begin() as txn:
         assert len(list(txn.cursor())) == 20
-    env.close()
+    lock_table.close(env)
 
 
 @pytest.mark.parametrize(("values", "kept"), [(60, 0), (1500, 0), (300, 280)])

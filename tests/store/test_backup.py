@@ -28,8 +28,8 @@ from budgetfrontier.errors import (
     NotAFrontier,
     StorageFull,
 )
-from budgetfrontier.store import backup, environment, keys, lmdb_env
-from budgetfrontier.store.lmdb_env import open_lmdb
+from budgetfrontier.store import backup, environment, keys, lmdb_env, lock_table
+from budgetfrontier.store.lmdb_env import open_lmdb, opened_lmdb
 from tests.crash.disks import disk_or_skip
 from tests.crash.line_kills import killed_at_each_line
 from tests.data.make_frontier import look
@@ -238,7 +238,7 @@ def test_a_copy_that_is_not_the_same_takes_no_place(tmp_path: Path, monkeypatch:
 
     def spoilt(env: lmdb.Environment, path: Path, folder: Path, **options: Any) -> None:
         copy(env, path, folder, **options)
-        with open_lmdb(folder) as other, other.begin(write=True) as txn:
+        with opened_lmdb(folder) as other, other.begin(write=True) as txn:
             queues = other.open_db(b"queues", txn=txn)
             txn.replace(b"\0\0\0\1", b"something else", db=queues)
 
@@ -454,7 +454,7 @@ def test_a_backup_that_is_aborted_takes_nothing_from_the_next(tmp_path: Path, mo
     path, copy = made(tmp_path / "f"), tmp_path / "copy"
     memory = path / backup.CACHE
     memory.mkdir()
-    open_lmdb(memory, map_size=1 << 20).close()
+    lock_table.close(open_lmdb(memory, map_size=1 << 20))
 
     def back_up() -> None:
         with suppress(FrontierLocked), Reader(path) as reader:

@@ -10,7 +10,7 @@ import lmdb
 import pytest
 
 from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked, NewerSchema, NotAFrontier, StorageFull
-from budgetfrontier.store import keys, lmdb_env
+from budgetfrontier.store import keys, lmdb_env, lock_table
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.lmdb_env import (
     UNFINISHED,
@@ -43,7 +43,7 @@ def test_a_kill_while_it_is_made_leaves_all_of_it_or_nothing(tmp_path: Path) -> 
             assert check_schema(env, path) == keys.SCHEMA and set(open_tables(env, path, keys.SCHEMA)) == set(
                 keys.TABLES
             )
-            env.close()
+            lock_table.close(env)
         shutil.rmtree(path, ignore_errors=True)
     assert outcomes == {True, False}
 
@@ -77,7 +77,7 @@ def test_the_map_is_halved_until_it_fits(path: Path, monkeypatch: pytest.MonkeyP
     env = open_lmdb(path)
     assert env.info()["map_size"] == sizes[-1] == 1 << 31
     assert sizes == sorted(set(sizes), reverse=True)
-    env.close()
+    lock_table.close(env)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_schemas(path: Path, stored: bytes, error: type[Exception], told: str) -
         txn.put(b"schema", stored, db=env.open_db(keys.META.encode(), txn=txn))
     with pytest.raises(error, match=told):
         check_schema(env, path)
-    env.close()
+    lock_table.close(env)
 
 
 @pytest.mark.parametrize("table", [keys.DEAD, keys.RUNS])
@@ -99,11 +99,11 @@ def test_a_table_that_is_lost_is_damage(path: Path, table: str) -> None:
     env = open_lmdb(path)
     with env.begin(write=True) as txn:
         txn.drop(env.open_db(table.encode(), txn=txn))
-    env.close()
+    lock_table.close(env)
     env = open_lmdb(path)
     with pytest.raises(CorruptFrontier):
         open_tables(env, path, keys.SCHEMA)
-    env.close()
+    lock_table.close(env)
 
 
 @pytest.mark.parametrize(

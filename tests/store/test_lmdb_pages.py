@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier.errors import CorruptFrontier
-from budgetfrontier.store import keys
+from budgetfrontier.store import keys, lock_table
 from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.lmdb_pages import File, Trees, has_damaged_roots, lacks_free_pages_only
 
@@ -36,13 +36,13 @@ def test_all_records_are_those_that_lmdb_reads(path: Path) -> None:
         assert set(found) == set(keys.TABLES)
         for name in keys.TABLES:
             assert found[name] == list(txn.cursor(env.open_db(name.encode(), txn=txn, create=False)))
-    env.close()
+    lock_table.close(env)
 
 
 def test_the_newest_root_comes_first(path: Path) -> None:
     env = open_lmdb(path)
     last = env.info()["last_txnid"]
-    env.close()
+    lock_table.close(env)
     with closing(File(path / "data.mdb")) as file:
         assert [root.transaction for root in file.roots()] == [last, last - 1]
         assert all(root.page_size == PAGE and root.last < file.size() // PAGE for root in file.roots())

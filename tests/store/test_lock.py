@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ import pytest
 
 from budgetfrontier import Frontier
 from budgetfrontier.errors import FrontierLocked
-from budgetfrontier.store import lock
+from budgetfrontier.store import file_locks, lock
 from budgetfrontier.store.lock import LOCK, WriterLock, lock_holder, locked, read_note
 from tests.crash.processes import Child, in_child
 from tests.support import PATIENCE
@@ -61,7 +62,7 @@ def test_a_holder_that_has_not_written_its_number_yet_is_named(tmp_path: Path) -
 
 
 def test_a_process_that_has_no_number_here_is_somebody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel, layout = fcntl.fcntl, lock._FLOCK
+    kernel, layout = fcntl.fcntl, file_locks._FLOCK
 
     def anonymous(fd: int, command: int, question: bytes) -> bytes:
         told = layout.unpack(kernel(fd, command, question)[: layout.size])
@@ -78,10 +79,17 @@ def test_a_process_that_has_no_number_here_is_somebody(tmp_path: Path, monkeypat
 
 
 def test_asking_takes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = fcntl.fcntl
+
+    def only_ask(fd: int, command: int, question: bytes) -> bytes:
+        assert command == fcntl.F_GETLK
+        return kernel(fd, command, question)
+
     with locked(tmp_path):
         pass
     monkeypatch.delattr(fcntl, "lockf")
     monkeypatch.delattr(fcntl, "flock")
+    monkeypatch.setattr(fcntl, "fcntl", only_ask)
     assert lock_holder(tmp_path) is None
 
 
@@ -150,7 +158,7 @@ def test_a_release_that_is_interrupted_anywhere_locks_out_no_thread_of_this_proc
 
         def trace(frame: FrameType, event: str, arg: object) -> Any:
             nonlocal left
-            if frame.f_code.co_filename != lock.__file__:
+            if frame.f_code.co_filename not in (lock.__file__, file_locks.__file__):
                 return None
             left -= event == "line"
             if left < 0:
@@ -181,7 +189,39 @@ def test_a_release_that_is_interrupted_anywhere_locks_out_no_thread_of_this_proc
         thread.join(PATIENCE)
         assert taken[-1:] == [at]
         at += 1
-    assert at > 3
+    assert at > 4
+
+
+@pytest.mark.skipif(file_locks._OFD_SETLK is None, reason="this system has only POSIX locks")
+def test_a_process_that_copies_its_own_frontier_keeps_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "frontier"
+    with Frontier.open(path) as frontier:
+        shutil.copytree(path, tmp_path / "copy")
+        assert f"process {os.getpid()}" in in_child(lambda: attempt(lambda: WriterLock(path / LOCK))).answer
+        assert elsewhere(path) == os.getpid()
+        frontier.schedule("http://a.test/")
+    with Frontier.open(path) as frontier:
+        assert frontier.summary().queued == 1
+
+
+def test_a_system_without_locks_of_open_files_has_a_writer_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_locks, "_OFD_SETLK", None)
+    with locked(tmp_path):
+        assert elsewhere(tmp_path) == os.getpid()
+        assert f"process {os.getpid()}" in in_child(lambda: attempt(lambda: WriterLock(tmp_path / LOCK))).answer
+    assert elsewhere(tmp_path) is None
+
+
+def test_a_forked_child_that_lives_on_has_no_lock(tmp_path: Path) -> None:
+    held = WriterLock(tmp_path / LOCK)
+    child = Child(held.release)
+    held.release()
+    with locked(tmp_path):
+        child.go()
+        assert not child.ended().error
+        assert elsewhere(tmp_path) == os.getpid()
 
 
 def test_a_note_stays_below_the_pid_until_it_is_replaced(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import validate_override
-from budgetfrontier.store import keys, meta
+from budgetfrontier.store import keys, lock_table, meta
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.lmdb_env import create_environment, open_lmdb
 from budgetfrontier.store.records import Counters, Progress, StartedCommand
@@ -37,7 +37,7 @@ def table(tmp_path: Path) -> Iterator[Meta]:
     env = open_lmdb(create_environment(tmp_path))
     with env.begin(write=True) as txn:
         yield Meta(txn, env.open_db(keys.META.encode(), txn=txn))
-    env.close()
+    lock_table.close(env)
 
 
 def test_a_new_frontier_has_neither_settings_nor_a_command(table: Meta) -> None:

@@ -16,7 +16,7 @@ import pytest
 from budgetfrontier import Frontier, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import CorruptFrontier, SettingsError
-from budgetfrontier.store import keys, meta, migrations
+from budgetfrontier.store import keys, lock_table, meta, migrations
 from budgetfrontier.store.lmdb_env import open_lmdb
 from tests.data.make_frontier import drain, look, plain
 from tests.store.old_frontiers import SCHEMAS, found_in, unpack
@@ -53,7 +53,7 @@ class open_env:
 
     def __exit__(self, *_: object) -> None:
         self.txn.commit()
-        self.env.close()
+        lock_table.close(self.env)
 
 
 def differences(stored: Any, now: Any, where: str = "") -> Iterator[str]:

@@ -14,7 +14,7 @@ import pytest
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.cli import main
 from budgetfrontier.errors import CorruptFrontier, NotAFrontier
-from budgetfrontier.store import keys
+from budgetfrontier.store import keys, lock_table
 from budgetfrontier.store.backup import compact
 from budgetfrontier.store.lmdb_env import REMEDY, open_lmdb
 from budgetfrontier.store.lmdb_pages import File, Trees
@@ -147,7 +147,7 @@ def other(path: Path, *tables: str, records: int = 3) -> None:
             txn.put(b"schema", b"9", db=env.open_db(name.encode(), txn=txn))
         for number in range(records):
             txn.put(b"record %d" % number, b"counters", db=None)
-    env.close()
+    lock_table.close(env)
 
 
 @pytest.mark.parametrize("tables", [(), ("pages",), ("queues", "pending", "settings")])
@@ -167,7 +167,7 @@ def test_the_damaged_file_of_another_program_is_none(tmp_path: Path, records: in
 
 def test_a_file_of_a_later_format_is_none(tmp_path: Path) -> None:
     env = lmdb.open(str(tmp_path), lib_version=1)
-    env.close()
+    lock_table.close(env)
     assert not was_frontier(tmp_path / "data.mdb")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier.errors import NotAFrontier
-from budgetfrontier.store import keys
+from budgetfrontier.store import keys, lock_table
 from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.shared import Shared
 from tests.crash.processes import in_child
@@ -37,7 +37,7 @@ def test_a_file_that_replaced_another_is_opened_once_no_snapshot_is_held(path: P
     with env.begin(write=True) as txn:
         queues = env.open_db(keys.QUEUES.encode(), txn=txn)
         assert txn.pop(keys.SENTINEL, db=queues) == b""
-    env.close()
+    lock_table.close(env)
     with shared.begin():
         (tmp_path / "other" / "data.mdb").replace(path / "data.mdb")
         (path / "lock.mdb").unlink()
@@ -60,7 +60,7 @@ def test_a_forked_child_opens_its_own(path: Path) -> None:
 
 
 def test_what_is_no_frontier_is_not_shared(tmp_path: Path) -> None:
-    open_lmdb(tmp_path).close()
+    lock_table.close(open_lmdb(tmp_path))
     with pytest.raises(NotAFrontier):
         Shared.join(tmp_path)
-    open_lmdb(tmp_path).close()  # it was given back
+    lock_table.close(open_lmdb(tmp_path))  # it was given back

@@ -18,7 +18,7 @@ import msgspec
 
 from budgetfrontier.engine.data_size import excess
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.store import keys
+from budgetfrontier.store import keys, lock_table
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.lmdb_env import is_unfinished, open_lmdb, translate_error
 from budgetfrontier.store.modes import make_folder
@@ -184,7 +184,7 @@ class Mailbox:
         """Close the files, if this object opened them."""
         if not self._shared:
             _open_mailboxes.pop(self._key, None)
-            self._env.close()
+            lock_table.close(self._env)
 
 
 def _next(txn: keys.Txn) -> int:

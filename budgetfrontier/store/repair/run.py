@@ -19,7 +19,7 @@ import lmdb
 import lmdb.verify
 
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NotAFrontier
-from budgetfrontier.store import keys
+from budgetfrontier.store import keys, lock_table
 from budgetfrontier.store.backup import PARTIAL, continue_numbering, copy, replace_data
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.lmdb_env import (
@@ -128,7 +128,7 @@ def _rebuild(path: Path, notes: Notes) -> None:
         except lmdb.Error as e:
             raise translate_error(e, path) from e
         finally:
-            env.close()
+            lock_table.close(env)
         for lost in source.lost:
             notes.note_loss(lost)
         for table, count in source.missing().items():

@@ -17,7 +17,7 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import (
     CorruptFrontier,
 )
-from budgetfrontier.store import keys, verify
+from budgetfrontier.store import keys, lock_table, verify
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.lmdb_pages import File, Trees
@@ -77,7 +77,7 @@ def damaging(path: Path) -> Iterator[Damage]:
     damage = Damage(env)
     yield damage
     damage.txn.commit()
-    env.close()
+    lock_table.close(env)
 
 
 def assert_repaired(path: Path, **options: Any) -> Repaired:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier.store import keys
+from budgetfrontier.store import keys, lock_table
 from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.repair import new_tables
 from budgetfrontier.store.repair.new_tables import NewTables
@@ -27,6 +27,6 @@ def test_records_are_there_once_it_is_finished_and_the_first_of_a_key_stays(
     tables.finish()
     with env.begin() as txn:
         stored = {name: dict(txn.cursor(env.open_db(name.encode(), txn=txn, create=False))) for name in keys.TABLES}
-    env.close()
+    lock_table.close(env)
     assert all(table.pop(keys.SENTINEL) == b"" for table in stored.values())
     assert len(stored[keys.SEEN]) == 10 and stored[keys.DEAD] == {b"one": b"third"}

@@ -10,7 +10,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.errors import CorruptFrontier
-from budgetfrontier.store import keys
+from budgetfrontier.store import keys, lock_table
 from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.repair.pages import Salvage
 from tests.store.old_frontiers import SCHEMAS, unpack
@@ -43,7 +43,7 @@ def tables(made: Path) -> Tables:
     with env.begin() as txn:
         dbs = {name: env.open_db(name.encode(), txn=txn, create=False) for name in keys.TABLES}
         found = {name: [item for item in txn.cursor(db) if item[0] != keys.SENTINEL] for name, db in dbs.items()}
-    env.close()
+    lock_table.close(env)
     return found
 
 
@@ -65,7 +65,7 @@ def test_a_sound_file_is_read_as_lmdb_reads_it(made: Path, tables: Tables) -> No
         assert not any(salvage.lacks(name) for name in keys.TABLES)
     env = open_lmdb(made.parent, readonly=True)
     assert salvage.transaction == env.info()["last_txnid"]
-    env.close()
+    lock_table.close(env)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -87,7 +87,7 @@ def test_a_table_that_the_schema_has_is_lost_if_it_is_not_found(path: Path, stor
             txn.delete(b"schema", db=meta)
         else:
             txn.put(b"schema", stored, db=meta)
-    env.close()
+    lock_table.close(env)
     with closing(Salvage(path / "data.mdb")) as salvage:
         assert [(lost.table, lost.why) for lost in salvage.lost] == [(keys.RUNS, "the root of the table is lost")]
 

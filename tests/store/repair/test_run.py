@@ -22,7 +22,7 @@ from budgetfrontier.errors import (
     StorageFull,
 )
 from budgetfrontier.store import backup, keys, verify
-from budgetfrontier.store.lmdb_env import UNFINISHED, open_lmdb
+from budgetfrontier.store.lmdb_env import UNFINISHED, opened_lmdb
 from budgetfrontier.store.repair import run as repairing
 from budgetfrontier.store.repair.run import repair
 from tests.crash.disks import disk_or_skip
@@ -190,7 +190,7 @@ def test_what_is_no_frontier_is_left_alone(tmp_path: Path) -> None:
         repair(tmp_path / "nothing")
     foreign = tmp_path / "foreign"
     foreign.mkdir()
-    with open_lmdb(foreign) as env, env.begin(write=True) as txn:
+    with opened_lmdb(foreign) as env, env.begin(write=True) as txn:
         txn.put(b"a", b"b", db=env.open_db(b"letters", txn=txn))
     before = (foreign / "data.mdb").read_bytes()
     with pytest.raises((NotAFrontier, CorruptFrontier)):
