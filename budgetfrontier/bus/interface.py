@@ -54,7 +54,7 @@ class MessagesTooLarge(BusError):
 
 
 class Received(NamedTuple):
-    """A message that was received. Offsets of a partition increase, and the next message has the next number."""
+    """A message that was received. Offsets of a partition increase; see `Bus.begins` for those that are left out."""
 
     partition: int
     offset: int
@@ -118,6 +118,13 @@ class Bus(Protocol):
 
     def lag(self, stream: Stream, group: str) -> list[int]:
         """Return the number of messages in each partition that the group has not committed, for back pressure."""
+
+    def begins(self, stream: Stream, partition: int) -> int | None:
+        """Return the offset from which on a partition still has all its messages, for one whose offset is not the next.
+
+        None if there is none that leaves offsets out: each message has the next number, and others are lost. In other
+        logs, those between are no messages, such as the control records of transactions. Raises BusError.
+        """
 
     def log_id(self, stream: Stream) -> bytes | None:
         """Return what tells the log of a stream from one of its name that is made later, b"" if it is not known yet.

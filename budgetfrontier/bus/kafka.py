@@ -95,8 +95,14 @@ class KafkaBus:
 
         return repeated(ask, self.patience)
 
+    def begins(self, stream: Stream, partition: int) -> int:
+        """Return the offset of the first message that a partition still has; what is left out after it is none."""
+        self.declare(stream)
+        client, place = self._reader(f"{stream.name}-readers"), TopicPartition(stream.name, partition)
+        return repeated(lambda seconds: int(client.get_watermark_offsets(place, timeout=seconds)[0]), self.patience)
+
     def _reader(self, group: str) -> Any:
-        """Return a client that reads the offsets of a group: one for all calls, for each connects to brokers anew."""
+        """Return a client that reads the offsets of a group, or of a log: one for all calls, for each connects to brokers anew."""
         found = self._readers.get(group)
         if found is None:
             with explained():
@@ -105,7 +111,7 @@ class KafkaBus:
         return found
 
     def close(self) -> None:
-        """Close what `lag` has used: producers and consumers have connections of their own."""
+        """Close what `lag` and `begins` have used: producers and consumers have connections of their own."""
         while self._readers:
             self._readers.popitem()[1].close()
 

@@ -166,6 +166,9 @@ class LogBus:
         """Return the number of messages in each partition that the group has not committed."""
         return msgspec.convert(self._call(Lag(stream, group), TIMEOUT), list[int])
 
+    def begins(self, stream: Stream, partition: int) -> None:
+        """Return None: the next message has the next number."""
+
     def log_id(self, stream: Stream) -> None:
         """Return None: the offsets of a new log begin with the time."""
 

@@ -132,6 +132,9 @@ class RedisBus:
         lags: list[int] = self._server.do(ask)
         return lags
 
+    def begins(self, stream: Stream, partition: int) -> None:
+        """Return None: the next message has the next number."""
+
     def log_id(self, stream: Stream) -> None:
         """Return None: the offsets of a new stream begin with the time."""
 

@@ -24,6 +24,7 @@ except ModuleNotFoundError as error:
 
 _CODES = confluent_kafka.KafkaError
 _NO_TOPIC: Final = (_CODES._UNKNOWN_PARTITION, _CODES._UNKNOWN_TOPIC, _CODES.UNKNOWN_TOPIC_OR_PART)
+_TELLS_END: Final = {"enable.partition.eof": True}
 _STEP: Final = 0.05
 CLOSING: Final = 5.0
 """Seconds for which a broker is waited for at the end."""
@@ -81,6 +82,12 @@ def _properties(where: Place) -> dict[str, Any]:
     return {"bootstrap.servers": where.brokers, "log_level": 2, **options}
 
 
+def _end_of_log(event: Any) -> int | None:
+    """Return the offset at which a consumer has come to the end of a log; None for another error, or a message."""
+    error = event.error()
+    return int(event.offset()) if error is not None and error.code() == _CODES._PARTITION_EOF else None
+
+
 class KafkaDirectory:
     """The owners of a crawl's partitions, in a compacted topic with one record for each partition."""
 
@@ -93,6 +100,8 @@ class KafkaDirectory:
         self._consumer: Any = None
         self._heard = Heard()
         self._is_reached = False
+        self._ended = 0
+        """The end of the topic at which the consumer was last: control records may come after the last owner."""
         self._owners = Owners()
 
     def publish(self, *owners_: Owner) -> None:
@@ -122,14 +131,16 @@ class KafkaDirectory:
             if message is None:
                 if time.monotonic() > deadline:
                     raise BusError(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
-            elif message.error() is None and (owner := owners.decode(message.value() or b"")) is not None:
+            elif message.error() is not None:
+                self._ended = max(self._ended, _end_of_log(message) or 0)
+            elif (owner := owners.decode(message.value() or b"")) is not None:
                 self._owners.note(owner)
         return self._owners
 
     def _new_consumer(self) -> Any:
         group = {"group.id": f"{self._topic}-readers", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         try:
-            return confluent_kafka.Consumer({**self._settings, **group, "error_cb": self._heard})
+            return confluent_kafka.Consumer({**self._settings, **group, **_TELLS_END, "error_cb": self._heard})
         except confluent_kafka.KafkaException as e:  # which no repetition helps
             raise FrontierError(f"the properties for Kafka are wrong: {e.args[0].str()}") from e
 
@@ -157,7 +168,7 @@ class KafkaDirectory:
 
     def _first_record(self, topic: str) -> bytes | None:
         """Return the first record of a topic; None if it has none, or there is no such topic. Raises BusError."""
-        consumer = confluent_kafka.Consumer({**self._settings, "group.id": f"{topic}-readers"})
+        consumer = confluent_kafka.Consumer({**self._settings, **_TELLS_END, "group.id": f"{topic}-readers"})
         place = TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)
         deadline = time.monotonic() + TIMEOUT
         try:
@@ -169,6 +180,8 @@ class KafkaDirectory:
                 message = consumer.poll(_STEP)
                 if message is not None and message.error() is None:
                     return bytes(message.value())
+                if message is not None and _end_of_log(message) is not None:  # it has control records alone
+                    return None
             raise BusAway(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
         except confluent_kafka.KafkaException as e:
             if e.args[0].code() in _NO_TOPIC:
@@ -184,7 +197,7 @@ class KafkaDirectory:
 
     def _position(self) -> int:
         found = self._consumer.position([TopicPartition(self._topic, 0)])[0].offset
-        return max(0, int(found))
+        return max(self._ended, int(found))
 
     def close(self) -> None:
         """Close the connections, once the broker has what was published, if it answers soon."""
@@ -193,7 +206,7 @@ class KafkaDirectory:
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = self._producer = None
-        self._is_reached = False
+        self._is_reached, self._ended = False, 0
 
     def create(self) -> None:
         """Create the topic, unless it is there. Raises BusError."""

@@ -8,7 +8,7 @@ threads, no network.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -119,6 +119,8 @@ class Partition:
         self._offset = self._sent = 0
         """The entry that is applied, and how many messages of the spending it has sent."""
         self._is_waiting = False
+        self._looked_at = self._committed = 0
+        """The offsets after the last entry in which a first claim was looked for, and after the last commit."""
         shutil.rmtree(self._new, ignore_errors=True)  # left by a kill during its creation
         if (self._path / "data.mdb").is_file():
             with Reader(self._path) as reader:
@@ -126,6 +128,7 @@ class Partition:
             if note is not None:
                 self.state = _checked(state.decode(note), self.state, folder)
             self._clock.set(self.state.time)
+            self._committed = self.state.position
             self._open(None)
         self.spending = Spending(self.state, self._send)
         self._commands = Commands(self.state)
@@ -153,6 +156,11 @@ class Partition:
         return self._frontier is not None
 
     @property
+    def next_offset(self) -> int:
+        """The offset of the entry that `apply` takes next; once it has found the first claim, that is the first one."""
+        return self._looked_at if self._frontier is None else self.state.position
+
+    @property
     def is_commit_due(self) -> bool:
         """Whether `apply` waits for a commit, or as much is in memory as is usually committed at a time."""
         return self._batch is not None and (self._batch.full or self._is_waiting)
@@ -175,20 +183,26 @@ class Partition:
 
     # -- the log
 
-    def apply(self, batch: Iterable[tuple[int, bytes]], *, epoch: int | None = None) -> list[Applied]:
+    def apply(
+        self, batch: Sequence[tuple[int, bytes]], *, epoch: int | None = None, begins: int | None = None
+    ) -> list[Applied]:
         """Apply entries with their offsets; return the results of the calls of an epoch, this worker's.
 
-        Entries that were applied before are passed over. It stops before a claim with other settings or an earlier
-        time, with which the frontier is opened anew, until what was applied before is committed. Raises NewerEntry
-        before anything of such an entry is applied, LogGap if entries are missing, and what closes a frontier: then the
-        partition is to be opened again.
+        Entries that were applied before are passed over, and nothing is applied of entries after `next_offset`: before the
+        first claim, entries are only searched for it, since it has the settings that those before it need. It stops
+        before a claim with other settings or an earlier time, with which the frontier is opened anew, until what was
+        applied before is committed. Offsets may be left out, as those of a transaction's control records are, if the
+        log has all entries from `begins` on. Raises NewerEntry before anything of such an entry is applied, LogGap if
+        entries are missing, and what closes a frontier: then the partition is to be opened again.
         """
         applied: list[Applied] = []
+        if self._frontier is None and (not self._find_claim(batch, begins) or batch[0][0] > self.state.position):
+            return applied
         for offset, data in batch:
             if offset < self.state.position:
                 continue
             if offset > self.state.position:
-                raise LogGap(gap(self.state, offset))
+                self._check_gap(self.state.position, offset, begins)
             try:
                 time, body = entries.decode(data, crawl=self.state.crawl)
             except BadEntry:
@@ -197,20 +211,21 @@ class Partition:
                 if self._batch is not None and self._opens_anew(offset, time, body):
                     self._is_waiting = True
                     break
-                self._apply(offset, time, body, data, applied if epoch is not None and _is_of(body, epoch) else None)
+                self._apply(offset, time, body, applied if epoch is not None and _is_of(body, epoch) else None)
             self.state.position = offset + 1
             if self.is_commit_due:
                 break
         return applied
 
     def commit(self) -> None:
-        """Commit what was applied, with the position."""
-        if self._frontier is None:
+        """Commit what was applied, with the position; without new entries, nothing is written."""
+        if self._frontier is None or self._committed == self.state.position:
             return
         batch = self._begun()
         batch.note = state.encode(self.state)
         self._batch, self._is_waiting = None, False
         batch.__exit__(None, None, None)
+        self._committed = self.state.position
 
     def close(self) -> None:
         """Close the frontier as of its last commit; what was applied since is dropped, and applied again later."""
@@ -225,10 +240,30 @@ class Partition:
 
     # -- entries
 
-    def _apply(self, offset: int, time: float, body: entries.Body, data: bytes, applied: list[Applied] | None) -> None:
-        if self._frontier is None and not isinstance(body, Claimed):
-            self.state.early.append(data)
-            return
+    def _find_claim(self, batch: Sequence[tuple[int, bytes]], begins: int | None) -> bool:
+        """Look for the first claim, and create the frontier with its settings; return whether it was found."""
+        for offset, data in batch:
+            if offset < self._looked_at:
+                continue
+            if offset > self._looked_at:
+                self._check_gap(self._looked_at, offset, begins)
+            try:
+                time, body = entries.decode(data, crawl=self.state.crawl)
+            except BadEntry:
+                pass  # counted when it is applied
+            else:
+                if isinstance(body, Claimed):
+                    self._create(time, body, self._settings_of(offset, body))
+                    return True
+            self._looked_at = offset + 1
+        return False
+
+    def _check_gap(self, position: int, offset: int, begins: int | None) -> None:
+        """Raise LogGap if the offsets between those of two entries were some of entries that the log has lost."""
+        if begins is None or begins > position:
+            raise LogGap(gap(self.state, offset))
+
+    def _apply(self, offset: int, time: float, body: entries.Body, applied: list[Applied] | None) -> None:
         self._offset, self._sent = offset, 0
         if isinstance(body, Claimed):
             self._claim(offset, time, body)
@@ -296,15 +331,12 @@ class Partition:
 
     def _claim(self, offset: int, time: float, claim: Claimed) -> None:
         settings = self._settings_of(offset, claim)
-        reason = None if self._frontier is None else refusal(self._frontier.settings, settings)
+        reason = refusal(self.frontier.settings, settings)
         if reason is not None:
             self.refused[claim.nonce] = reason
             return
-        if self._frontier is None:
-            self._set_time(time)
-            self._create(settings)
-        elif settings != self._frontier.settings or self._is_earlier(time):
-            self._frontier.close()
+        if settings != self.frontier.settings or self._is_earlier(time):
+            self.frontier.close()
             self._set_time(time if self._is_earlier(time) else max(self.state.time, time))
             self._open(settings)
         else:
@@ -314,11 +346,6 @@ class Partition:
         self.state.epoch, self.state.owner = offset, claim.worker
         self.state.log = claim.log or self.state.log
         self.claims[claim.nonce] = offset
-        early, self.state.early = self.state.early, []
-        for data in early:
-            _, body = entries.decode(data, crawl=self.state.crawl)
-            if not isinstance(body, Called | Claimed):
-                self._take(offset, body)
 
     def _call(self, offset: int, call: Called, applied: list[Applied] | None) -> None:
         if call.epoch != self.state.epoch:
@@ -379,13 +406,16 @@ class Partition:
         )
         self._router = None
 
-    def _create(self, settings: Settings) -> None:
-        """Create the frontier with its note, in one step whatever happens."""
+    def _create(self, time: float, claim: Claimed, settings: Settings) -> None:
+        """Create the frontier as of before its first entry, with its note, in one step whatever happens."""
+        self._set_time(time)
+        self.state.log = claim.log
         self._new.mkdir(parents=True)
         new = Frontier.open(
             self._new, settings, clock=self._clock, keep_leases=True, program=WORKER, replicated=True,
             suffix_list=self._suffix_list,
         )  # fmt: skip
+        self.spending.claimed(new)
         with new.atomic(note=state.encode(self.state)):
             pass
         new.close()

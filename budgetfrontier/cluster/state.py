@@ -39,8 +39,6 @@ class PartitionState(msgspec.Struct):
     """By partition: the origin of what was sent there last."""
     commands: dict[bytes, int | None] = {}
     """The latest commands of operators, oldest first, with the ids of their audit entries, if they have some."""
-    early: list[bytes] = []
-    """Entries that came before the first claim, whose settings they need."""
     rejected: int = 0
     """Entries that could not be read."""
     void: int = 0

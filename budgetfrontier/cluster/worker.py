@@ -192,7 +192,7 @@ class Worker:
                 if self._failure is not None:
                     raise self._failure
                 self._keep(consumer.partitions)
-                self._take(received)
+                self._take(consumer, received)
                 self._open_restored(consumer)
                 self._looks.take()
                 self._let_go_on()
@@ -289,20 +289,22 @@ class Worker:
         for done in waiting.values():
             done(None, self._not_owner(number))
 
-    def _take(self, received: list[Received]) -> None:
+    def _take(self, consumer: Consumer, received: list[Received]) -> None:
         by_partition: dict[int, list[tuple[int, bytes]]] = {}
         for number, offset, data in received:
             by_partition.setdefault(number, []).append((offset, data))
         for number, batch in by_partition.items():
             if (partition := self._open.get(number)) is not None:
-                self._apply(partition, batch)
+                self._apply(consumer, partition, batch)
         if received:
             self.on_applied()
 
-    def _apply(self, partition: Partition, batch: list[tuple[int, bytes]]) -> None:
+    def _apply(self, consumer: Consumer, partition: Partition, batch: list[tuple[int, bytes]]) -> None:
         try:
             with self._damage(partition):
                 self._apply_all(partition, batch)
+            if partition.next_offset < batch[0][0]:  # the first claim was found: those before it are applied now
+                consumer.seek(partition.number, partition.next_offset)
         except LogGap as e:
             self._close_unusable(partition, e)
 
@@ -335,11 +337,13 @@ class Worker:
 
     def _apply_all(self, partition: Partition, batch: list[tuple[int, bytes]]) -> None:
         number = partition.number
-        first, end = batch[0][0], batch[-1][0] + 1
-        if first < partition.state.position:
+        first, end, begins = batch[0][0], batch[-1][0] + 1, None
+        if first < partition.next_offset:
             raise LogGap(begun_again(partition.state, first))
-        while partition.state.position < end:
-            applied = partition.apply(batch, epoch=self._epochs.get(number))
+        if end - partition.next_offset != len(batch):  # some are missing, or are none
+            begins = self._bus.begins(self._stream, number)
+        while partition.next_offset < end:
+            applied = partition.apply(batch, epoch=self._epochs.get(number), begins=begins)
             for each in applied:
                 with self._lock:
                     done = self._waiting.get(number, {}).pop(each.number, None)
@@ -350,6 +354,8 @@ class Worker:
             while partition.is_commit_due and not self._commit([partition], AWAY):
                 if self._stopping.is_set():
                     return  # what was not committed is applied again
+            if partition.next_offset < first:
+                break
         self._look_at_claims(partition)
         if number in self._epochs:
             self.ready_at[number] = partition.ready_at()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from budgetfrontier import Reader
@@ -118,6 +118,7 @@ def test_nothing_is_lost_whatever_happens_to_workers_and_broker(tmp_path: Path) 
             with crawl.worker("two"):
                 a_worker_is_paused(crawl, frontier, one)
                 a_broker_is_away(crawl, frontier, broker)
+                transactions_leave_control_records(crawl, frontier)
                 until(crawl.has_snapshots)
             one.kill()
         partitions_are_rebuilt_from_snapshots(crawl)
@@ -147,6 +148,21 @@ def a_broker_is_away(crawl: Crawl, frontier: ClusterFrontier, broker: subprocess
     finally:
         broker.send_signal(signal.SIGCONT)
     assert "Kafka answers again after" in crawl.log("one") + crawl.log("two")
+
+
+def transactions_leave_control_records(crawl: Crawl, frontier: ClusterFrontier) -> None:
+    """In each log, and at the end of the topic of owners. They have offsets, and are no messages."""
+    producer = Producer({"bootstrap.servers": crawl.brokers, "transactional.id": "mirror"})
+    producer.init_transactions(PATIENCE)
+    producer.begin_transaction()
+    for number in range(PARTITIONS):
+        producer.produce(f"{CRAWL}-log", b"no entry", partition=number)
+    producer.produce(f"{CRAWL}-owners", b"no owner", key=b"other", partition=0)
+    producer.commit_transaction(PATIENCE)
+    crawl.schedule(frontier)
+    assert "are missing" not in crawl.log("one") + crawl.log("two")
+    for _ in range(2):
+        assert len(frontier._directory.read()) == PARTITIONS
 
 
 def partitions_are_rebuilt_from_snapshots(crawl: Crawl) -> None:

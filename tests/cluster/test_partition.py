@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Frontier, Outcome, Settings, protocol
 from budgetfrontier.cluster import entries
-from budgetfrontier.cluster.entries import Called, Found, NewerEntry, Steered, Ticked
+from budgetfrontier.cluster.continuity import LogGap
+from budgetfrontier.cluster.entries import Called, Found, NewerEntry, SliceGranted, SliceWanted, Steered, Ticked
 from budgetfrontier.cluster.partition import Partition, first_lease, partition_of_lease
 from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.cluster.slices import Amounts, Want
+from budgetfrontier.engine import atomic
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlUri
@@ -167,9 +170,12 @@ def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:
     assert sent.partition == 1
     assert isinstance(sent.body, Found)
     assert sent.body.source == 0
-    assert [(uri.url, uri.via, uri.hops) for uri in sent.body.uris] == [  # type: ignore[union-attr]
-        (url, f"https://{OWN[0]}/0", "L") for url in found[:2]
-    ]
+    assert (
+        [(uri.url, uri.via, uri.hops) for uri in sent.body.uris]
+        == [  # type: ignore[union-attr]
+            (url, f"https://{OWN[0]}/0", "L") for url in found[:2]
+        ]
+    )
     assert owner.partition.frontier.summary().invalid == 1
     owner.log.time += 100
     (lease,) = owner.lease()
@@ -217,6 +223,67 @@ def test_entries_before_the_first_claim_wait_for_its_settings(tmp_path: Path) ->
     (lease,) = owner.lease()
     assert (lease.uri.url, lease.cost) == (f"https://{OWN[0]}/?q", 2)
     owner.partition.close()
+
+
+def test_however_many_entries_may_come_before_the_first_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are applied in batches, as all others, and nothing of them is stored but what they do."""
+    monkeypatch.setattr(atomic, "MOST_OPERATIONS", 100)
+    monkeypatch.setattr(atomic, "LONGEST_NOTE", 2000)
+    log = Log()
+    for origin in range(30):
+        log.find(origin, *(f"https://{OWN[0]}/{origin}/{page}" for page in range(20)))
+    with closing(Owner(tmp_path / "one", log)) as owner:
+        assert owner.partition.frontier.summary().queued == 600
+        assert contents(replica(tmp_path / "other", log)) == contents(owner.partition)
+
+
+def test_a_first_claim_that_is_found_after_other_entries_lets_them_be_read_again(tmp_path: Path) -> None:
+    log = Log()
+    for origin in range(6):
+        log.find(origin, f"https://{OWN[0]}/{origin}")
+    log.claim()
+    with closing(Partition(tmp_path / "one", CRAWL, 0, PARTITIONS)) as one:
+        one.apply(log.entries[:5])
+        assert (one.next_offset, one.exists) == (5, False)
+        assert one.apply(log.entries[5:]) == [] and one.next_offset == 0
+    with closing(Partition(tmp_path / "one", CRAWL, 0, PARTITIONS)) as one:  # killed before it has applied any
+        assert one.exists and one.state.epoch == -1
+        one.apply(log.entries)
+        assert (one.next_offset, one.state.epoch) == (7, 6) and one.frontier.summary().queued == 6
+
+
+def test_a_treasurer_that_is_claimed_late_hears_what_was_wanted_before(tmp_path: Path) -> None:
+    log = Log(Settings.from_dict({"crawl": CRAWL, "cluster": {"max_uris": 100}}))
+    log.append(SliceWanted(1, (0, 0), Amounts(), Want(Amounts(1, 0), Amounts(5, 0)), (True, False)))
+    with closing(Owner(tmp_path / "one", log)) as owner:
+        [granted] = owner.partition.take_outgoing()
+        assert granted.partition == 1 and isinstance(granted.body, SliceGranted)
+
+
+def test_offsets_may_be_left_out_where_the_log_has_lost_nothing(owner: Owner, tmp_path: Path) -> None:
+    """As those of the control records of transactions."""
+    owner.schedule(f"https://{OWN[0]}/", f"https://{OWN[1]}/")
+    later = [(offset + 3 * offset, data) for offset, data in owner.log.entries]
+    with closing(Partition(tmp_path / "two", CRAWL, 0, PARTITIONS)) as two:
+        two.apply(later[:1], begins=0)
+        for begins in (None, 2):
+            with pytest.raises(LogGap, match="entries before offset 1, and the first that the log still has is 4"):
+                two.apply(later[1:], begins=begins)
+        two.apply(later[1:], begins=1)
+        assert two.frontier.summary().queued == 2 and two.state.position == 5
+
+
+def test_without_new_entries_nothing_is_written(owner: Owner) -> None:
+    owner.schedule(f"https://{OWN[0]}/")
+    owner.partition.commit()
+    env = owner.partition.frontier._tables.env.env
+    before = env.info()["last_txnid"]
+    for _ in range(3):
+        owner.partition.commit()
+    assert env.info()["last_txnid"] == before
+    owner.lease()
+    owner.partition.commit()
+    assert env.info()["last_txnid"] > before
 
 
 def test_a_claim_puts_its_settings_in_force(owner: Owner, tmp_path: Path) -> None:

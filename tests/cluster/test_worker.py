@@ -17,8 +17,8 @@ from budgetfrontier import Reader, Settings, protocol
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.interface import BusError
 from budgetfrontier.bus.kafka import KafkaBus
-from budgetfrontier.cluster import worker
-from budgetfrontier.cluster.entries import Claimed
+from budgetfrontier.cluster import entries, worker
+from budgetfrontier.cluster.entries import Claimed, Found
 from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.restoring import Restorer
 from budgetfrontier.cluster.snapshot_taking import Taker
@@ -191,3 +191,22 @@ def test_the_late_claim_of_a_worker_that_was_paused_is_overruled(bus: KafkaBus, 
         until(lambda: 2 not in one.worker.owned)
         until(lambda: 2 in one.worker.owned)
         assert len(one.call(2, protocol.LEASE, Wanted(1, 300.0))) == 1
+
+
+def test_links_that_come_before_a_first_claim_are_applied_by_who_claims(
+    bus: KafkaBus, tmp_path: Path, crawl: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In several polls of the log, which is read again from its beginning once the claim was found."""
+    monkeypatch.setattr(worker, "MOST_ENTRIES", 3)
+    stream = worker.log_stream(crawl, PARTITIONS)
+    with closing(bus.producer(stream)) as producer:
+        for origin in range(10):
+            found = Found(1, (origin, 0), [f"https://a.test/{origin}"])
+            producer.send(entries.encode(found, crawl=crawl, time=1.0), partition=2)
+        producer.flush(PATIENCE)
+    with running(bus, crawl, tmp_path / "one", MemoryDirectory()) as one:
+        until(lambda: len(one.worker.owned) == PARTITIONS)
+        assert answer([one], 2, protocol.LEASE, Wanted(1, 300.0))[0].uri.url == "https://a.test/0"
+        state = one.worker.partition(2).state
+        assert state.position >= 12 and state.heard == {1: (9, 0)}
+    assert one.error is None

@@ -55,6 +55,9 @@ class LogBus:
         """Return nothing: no offsets are committed here."""
         return []
 
+    def begins(self, stream: Stream, partition: int) -> None:
+        """Return None: these logs leave no offsets out."""
+
     def log_id(self, stream: Stream) -> None:
         """Return None: these logs are never made anew."""
 

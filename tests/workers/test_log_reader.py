@@ -19,10 +19,14 @@ class Topic:
 
     def __init__(self, log_id: bytes | None) -> None:
         self.id, self.messages, self.position = log_id, list[bytes](), 0
+        self.first: int | None = None
         self.partitions = frozenset((0,))
 
     def log_id(self, stream: Stream) -> bytes | None:
         return self.id
+
+    def begins(self, stream: Stream, partition: int) -> int | None:
+        return self.first
 
     def consumer(self, stream: Stream, group: str, *, partitions: tuple[int, ...], start: Start) -> Topic:
         self.position = start(0) or 0
@@ -89,11 +93,14 @@ def test_a_lower_offset_is_a_repeat_only_where_offsets_are_never_given_twice(cap
         caplog.clear()
 
 
-def test_messages_that_are_missing_are_said(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("first", "is_lost"), [(None, True), (4, True), (3, True), (2, False), (0, False)])
+def test_messages_that_are_missing_are_said(first: int | None, is_lost: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Not what a log leaves out that has all from the next offset on, such as the control records of transactions."""
     topic = Topic(b"")
-    topic.messages = list(OLD)
+    topic.messages, topic.first = list(OLD), first
     one = reader(topic, offsets={0: 2})
     topic.position = 4
     assert read(one) == OLD[4:]
-    [line] = caplog.messages
-    assert "messages are missing" in line and "after offset 1 of partition 0 comes 4" in line
+    assert len(caplog.messages) == is_lost
+    for line in caplog.messages:
+        assert "messages are missing" in line and "after offset 1 of partition 0 comes 4" in line
