@@ -71,7 +71,7 @@ def partition(count: int, room: Path, batch: int = BATCH) -> tuple[float, float]
     began = time.process_time()
     while one.state.position < len(log):
         end = one.state.position + 50_000 // batch
-        one.apply(enumerate(log[one.state.position : end], one.state.position))
+        one.apply([*enumerate(log[one.state.position : end], one.state.position)])
         one.commit()
     used = time.process_time() - began
     one.close()

@@ -102,7 +102,7 @@ class KafkaBus:
         return repeated(lambda seconds: int(client.get_watermark_offsets(place, timeout=seconds)[0]), self.patience)
 
     def _reader(self, group: str) -> Any:
-        """Return a client that reads the offsets of a group, or of a log: one for all calls, for each connects to brokers anew."""
+        """Return a client that reads the offsets of a group, or of a log: one for all calls, for each connects."""
         found = self._readers.get(group)
         if found is None:
             with explained():

@@ -211,6 +211,7 @@ def _strategy_worker(
 def _strategy(reference: str, arguments: list[str]) -> Any:
     """Return the object that is named, or an instance of the class. Raises SettingsError."""
     from budgetfrontier import plugins
+    from budgetfrontier.workers.strategies import check
 
     found = plugins.load(reference)
     options = dict(argument.partition("=")[::2] for argument in arguments)
@@ -218,6 +219,7 @@ def _strategy(reference: str, arguments: list[str]) -> Any:
         if options:
             raise SettingsError(f"{reference} is no class, and takes no arguments")
         return found
+    check(found)  # before it is made: Frontera's constructors take other arguments
     try:
         return found(**options)
     except Exception as error:  # the code may be the user's

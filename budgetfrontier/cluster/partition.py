@@ -188,7 +188,7 @@ class Partition:
     ) -> list[Applied]:
         """Apply entries with their offsets; return the results of the calls of an epoch, this worker's.
 
-        Entries that were applied before are passed over, and nothing is applied of entries after `next_offset`: before the
+        Entries that were applied before are passed over, and nothing of those after `next_offset` is: before the
         first claim, entries are only searched for it, since it has the settings that those before it need. It stops
         before a claim with other settings or an earlier time, with which the frontier is opened anew, until what was
         applied before is committed. Offsets may be left out, as those of a transaction's control records are, if the

@@ -7,10 +7,12 @@ have no other effect, so that a message may come twice.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from budgetfrontier.bus.messages import Request, Response
 from budgetfrontier.bus.request_meta import depth_of
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings.names import nearest
 
 
 class Score(NamedTuple):
@@ -38,6 +40,39 @@ class Strategy(Protocol):
 
     def request_error(self, request: Request, error: str) -> Iterable[Score]:
         """Return scores after a request failed."""
+
+
+METHODS: Final = ("add_seeds", "filter_links", "links_extracted", "page_crawled", "request_error")
+"""The names of the methods of `Strategy`."""
+FRONTERAS: Final = {
+    "filter_extracted_links": "name it filter_links",
+    "page_error": "name it request_error",
+    "read_seeds": "add_seeds takes the seeds of the settings, `seeds: [{file: seeds.txt}]`",
+    "from_worker": "the constructor takes the arguments of -a NAME=VALUE",
+    "finished": "a worker runs until it is stopped",
+    "close": "a strategy has no effects that would have to end",
+    "frontier_start": "the constructor is called at the start",
+    "frontier_stop": "a strategy has no effects that would have to end",
+}
+"""Methods of a strategy of Frontera that nobody would call here, with what to do instead."""
+
+
+def check(strategy: Any) -> None:
+    """Raise SettingsError for a strategy, or a class of them, that has methods which would never be called."""
+    name = strategy.__name__ if isinstance(strategy, type) else type(strategy).__name__
+    if found := [each for each in FRONTERAS if callable(getattr(strategy, each, None))]:
+        advice = "; ".join(f"{each}: {FRONTERAS[each]}" for each in found)
+        raise SettingsError(
+            f"the strategy {name} has methods of Frontera that are not called here. {advice}. Those that are called "
+            f"({', '.join(METHODS)}) return Score(request, score) for each request, instead of scheduling it"
+        )
+    own = [each for each in dir(strategy) if not each.startswith("_") and callable(getattr(strategy, each, None))]
+    if not set(own).intersection(METHODS):
+        hint = next((f"{each}{hint}" for each in own if (hint := nearest(each, METHODS))), "")
+        raise SettingsError(
+            f"the strategy {name} has none of the methods that a strategy may have ({', '.join(METHODS)})"
+            + (f": {hint}" if hint else "")
+        )
 
 
 class BreadthFirst:

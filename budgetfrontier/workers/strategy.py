@@ -37,6 +37,7 @@ from budgetfrontier.bus.streams import STRATEGY, Streams
 from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.workers import strategies
 from budgetfrontier.workers.scored import LIMIT, Scored
 from budgetfrontier.workers.strategies import Score
 
@@ -66,8 +67,10 @@ class StrategyWorker:
         """Read `partitions` of the spider log; none given: those that no other worker of the group reads.
 
         Links out of `scope` are dropped. `job` is the number of the job: what belongs to others is dropped, and what
-        belongs to those before it is dropped by the database workers, too.
+        belongs to those before it is dropped by the database workers, too. Raises SettingsError for a strategy with
+        methods that would not be called.
         """
+        strategies.check(strategy)
         self._strategy, self._codec, self._scope, self._job, self._batch = strategy, codec, scope, job, batch
         self._streams = streams
         self._letters = DeadLetters(bus, streams.dead_letters)

@@ -170,12 +170,9 @@ def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:
     assert sent.partition == 1
     assert isinstance(sent.body, Found)
     assert sent.body.source == 0
-    assert (
-        [(uri.url, uri.via, uri.hops) for uri in sent.body.uris]
-        == [  # type: ignore[union-attr]
-            (url, f"https://{OWN[0]}/0", "L") for url in found[:2]
-        ]
-    )
+    assert [(uri.url, uri.via, uri.hops) for uri in sent.body.uris] == [  # type: ignore[union-attr]
+        (url, f"https://{OWN[0]}/0", "L") for url in found[:2]
+    ]
     assert owner.partition.frontier.summary().invalid == 1
     owner.log.time += 100
     (lease,) = owner.lease()

@@ -112,6 +112,13 @@ def options_of(**settings: object) -> BusOptions:
     return bus_options(ScrapySettings({"BUDGETFRONTIER_BUS": "redis://host"} | settings), Spider(name="mine"))
 
 
+def test_settings_of_frontera_are_named_in_warnings(caplog: pytest.LogCaptureFixture) -> None:
+    options_of(SPIDER_LOG_PARTITIONS=4, STORE_CONTENT=True, BUDGETFRONTIER_STORE_CONTENT=True)
+    assert [line for line in caplog.messages if "Frontera" in line] == [
+        "the setting SPIDER_LOG_PARTITIONS of Frontera has no effect: use BUDGETFRONTIER_SPIDER_LOG_PARTITIONS"
+    ]
+
+
 def test_settings() -> None:
     options = options_of(BUDGETFRONTIER_SPIDER_FEED_PARTITIONS="4", BUDGETFRONTIER_SPIDER_PARTITION_ID=3)
     assert options.partitions == (3,) and options.streams.spider_feed.partitions == 4

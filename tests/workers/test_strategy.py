@@ -21,7 +21,9 @@ from budgetfrontier.bus.messages import (
 )
 from budgetfrontier.bus.streams import DATABASE, STRATEGY
 from budgetfrontier.crawl.scope import Scope
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.schema import ScopeSettings, Seed
+from budgetfrontier.workers import strategies
 from budgetfrontier.workers.conversion import seed_request
 from budgetfrontier.workers.strategies import BreadthFirst, Score
 from budgetfrontier.workers.strategy import StrategyWorker
@@ -144,6 +146,35 @@ def test_a_strategy_of_ones_own(desk: Desk) -> None:
         "http://a.test/?seen": None,
         "http://a.test/x": 0.1,
     }
+
+
+@pytest.mark.parametrize(
+    ("methods", "expected"),
+    [
+        (["links_extracted", "filter_extracted_links"], "filter_extracted_links: name it filter_links. Those that are"),
+        (
+            ["page_crawled", "read_seeds", "close"],
+            "read_seeds: add_seeds takes the seeds of the settings, .*; close: a",
+        ),
+        (["links_extract"], 'may have .*: links_extract; did you mean "links_extracted"'),
+        ([], r"Ported has none of the methods that a strategy may have \(add_seeds, "),
+    ],
+)
+@pytest.mark.parametrize("as_class", [True, False])
+def test_a_strategy_with_methods_that_would_never_be_called_is_refused(
+    desk: Desk, methods: list[str], expected: str, as_class: bool
+) -> None:
+    """As those of Frontera that have other names here; a class before an instance of it is made."""
+    ported = type("Ported", (), dict.fromkeys(methods, lambda *_: []))
+    with pytest.raises(SettingsError, match=expected):
+        if as_class:
+            strategies.check(ported)
+        else:
+            Asked(desk, ported())
+
+
+def test_the_methods_of_a_strategy_are_those_of_its_protocol() -> None:
+    assert set(strategies.METHODS) == {name for name in vars(strategies.Strategy) if not name.startswith("_")}
 
 
 def test_what_a_strategy_fails_on_is_a_dead_letter(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:

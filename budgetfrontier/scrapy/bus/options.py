@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import logging
+from typing import Any, Final, NamedTuple
 
 from budgetfrontier.bus.codecs.codec import Codec
 from budgetfrontier.bus.streams import Streams, streams
@@ -11,6 +12,18 @@ from budgetfrontier.scrapy.shared.options import IDLE_BEFORE_CLOSE, given, prefe
 from budgetfrontier.scrapy.shared.seals import NoKey, SharedKey
 
 STATISTICS_EVERY = 60.0
+FRONTERAS: Final = {
+    "MESSAGE_BUS_CODEC": "BUDGETFRONTIER_BUS_CODEC",
+    "STORE_CONTENT": "BUDGETFRONTIER_STORE_CONTENT",
+    "SPIDER_LOG_PARTITIONS": "BUDGETFRONTIER_SPIDER_LOG_PARTITIONS",
+    "SPIDER_FEED_PARTITIONS": "BUDGETFRONTIER_SPIDER_FEED_PARTITIONS",
+    "SPIDER_PARTITION_ID": "BUDGETFRONTIER_SPIDER_PARTITION_ID",
+    "MAX_NEXT_REQUESTS": "BUDGETFRONTIER_PREFETCH",
+    "FRONTERA_SETTINGS": "settings of Scrapy that begin with BUDGETFRONTIER_",
+}
+"""Settings of a spider of Frontera that have no effect, and those that have it here."""
+
+log = logging.getLogger(__name__)
 
 
 class BusOptions(NamedTuple):
@@ -37,6 +50,9 @@ def bus_options(scrapy: Any, spider: Any) -> BusOptions:
                 f"{name} has no effect with BUDGETFRONTIER_BUS: the frontier is the database worker's, "
                 "`budgetfrontier bus-worker --role db`; remove one of the two settings"
             )
+    for name, own in FRONTERAS.items():
+        if scrapy.get(name) is not None and scrapy.get(own) is None:
+            log.warning("the setting %s of Frontera has no effect: use %s", name, own)
     store_content = scrapy.getbool("BUDGETFRONTIER_STORE_CONTENT")
     names = streams(
         prefix=text_of(scrapy, "BUDGETFRONTIER_BUS_PREFIX") or "frontier",
