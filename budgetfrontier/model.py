@@ -152,6 +152,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     penalties: Number = 0
     wake_time: float = 0  # not 0.0, which takes nine bytes in msgpack
     errors: Number = 0
+    """Attempts that failed: each FAILURE, RETRY and DEAD, and each SUCCESS that answered with an error status."""
     last_enqueued: str = ""
     last_leased: str = ""
     future: Number = 0
@@ -194,6 +195,10 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """The time of its last lease, in a frontier in which queues have intervals."""
     own_budget: Number | None = None
     """The total budget that crawlers have asked for by `regulate`; None: none. An adjustment replaces it."""
+    failure: str = ""
+    """The reason of its last failed attempt, as `finish` was told it; "" before the first."""
+    failed_at: float = 0
+    """The time at which that attempt ended."""
 
     @property
     def average_cost(self) -> float:
@@ -349,6 +354,11 @@ class Summary(msgspec.Struct, kw_only=True):
     """Attempts that ended as DISREGARDED with the reason "robots"."""
     prerequisites: int = 0
     """URIs with the directive HIGHEST, such as robots.txt files, that were finished for good."""
+    prerequisites_succeeded: int = 0
+    """The part of them that ended as SUCCESS; the next one as DISREGARDED."""
+    prerequisites_disregarded: int = 0
+    error_answers: dict[str, int] = {}
+    """The SUCCESSes, prerequisites aside, whose reason names an error status, such as "status 404", by that status."""
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)

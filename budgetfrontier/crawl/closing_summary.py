@@ -25,9 +25,6 @@ from budgetfrontier.units import format_size
 LISTED = 10
 """The most retired queues that are listed with the command that revives them."""
 
-MISSED = ("dead_letters", "disregarded")
-"""The verdicts on a crawl that has nothing left to do, but has not crawled most of what it found."""
-
 OUTPUTS = ("warcs", "logs", "reports")
 
 
@@ -103,7 +100,7 @@ def _dead(summary: Summary) -> str:
 
 def _disregarded(summary: Summary) -> str:
     robots = f" ({summary.robots_denials:,} by robots.txt)" if summary.robots_denials else ""
-    return f"{summary.disregarded:,} disregarded{robots}"
+    return f"{summary.disregarded - summary.prerequisites_disregarded:,} disregarded{robots}"
 
 
 def _spend(summary: Summary) -> str:
@@ -114,15 +111,11 @@ def _spend(summary: Summary) -> str:
 def _final_state(report: Report, spend: Spend) -> str:
     """Return the line on the final state of a crawl that has nothing left to do."""
     retired = spend.stranding_count
-    missed = report.verdict.text.partition(": ")[2].removesuffix(".") if report.verdict.slug in MISSED else ""
-    if report.state is CrawlState.PAUSED:
-        how = "paused at finish"
-        if not retired:
-            return f"{how}: {missed or 'everything is crawled'}"
-    else:
-        how = f"crawl {report.state.lower()}"
-        if not retired:
-            return f"{how}: {missed}" if missed else how
+    how = "paused at finish" if report.state is CrawlState.PAUSED else f"crawl {report.state.lower()}"
+    if report.state is CrawlState.TERMINATED and not retired:
+        return how
+    if not retired:
+        return f"{how}: {report.verdict.text.partition(': ')[2].removesuffix('.')}"
     verb = "is" if retired == 1 else "are"
     return f"{how}: {counted(retired, 'queue')} {verb} retired, with {counted(spend.stranded, 'URI')}"
 

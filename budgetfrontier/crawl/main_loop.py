@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from budgetfrontier.crawl.frontiers import CrawlFrontier
 
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # seconds between two checks for external commands
+_ERRORS = 400  # the lowest HTTP status that is an error
 NO_TIMEOUT = 300.0  # seconds that a page waits for its robots.txt if fetches have no timeout
 
 log = logging.getLogger(__name__)
@@ -322,7 +323,7 @@ class MainLoop:
             fetch_seconds=response.seconds,
             crawl_delay=self._robots.delay(lease.uri.url) if self._robots else None,
             discovered=discovered,
-            reason=response.reason or f"status {response.status}",
+            reason=_reason(visit.outcome, response),
             delay=delay,
             size=len(response.raw),
         )
@@ -371,6 +372,14 @@ def lease_ttl(settings: Settings) -> float:
 def patience(settings: Settings) -> float:
     """Return the most seconds that a page waits for its robots.txt: about as long as its fetch may take."""
     return settings.fetch.timeout or NO_TIMEOUT
+
+
+def _reason(outcome: Outcome, response: Response) -> str:
+    """Return the reason with which a lease is finished: of a SUCCESS only the status, and only if it is an error."""
+    status = f"status {response.status}"
+    if outcome is Outcome.SUCCESS:
+        return status if response.status >= _ERRORS else ""
+    return response.reason or status
 
 
 def _with_uri(lease: Lease, uri: CrawlUri) -> Lease:

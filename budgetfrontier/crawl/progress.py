@@ -18,6 +18,7 @@ from rich.text import Text
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.model import QueueState, Summary
 from budgetfrontier.reports.format import clean, percent
+from budgetfrontier.rules.crawled import crawled
 from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.units import format_clock, format_size
 
@@ -248,8 +249,11 @@ def backlog(summary: Summary) -> str:
 
 
 def ends(summary: Summary) -> str:
-    """Return the number of attempts by outcome."""
-    return f"{summary.succeeded:,} good, {summary.failed:,} failed, {summary.retried:,} retried"
+    """Return the number of attempts by outcome, without prerequisites such as robots.txt files."""
+    done = crawled(summary)
+    answers = sum(done.error_answers.values())
+    errors = f"{answers:,} answered with an error status, " if answers else ""
+    return f"{done.crawled:,} crawled, {errors}{summary.failed:,} failed, {summary.retried:,} retried"
 
 
 def amount(name: str, used: float) -> str:

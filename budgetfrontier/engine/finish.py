@@ -10,6 +10,7 @@ from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.rules import charges, queue_states, uri_outcomes, wake_times
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, SNOOZED
+from budgetfrontier.rules.run_history import shortened
 from budgetfrontier.rules.uri_outcomes import Fate
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.keys import DIRECTIVE
@@ -99,6 +100,9 @@ class Finisher:
             counters.succeeded += 1
             if lease.key[DIRECTIVE] == _HIGHEST:
                 counters.prerequisites += 1
+                counters.prerequisites_succeeded += 1
+            elif reason:
+                self._note_answer(queue, reason, now)
             tables.pending.remove(queue, lease.key)
             charges.charge(queue, cost, 0)
             counters.expenditure += cost
@@ -166,16 +170,17 @@ class Finisher:
         elif outcome is Outcome.DISREGARDED:
             counters.disregarded += 1
             counters.robots_denials += reason == ROBOTS
+            counters.prerequisites_disregarded += key[DIRECTIVE] == _HIGHEST
             tables.pending.remove(queue, key)
         elif outcome is Outcome.FAILURE:
             counters.failed += 1
-            queue.errors += 1
             tables.pending.remove(queue, key)
         else:
             self._give_up(queue, key, tables.pending.value(key), reason or "dead", now)
         if key[DIRECTIVE] == _HIGHEST and outcome not in (_RETRY, Outcome.DEFERRED):
             counters.prerequisites += 1
         if charges.is_charged(outcome):
+            _note_failure(queue, reason, now)
             penalty = charges.penalty(outcome, settings)
             charges.charge(queue, lease.cost, penalty)
             spent = lease.cost + penalty
@@ -213,6 +218,19 @@ class Finisher:
         return _RETRY
 
     def _give_up(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
-        queue.errors += 1
         self._tables.counters.given_up += 1
         self._tables.bury(queue, key, value, reason, now)
+
+    def _note_answer(self, queue: QueueRecord, reason: str, now: float) -> None:
+        """Count a SUCCESS whose answer was an error."""
+        if status := uri_outcomes.error_status(reason):
+            answers = self._tables.counters.error_answers
+            answers[status] = answers.get(status, 0) + 1
+            _note_failure(queue, reason, now)
+
+
+def _note_failure(queue: QueueRecord, reason: str, now: float) -> None:
+    """Count a failed attempt, and keep its reason for those who ask why the queue waits."""
+    queue.errors += 1
+    text = reason.encode("utf-8", "replace").decode()  # errors of fetchers may quote bytes that are not text
+    queue.failure, queue.failed_at = shortened(text), now

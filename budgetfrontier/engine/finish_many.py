@@ -154,7 +154,7 @@ class BatchFinisher:
                 hooks.finished(lease, outcome)
 
     def end_successes(self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float) -> None:
-        """End leases as successes, of which at most waits and `size` are known. Raises PolicyError.
+        """End leases as successes without a reason, of which at most waits and `size` are known. Raises PolicyError.
 
         This is `Finisher.finish` without a call for each lease, and with the totals changed once: a lease and its end
         take 30 % fewer instructions. `PendingTable.remove`, `charges.charge`, `wake_times.extended`,
@@ -244,7 +244,9 @@ class BatchFinisher:
             counters.queued -= len(ended) - retired
             counters.expenditure += spent
             counters.bytes += received
-            counters.prerequisites += b"".join(ended)[_DIRECTIVES].count(_HIGHEST)
+            prerequisites = b"".join(ended)[_DIRECTIVES].count(_HIGHEST)
+            counters.prerequisites += prerequisites
+            counters.prerequisites_succeeded += prerequisites
             counters.in_process -= len(ended) - others
             tables.busiest.charged += ended
 
@@ -300,6 +302,6 @@ def _written(finish: Finish) -> tuple[int, int]:
 def _kind(item: Any) -> int:
     if item.__class__ is Lease:
         return _BARE
-    if item.outcome is not _SUCCESS or item.discovered or item.delay or item.retire_queue:
+    if item.outcome is not _SUCCESS or item.discovered or item.reason or item.delay or item.retire_queue:
         return _OTHER
     return _BARE if item.fetch_seconds is None and item.crawl_delay is None and not item.size else _TIMED

@@ -255,7 +255,9 @@ class Frontier:
         `fetch_seconds` and robots' `crawl_delay` determine the politeness delay of the queue; `delay` (seconds)
         replaces `retry.delay` for a RETRY, and is a minimum of the delay for other outcomes. `discovered` are URIs
         found in the fetch: they are scheduled before the charge, with this URI as their via, except a revisit (this URI
-        with `force`). `reason` is stored with a dead letter. `size` is that of the response in bytes, whatever the
+        with `force`). `reason` is stored with a dead letter, and with
+        the queue as that of its last failed attempt; that of a SUCCESS counts if it is an error status, such as
+        "status 404". `size` is that of the response in bytes, whatever the
         outcome; the queue and the totals add it up. Raises LeaseExpired for a lease that has ended, and
         PolicyError, having changed nothing. For a lease that has landed, `fetch_seconds` and `crawl_delay` are ignored.
         """

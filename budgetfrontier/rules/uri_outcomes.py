@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,16 @@ class Fate(Enum):
     KEPT = "kept in its place"
     DELAYED = "kept for later, while its queue goes on"
     DEAD = "moved to the dead letters"
+
+
+def error_status(reason: str) -> str:
+    """Return the HTTP status in the reason of a SUCCESS whose answer was an error; "" for any other reason.
+
+    >>> error_status("status 404"), error_status("status 200"), error_status("as planned")
+    ('404', '', '')
+    """
+    found = _ERROR_STATUS.fullmatch(reason)
+    return found[1] if found else ""
 
 
 def is_last_attempt(attempt: int, settings: QueueSettings) -> bool:
@@ -45,6 +56,7 @@ def comes_again(uri: CrawlUri, via: CrawlUri | None) -> bool:
     return via is not None and uri.force and uri.url == via.url
 
 
+_ERROR_STATUS = re.compile(r"status ([45][0-9][0-9])")
 _FATES = {
     Outcome.SUCCESS: Fate.REMOVED,
     Outcome.FAILURE: Fate.REMOVED,

@@ -13,6 +13,7 @@ import msgspec
 
 from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
 from budgetfrontier.rules.crawl_states import FINISH, LIMIT
+from budgetfrontier.rules.crawled import crawled
 from budgetfrontier.rules.run_history import SERVE, may_crawl, steered_by
 from budgetfrontier.units import counted, say_duration
 
@@ -152,23 +153,37 @@ def _over(s: Standing) -> Verdict:
     """Return the verdict on a crawl that has nothing left to do."""
     totals, counts = s.totals, s.totals.queues
     how = "paused at its finish" if totals.state is CrawlState.PAUSED else "finished"
-    asked = totals.succeeded + totals.failed + totals.disregarded + totals.dead
-    if retired := counts.get(QueueState.RETIRED, 0):
-        left = f"only retired queues are left ({retired:,}, with {counted(s.held, 'URI')})"
+    retired, held = counts.get(QueueState.RETIRED, 0), s.held + totals.future
+    if retired and held:
+        left = f"only retired queues are left ({retired:,}, with {counted(held, 'URI')})"
         text = f"The crawl is {how}: {left}; `adjust` a budget to revive them."
         return Verdict("retired", "warn", text, _command(s, "queues", "--state", "RETIRED"))
-    if 2 * totals.dead > asked:
-        text = f"The crawl is {how}: {totals.dead:,} of {counted(asked, 'URI')} became dead letters."
-        return Verdict("dead_letters", "bad", text, _command(s, "dead-letters"))
-    if 2 * totals.disregarded > asked:
-        refused = f"{totals.disregarded:,} of {counted(asked, 'URI')} were disregarded"
-        others = totals.disregarded - totals.robots_denials
-        causes = ((totals.robots_denials, "because of robots.txt"), (others, "for other reasons, such as the scope"))
-        given = [(count, cause) for count, cause in causes if count > 0]
-        why = given[0][1] if len(given) == 1 else " and ".join(f"{count:,} {cause}" for count, cause in given)
-        return Verdict("disregarded", "warn", f"The crawl is {how}: {refused}, {why}.")
-    ends = f"{totals.succeeded:,} succeeded, {totals.failed:,} failed, {totals.disregarded:,} disregarded"
-    return Verdict("finished", "good", f"The crawl is {how}: everything is crawled ({ends}).")
+    done = crawled(totals)
+    if not done.total:
+        text = f"nothing was crawled, for none of {counted(totals.scheduled, 'URI')} was tried to the end"
+        return Verdict("nothing", "bad", f"The crawl is {how}: {text}; they were deleted, or their dead letters were.")
+    missed = done.missed
+    if not missed:
+        return Verdict("finished", "good", f"The crawl is {how}: everything is crawled ({counted(done.total, 'URI')}).")
+    whole, causes = counted(done.total, "URI"), _listed([cause.text for cause in missed])
+    if not done.crawled:
+        text = f"The crawl is {how}: nothing was crawled; of {whole}, {causes}."
+    else:
+        text = f"The crawl is {how}: {counted(done.crawled, 'was', 'were')} crawled of {whole}; {causes}."
+    if done.total <= 2 * done.crawled:
+        return Verdict("finished", "good", text)
+    slug = missed[0].slug
+    remedy = {"dead_letters": ("dead-letters",), "disregarded": ("report", "--kind", "hosts")}
+    command, *options = remedy.get(slug, ("report", "--kind", "responsecodes"))
+    return Verdict(
+        slug, "bad" if slug != "disregarded" or not done.crawled else "warn", text, _command(s, command, *options)
+    )
+
+
+def _listed(clauses: list[str]) -> str:
+    """Return clauses as they are listed in a sentence: "a", "a and b", "a, b and c"."""
+    *first, last = clauses
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 # -- no process, or one that does not work

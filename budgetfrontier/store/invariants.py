@@ -317,6 +317,10 @@ class _Checker:
                 self._report(f"totals: {name} is {getattr(c, name)}, the queues say {value}")
         if sum(c.full_reasons.values()) > c.full:
             self._report(f"totals: full is {c.full}, its reasons say {sum(c.full_reasons.values())}")
+        if c.prerequisites_succeeded + sum(c.error_answers.values()) > c.succeeded:
+            self._report(f"totals: succeeded is {c.succeeded}, its parts are more")
+        if c.prerequisites_succeeded + c.prerequisites_disregarded > c.prerequisites:
+            self._report(f"totals: prerequisites is {c.prerequisites}, its parts are more")
         empty = crawl_states.is_empty(
             queued=c.queued, leases=c.leases, future=c.future, future_retired=c.future_retired
         )

@@ -103,6 +103,10 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     """Queues with rows that are not completed."""
     own_budgets: Number = 0
     """Queues for which crawlers have asked for a total budget."""
+    prerequisites_succeeded: Number = 0
+    prerequisites_disregarded: Number = 0
+    error_answers: dict[str, Number] = {}
+    """The part of `succeeded` that answered with an error status, by status; prerequisites are not counted."""
 
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):

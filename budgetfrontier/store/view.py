@@ -122,6 +122,9 @@ class View:
             expired=c.expired,
             robots_denials=c.robots_denials,
             prerequisites=c.prerequisites,
+            prerequisites_succeeded=c.prerequisites_succeeded,
+            prerequisites_disregarded=c.prerequisites_disregarded,
+            error_answers=dict(c.error_answers),
         )
 
     def counters(self) -> Counters:

@@ -85,7 +85,7 @@ def test_everything_is_crawled(job: Path, cli: Cli) -> None:
         fetch(f)
     assert told(cli, job)[:2] == (
         "finished",
-        "The crawl is finished: everything is crawled (2 succeeded, 0 failed, 0 disregarded).",
+        "The crawl is finished: everything is crawled (2 URIs).",
     )
 
 
@@ -93,7 +93,10 @@ def test_only_dead_letters_are_left(job: Path, cli: Cli) -> None:
     with opened(job) as f:
         f.schedule_many(pages("a", count=150))
         fetch(f, Outcome.DEAD)
-    assert told(cli, job)[:2] == ("dead_letters", "The crawl is finished: 150 of 150 URIs became dead letters.")
+    assert told(cli, job)[:2] == (
+        "dead_letters",
+        "The crawl is finished: nothing was crawled; of 150 URIs, 150 became dead letters.",
+    )
 
 
 def test_robots_forbids_all(job: Path, cli: Cli) -> None:
@@ -105,8 +108,8 @@ def test_robots_forbids_all(job: Path, cli: Cli) -> None:
     slug, sentence, _ = told(cli, job)
     assert slug == "disregarded"
     assert sentence == (
-        "The crawl is paused at its finish: 20 of 20 URIs were disregarded, 19 because of robots.txt and 1 for other "
-        "reasons, such as the scope."
+        "The crawl is paused at its finish: nothing was crawled; of 20 URIs, 19 were disregarded because of robots.txt "
+        "and 1 was disregarded for other reasons, such as the scope."
     )
 
 

@@ -72,7 +72,7 @@ def test_the_verdict_is_on_the_whole_crawl() -> None:
     ]
     assert verdict(*paused) == "The crawl is paused by me 9s ago (why)."
     done = part(CrawlState.FINISHED, counters={"succeeded": 2})
-    assert verdict(done, done).startswith("The crawl is finished: everything is crawled (4 succeeded")
+    assert verdict(done, done).startswith("The crawl is finished: everything is crawled (4 URIs")
     assert verdict(done, done, state=CrawlState.RUNNING).startswith("Nothing is queued")  # URIs are on their way
 
 

@@ -49,7 +49,7 @@ def test_what_was_refused_charged_as_penalties_and_received_is_said(tmp_path: Pa
         frontier.finish(frontier.lease(1)[0], Outcome.DISREGARDED, reason="robots")
     lines = said(tmp_path, chosen)
     assert lines[1] == (
-        "  done: 0 good, 1 failed, 0 retried, 1 disregarded (1 by robots.txt); spend 10 (9 in penalties)"
+        "  done: 0 crawled, 1 failed, 0 retried, 1 disregarded (1 by robots.txt); spend 10 (9 in penalties)"
     )
     assert lines[2].startswith("  2 refused (") and "FULL by max_queue_size: 1" in lines[2]
 
@@ -176,7 +176,7 @@ def test_a_crawl_that_is_not_done_says_how_it_stands_and_how_to_go_on(
     lines = said(tmp_path, chosen, stop=stop, limit=limit, command="x")
     assert lines[:3] == [
         first,
-        "  done: 0 good, 0 failed, 0 retried, 1 dead letter, 0 disregarded; spend 1",
+        "  done: 0 crawled, 0 failed, 0 retried, 1 dead letter, 0 disregarded; spend 1",
         "  left: 4 queued, 1 for later, 1 dead; queues: 1 ready, 1 exhausted",
     ]
     assert lines[3] == f"  dead letters: budgetfrontier dead-letters {tmp_path}"
@@ -198,7 +198,11 @@ def test_a_crawl_that_an_operator_paused_names_the_command_that_resumes_it(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("pause", "how"), [(True, "paused at finish: everything is crawled"), (False, "crawl finished")]
+    ("pause", "how"),
+    [
+        (True, "paused at finish: everything is crawled (1 URI)"),
+        (False, "crawl finished: everything is crawled (1 URI)"),
+    ],
 )
 def test_a_crawl_that_crawled_everything(tmp_path: Path, pause: bool, how: str) -> None:
     chosen = settings(pause_at_finish=pause, queue_total_budget=0)  # exceeded with the last URI: nothing is held back

@@ -311,7 +311,7 @@ def test_a_pause_at_finish_names_the_retired_and_a_raised_budget_goes_on(tmp_pat
         with reopened(tmp_path) as opened:
             opened.adjust(match="queue:a.test", queue_total_budget=100, reason="all of it")
         _, said = run(settings, tmp_path)
-    assert "everything is crawled" in said
+    assert "paused at finish: 2 were crawled of 12 URIs; 10 answered with an error status (404: 10)" in said
     assert (
         sum(count for place, count in site.hits.items() if place.startswith("a.test/") and "robots" not in place) == 10
     )

@@ -15,7 +15,7 @@ from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.engine.remote import steer
 from budgetfrontier.model import Run, RunEnd
 from tests.crawl.process import end, started
-from tests.crawl.site import Site, linking, run
+from tests.crawl.site import Page, Site, linking, run, text
 from tests.crawl.test_operating import configure
 from tests.crawl.test_signals import Endless
 from tests.support import until
@@ -60,8 +60,30 @@ def test_a_crawl_that_everything_was_forbidden_says_so_at_its_end(tmp_path: Path
     pages = {f"a.test/{n}": "" for n in range(5)} | {"a.test/robots.txt": "User-agent: *\nDisallow: /\n"}
     with Site(pages) as site:
         _, said = run(site.settings(*[f"{HOME}{n}" for n in range(5)]), tmp_path)
-    assert "crawl finished: 5 of 6 URIs were disregarded, because of robots.txt" in said
+    assert "crawl finished: nothing was crawled; of 5 URIs, 5 were disregarded because of robots.txt" in said
     assert verdict(tmp_path)[0] == "disregarded"
+
+
+@pytest.mark.parametrize(
+    ("pages", "seeds", "slug", "told"),
+    [
+        ({}, ["1", "2", "3"], "error_answers", "of 3 URIs, 3 answered with an error status (404: 3)."),
+        ({"a.test/robots.txt": text("", status=503)}, ["1", "2"], "dead_letters", "of 2 URIs, 2 became dead letters."),
+        (
+            {"a.test/robots.txt": "", "a.test/1": text("", status=503)},
+            ["1"],
+            "dead_letters",
+            "of 1 URI, 1 became a dead letter.",
+        ),
+    ],
+)
+def test_a_crawl_that_crawled_nothing_says_so(
+    pages: dict[str, Page], seeds: list[str], slug: str, told: str, tmp_path: Path
+) -> None:
+    with Site(pages) as site:
+        _, said = run(site.settings(*[HOME + seed for seed in seeds]), tmp_path)
+    assert verdict(tmp_path) == (slug, f"The crawl is finished: nothing was crawled; {told}")
+    assert f"crawl finished: nothing was crawled; {told[:-1]}" in said and "done: 0 crawled, " in said
 
 
 def test_a_crawl_that_was_asked_to_stop(tmp_path: Path) -> None:

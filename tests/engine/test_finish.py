@@ -26,7 +26,7 @@ def test_discovered_uris_are_scheduled_first() -> None:
     [
         (Outcome.SUCCESS, 7, 1, "succeeded", 0),
         (Outcome.FAILURE, 107, 1, "failed", 1),
-        (Outcome.RETRY, 7, 2, "retried", 0),
+        (Outcome.RETRY, 7, 2, "retried", 1),
         (Outcome.DEFERRED, 0, 2, "deferred", 0),
         (Outcome.DISREGARDED, 0, 1, "disregarded", 0),
         (Outcome.DEAD, 7, 1, "dead", 1),
@@ -158,3 +158,33 @@ def test_sizes_are_added_up_alike_by_finish_and_finish_many(outcome: Outcome) ->
                     f.finish(one(f), outcome, size=size)
             told.append((f.summary().bytes, record(f, "A").bytes, record(f, "B").bytes))
     assert told[0] == told[1] and told[0][0] == 4010
+
+
+def test_answers_with_an_error_status_are_counted_by_status_prerequisites_apart() -> None:
+    uris: list[str | CrawlUri] = [
+        *pages("A", 4),
+        CrawlUri("https://a.test/robots.txt", directive=Directive.HIGHEST, cost=0),
+    ]
+    with memory() as f:
+        f.schedule_many(uris)
+        f.finish(one(f), reason="status 404")  # the robots.txt
+        f.finish(one(f), reason="status 404")
+        for reason in ("status 503", "status 200", ""):
+            assert f.finish_many([Finish(one(f), reason=reason)]) == []
+        totals, queue = f.summary(), record(f, "A")
+    assert totals.error_answers == {"404": 1, "503": 1}
+    assert (totals.succeeded, totals.prerequisites, totals.prerequisites_succeeded) == (5, 1, 1)
+    assert (queue.errors, queue.failure) == (2, "status 503")
+
+
+@pytest.mark.parametrize("outcome", [Outcome.RETRY, Outcome.FAILURE, Outcome.DEAD])
+def test_a_queue_keeps_the_reason_and_the_time_of_its_last_failed_attempt(outcome: Outcome) -> None:
+    clock = ManualClock(START)
+    with memory(clock, retry={"delay": 0.0}) as f:
+        f.schedule_many(pages("A", 2))
+        clock.advance(5)
+        f.finish(one(f), outcome, reason="no connection \udcff" + "!" * 1000)
+        f.finish(one(f), Outcome.DISREGARDED, reason="robots")
+        queue = record(f, "A")
+    assert (queue.errors, queue.failed_at) == (1, START + 5)
+    assert queue.failure.startswith("no connection ?!!!") and len(queue.failure) == 500

@@ -16,6 +16,7 @@ RUNNING = Process(alive=True, pid=7, program="spider", last_call=NOW - 1, last_c
 
 def totals(state: CrawlState = CrawlState.RUNNING, queues: dict[str, int] | None = None, **counts: Any) -> Summary:
     zeros = dict.fromkeys(Summary.__struct_fields__, 0) | {"pause_reason": None, "queues": queues or {}, "state": state}
+    zeros |= {"full_reasons": {}, "invalid_reasons": {}, "error_answers": {}}
     return Summary(**(zeros | counts))
 
 
@@ -217,35 +218,114 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "The crawl is finished: only retired queues are left (8, with 15 URIs); `adjust` a budget to revive them.",
         "budgetfrontier queues jobs/news --state RETIRED",
     ),
+    "finished (its retired queues hold nothing back)": (
+        standing(CrawlState.FINISHED, queues(retired=8), succeeded=20, process=stopped(None)),
+        "good",
+        "The crawl is finished: everything is crawled (20 URIs).",
+        None,
+    ),
+    "retired (only URIs for later)": (
+        standing(CrawlState.FINISHED, queues(retired=1), succeeded=20, future=3),
+        "warn",
+        "The crawl is finished: only retired queues are left (1, with 3 URIs); `adjust` a budget to revive them.",
+        "budgetfrontier queues jobs/news --state RETIRED",
+    ),
     "dead_letters": (
-        standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=1, dead=150),
+        standing(
+            CrawlState.FINISHED, queues(exhausted=8), succeeded=3, dead=152, prerequisites=4, prerequisites_succeeded=2
+        ),
         "bad",
-        "The crawl is finished: 150 of 151 URIs became dead letters.",
+        "The crawl is finished: 1 was crawled of 151 URIs; 150 became dead letters.",
+        "budgetfrontier dead-letters jobs/news",
+    ),
+    "dead_letters (all)": (
+        standing(CrawlState.FINISHED, queues(exhausted=8), dead=2, prerequisites=1),
+        "bad",
+        "The crawl is finished: nothing was crawled; of 1 URI, 1 became a dead letter.",
         "budgetfrontier dead-letters jobs/news",
     ),
     "disregarded (both)": (
         standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=1, disregarded=1500, robots_denials=1200),
         "warn",
-        "The crawl is finished: 1,500 of 1,501 URIs were disregarded, 1,200 because of robots.txt and 300 for other "
-        "reasons, such as the scope.",
-        None,
+        "The crawl is finished: 1 was crawled of 1,501 URIs; 1,200 were disregarded because of robots.txt and 300 were "
+        "disregarded for other reasons, such as the scope.",
+        "budgetfrontier report jobs/news --kind hosts",
     ),
-    "disregarded (robots.txt)": (
-        standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=1, disregarded=15, robots_denials=15),
-        "warn",
-        "The crawl is finished: 15 of 16 URIs were disregarded, because of robots.txt.",
-        None,
+    "disregarded (robots.txt, by all)": (
+        standing(
+            CrawlState.FINISHED,
+            queues(exhausted=12),
+            succeeded=12,
+            disregarded=12,
+            robots_denials=12,
+            prerequisites=12,
+            prerequisites_succeeded=12,
+        ),
+        "bad",
+        "The crawl is finished: nothing was crawled; of 12 URIs, 12 were disregarded because of robots.txt.",
+        "budgetfrontier report jobs/news --kind hosts",
     ),
     "disregarded": (
         standing(CrawlState.PAUSED, queues(exhausted=8), pause_reason="finish", succeeded=1, disregarded=150),
         "warn",
-        "The crawl is paused at its finish: 150 of 151 URIs were disregarded, for other reasons, such as the scope.",
+        "The crawl is paused at its finish: 1 was crawled of 151 URIs; 150 were disregarded for other reasons, such as "
+        "the scope.",
+        "budgetfrontier report jobs/news --kind hosts",
+    ),
+    "error_answers": (
+        standing(
+            CrawlState.FINISHED,
+            queues(exhausted=1),
+            succeeded=4,
+            prerequisites=1,
+            prerequisites_succeeded=1,
+            error_answers={"404": 1, "500": 2},
+        ),
+        "bad",
+        "The crawl is finished: nothing was crawled; of 3 URIs, 3 answered with an error status (500: 2, 404: 1).",
+        "budgetfrontier report jobs/news --kind responsecodes",
+    ),
+    "failed": (
+        standing(CrawlState.FINISHED, queues(exhausted=1), failed=3, succeeded=1),
+        "bad",
+        "The crawl is finished: 1 was crawled of 4 URIs; 3 failed.",
+        "budgetfrontier report jobs/news --kind responsecodes",
+    ),
+    "nothing": (
+        standing(
+            CrawlState.FINISHED,
+            queues(exhausted=1),
+            scheduled=3,
+            succeeded=1,
+            prerequisites=2,
+            prerequisites_succeeded=1,
+            prerequisites_disregarded=1,
+            disregarded=1,
+        ),
+        "bad",
+        "The crawl is finished: nothing was crawled, for none of 3 URIs was tried to the end; they were deleted, or "
+        "their dead letters were.",
         None,
     ),
     "finished": (
         standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=1500, failed=3, disregarded=20),
         "good",
-        "The crawl is finished: everything is crawled (1,500 succeeded, 3 failed, 20 disregarded).",
+        "The crawl is finished: 1,500 were crawled of 1,523 URIs; 20 were disregarded for other reasons, such as the "
+        "scope and 3 failed.",
+        None,
+    ),
+    "finished (all)": (
+        standing(
+            CrawlState.FINISHED,
+            queues(exhausted=8),
+            succeeded=1500,
+            prerequisites=100,
+            prerequisites_succeeded=90,
+            prerequisites_disregarded=10,
+            disregarded=10,
+        ),
+        "good",
+        "The crawl is finished: everything is crawled (1,410 URIs).",
         None,
     ),
     "settling": (

@@ -58,6 +58,8 @@ class Queue:
     charges: int = 0
     penalties: int = 0
     errors: int = 0
+    failure: str = ""
+    failed_at: float = 0.0
     bytes: int = 0
     rest: float = 0.0  # until when politeness, retries and delays let it rest
     block: float = 0.0  # until when its operator does
@@ -515,6 +517,13 @@ class Model:
         self.counts[outcome] += 1
         self.counts["robots"] += outcome == "DISREGARDED" and reason == "robots"
         self.counts["prerequisites"] += uri.directive == 0 and outcome not in ("RETRY", "DEFERRED")
+        if uri.directive == 0:
+            self.counts["prerequisites " + outcome] += 1
+        status = outcome == "SUCCESS" and uri.directive > 0 and reason == "status 404"
+        self.counts["404"] += status
+        if outcome in ("FAILURE", "RETRY", "DEAD") or status:
+            queue.errors += 1
+            queue.failure, queue.failed_at = reason, self.now
         self.counts["buried"] += outcome == "DEAD"
         if outcome not in ("DEFERRED", "DISREGARDED"):
             penalty = self.options["error_penalty_amount"] if outcome == "FAILURE" else 0
@@ -523,7 +532,6 @@ class Model:
             self.counts["spent " + outcome] += uri.cost + penalty
             queue.penalties += penalty
             queue.charges += 1
-            queue.errors += outcome in ("FAILURE", "DEAD")
         if outcome in ("SUCCESS", "FAILURE", "DISREGARDED", "DEAD"):
             queue.uris.remove(uri)
             self.gone(uri)
@@ -936,6 +944,9 @@ class Model:
             "expired": counts["expired"],
             "robots_denials": counts["robots"],
             "prerequisites": counts["prerequisites"],
+            "prerequisites_succeeded": counts["prerequisites SUCCESS"],
+            "prerequisites_disregarded": counts["prerequisites DISREGARDED"],
+            "error_answers": {"404": counts["404"]} if counts["404"] else {},
         }
 
     def commit(self) -> None:

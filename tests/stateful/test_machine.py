@@ -63,7 +63,7 @@ ways_to_finish = st.fixed_dictionaries(
         "delay": st.sampled_from((None, 0.0, 10.0, 200.0)),
         "retire_queue": st.sampled_from((False,) * 9 + (True,)),
         "size": st.sampled_from((0, 0, 700)),
-        "reason": st.sampled_from(("", "robots")),
+        "reason": st.sampled_from(("", "robots", "status 404")),
     }
 )
 option_sets = st.fixed_dictionaries(
@@ -660,6 +660,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 "charges": record.charges,
                 "average_cost": record.average_cost,
                 "errors": record.errors,
+                "failure": (record.failure, record.failed_at),
                 "wake_time": max(record.wake_time, self.model.now),
             }
             expected = {
@@ -671,6 +672,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 "charges": mine.charges,
                 "average_cost": (mine.spent - mine.penalties) / mine.charges if mine.charges else 0.0,
                 "errors": mine.errors,
+                "failure": (mine.failure, mine.failed_at),
                 "wake_time": max(mine.wake, self.model.now),
             }
             if mine.uris:

@@ -1,0 +1,75 @@
+"""The URIs that a crawl is done with: the number that was crawled, and those that were not, by cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from budgetfrontier.model import Summary
+from budgetfrontier.units import counted
+
+
+class Missed(NamedTuple):
+    """The URIs that were not crawled for one cause: its slug, their number, and a clause such as "3 failed"."""
+
+    slug: str
+    number: int
+    text: str
+
+
+class Crawled(NamedTuple):
+    """The numbers of URIs that a crawl is done with, without prerequisites such as robots.txt files."""
+
+    crawled: int
+    """Those that answered, and with no error."""
+    error_answers: dict[str, int]
+    """Those that answered with an error status, by status."""
+    failed: int
+    dead: int
+    robots_denials: int
+    disregarded: int
+    """Those that were disregarded for other reasons than robots.txt."""
+
+    @property
+    def missed(self) -> list[Missed]:
+        """The causes for which URIs were not crawled, the most frequent first."""
+        return sorted((cause for cause in self._causes() if cause.number), key=lambda cause: -cause.number)
+
+    @property
+    def total(self) -> int:
+        """The number of all of them."""
+        return self.crawled + sum(cause.number for cause in self.missed)
+
+    def _causes(self) -> Iterator[Missed]:
+        count = sum(self.error_answers.values())
+        by_status = sorted(self.error_answers.items(), key=lambda item: (-item[1], item[0]))
+        statuses = ", ".join(f"{status}: {number:,}" for status, number in by_status[:_STATUSES])
+        more = ", ..." if len(by_status) > _STATUSES else ""
+        yield Missed("error_answers", count, f"{count:,} answered with an error status ({statuses}{more})")
+        yield Missed("failed", self.failed, f"{self.failed:,} failed")
+        yield Missed("dead_letters", self.dead, counted(self.dead, "became a dead letter", "became dead letters"))
+        for number, why in (
+            (self.robots_denials, "because of robots.txt"),
+            (self.disregarded, "for other reasons, such as the scope"),
+        ):
+            yield Missed("disregarded", number, f"{counted(number, 'was', 'were')} disregarded {why}")
+
+
+_STATUSES = 3
+
+
+def crawled(totals: Summary) -> Crawled:
+    """Return what became of the URIs of a crawl, from its totals.
+
+    A dead letter that was dropped counts no more, and neither does one that was replayed, until it ends again.
+    """
+    prerequisites_failed = totals.prerequisites - totals.prerequisites_succeeded - totals.prerequisites_disregarded
+    succeeded = totals.succeeded - totals.prerequisites_succeeded
+    return Crawled(
+        crawled=succeeded - sum(totals.error_answers.values()),
+        error_answers=totals.error_answers,
+        failed=totals.failed,
+        dead=max(totals.dead - prerequisites_failed, 0),
+        robots_denials=totals.robots_denials,
+        disregarded=totals.disregarded - totals.robots_denials - totals.prerequisites_disregarded,
+    )

@@ -1,0 +1,39 @@
+"""What became of the URIs of a crawl: prerequisites are no pages, and an answer with an error is not crawled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetfrontier.model import CrawlState, Summary
+from budgetfrontier.rules.crawled import crawled
+
+
+def totals(**counts: Any) -> Summary:
+    zeros = dict.fromkeys(Summary.__struct_fields__, 0)
+    others: dict[str, Any] = {"state": CrawlState.FINISHED, "pause_reason": None, "queues": {}, "error_answers": {}}
+    return Summary(**(zeros | others | counts))
+
+
+def test_every_uri_is_counted_once_by_what_became_of_it() -> None:
+    found = crawled(
+        totals(
+            succeeded=20, failed=1, dead=6, disregarded=9, robots_denials=4,
+            prerequisites=10, prerequisites_succeeded=5, prerequisites_disregarded=2,
+            error_answers={"500": 2, "404": 7},
+        )
+    )  # fmt: skip
+    assert (found.crawled, found.failed, found.dead, found.robots_denials, found.disregarded) == (6, 1, 3, 4, 3)
+    assert found.total == 6 + 9 + 1 + 3 + 4 + 3
+    assert [(missed.slug, missed.number) for missed in found.missed] == [
+        ("error_answers", 9), ("disregarded", 4), ("dead_letters", 3), ("disregarded", 3), ("failed", 1)
+    ]  # fmt: skip
+    assert found.missed[0].text == "9 answered with an error status (404: 7, 500: 2)"
+
+
+def test_dead_letters_that_were_dropped_leave_no_negative_number() -> None:
+    assert crawled(totals(dead=0, prerequisites=4)).total == 0
+
+
+def test_the_most_frequent_statuses_are_named() -> None:
+    (missed,) = crawled(totals(succeeded=9, error_answers={"404": 2, "410": 1, "500": 3, "403": 3})).missed
+    assert missed.text.endswith("(403: 3, 500: 3, 404: 2, ...)")
