@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from enum import Enum
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.field import Row
@@ -85,17 +87,13 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 
 def cli() -> str:
-    """What `--help` says, for every command."""
-    parts = []
-    for name, parser in commands().items():
-        parser.formatter_class = _Wide
-        parts.append(f"## `{name}`\n\n```text\n{parser.format_help().strip()}\n```")
-    return "\n\n".join(parts)
+    """What `--help` prints on a terminal of 100 columns, for the program and for every command."""
+    from budgetfrontier.cli import build_parser
 
-
-class _Wide(argparse.RawDescriptionHelpFormatter):
-    def __init__(self, prog: str, **_: Any) -> None:
-        super().__init__(prog, width=100)
+    with mock.patch.dict(os.environ, COLUMNS="100"):
+        parsers = {"budgetfrontier": build_parser(), **commands()}
+        helps = {name: parser.format_help().strip() for name, parser in parsers.items()}
+    return "\n\n".join(f"## `{name}`\n\n```text\n{text}\n```" for name, text in helps.items())
 
 
 def api() -> str:

@@ -18,52 +18,14 @@ from contextlib import redirect_stdout
 from importlib import import_module
 
 from budgetfrontier import __version__
-from budgetfrontier.cli.common import ClusterJob
+from budgetfrontier.cli.commands import COMMANDS, GROUPS, MODULES
+from budgetfrontier.cli.common import ClusterJob, several_commands
 from budgetfrontier.cli.exits import DISK_FULL, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, USAGE, exit_code
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cli.parser import Parser
 from budgetfrontier.reports.format import without_password
 
 __all__ = ["EXIT_CODES", "build_parser", "main"]
-
-GROUPS = {
-    "configure": ("init", "check-config"),
-    "crawl": ("crawl", "demo"),
-    "show": ("report", "queues", "queue", "explain", "audit"),
-    "leases": ("leases",),
-    "runs": ("runs",),
-    "removed": ("removed",),
-    "steer": (
-        "adjust",
-        "retire",
-        "unretire",
-        "snooze",
-        "wake",
-        "set-queue",
-        "delete",
-        "undo",
-        "pause",
-        "resume",
-        "terminate",
-    ),
-    "revive": ("revive",),
-    "transfer": ("import", "export", "dead-letters"),
-    "maintain": ("compact", "backup"),
-    "verify": ("verify",),
-    "console": ("console",),
-    "serve": ("serve",),
-    "worker": ("worker",),
-    "partitions": ("partitions",),
-    "bus": ("bus-broker",),
-    "bus_worker": ("bus-worker",),
-    "top": ("top",),
-    "completion": ("completion",),
-}
-"""The modules with commands, in the order of the help, and the commands that each adds with `register(subparsers)`.
-
-None imports a dependency before one of its commands runs.
-"""
-
 
 _LONGEST_LINE = 2000  # characters of a command line that the audit keeps
 
@@ -116,6 +78,7 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace | int:
 
     with naming_file("standard output"):
         sys.stdout.write(printed.getvalue())
+        sys.stdout.flush()
     return code
 
 
@@ -158,15 +121,21 @@ def build_parser(command: str | None = None) -> Parser:
     """
     parser = Parser(
         prog="budgetfrontier",
-        description="Crawl within budgets; look at a crawl and steer it, whether it is running or stopped.",
-        epilog="exit codes: "
-        + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
-        + ". `budgetfrontier COMMAND --help` says more about a command.",
+        description="Crawl within budgets; look at a crawl and steer it, whether it is running or stopped. "
+        "`budgetfrontier COMMAND --help` explains a command and has examples.",
+        epilog="exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
-    for group in [name for name, added in GROUPS.items() if command in added] or GROUPS:
-        import_module(f"budgetfrontier.cli.{group}").register(commands)
+    for module in (COMMANDS[command].module,) if command in COMMANDS else MODULES:
+        import_module(f"budgetfrontier.cli.{module}").register(commands)
+    for name, added in commands.choices.items():
+        added.examples = COMMANDS[name].examples
+    listed = {action.dest: action for action in commands._get_subactions()}
+    parser.sections = {
+        **{title: [listed[name] for name in group if name in listed] for title, group in GROUPS.items()},
+        "options of several commands": several_commands(),
+    }
     return parser
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cli.messages import note
+from budgetfrontier.cli.parser import Parser, common_options
 from budgetfrontier.errors import FrontierError, NotAFrontier
 from budgetfrontier.vocabulary import CrawlState, QueueState
 
@@ -77,11 +78,11 @@ def add_job(parser: argparse.ArgumentParser, *, cluster: bool = False) -> None:
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Add the options for a crawl in partitions. The parser takes the value of --cluster for JOB."""
-    group = parser.add_argument_group("for a crawl in partitions")
+    group = common_options(parser)
     group.add_argument(
         "--cluster",
         metavar="URL",
-        help="instead of JOB: kafka://HOST:PORT,.../CRAWL, the brokers and the name of the crawl",
+        help="instead of JOB, a crawl in partitions: kafka://HOST:PORT,.../CRAWL, its brokers and its name",
     )
     group.add_argument(
         "--token-file", type=Path, default=None, metavar="FILE",
@@ -126,18 +127,18 @@ def job(text: str) -> Path | ClusterJob:
 
 def add_who(parser: argparse.ArgumentParser) -> None:
     """Add the options --reason and --who of commands that change something; both are stored in the audit."""
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why, for the audit")
-    parser.add_argument(
-        "--who", default=None, metavar="NAME", help="who asks, for the audit (default: your login name)"
-    )
+    group = common_options(parser)
+    group.add_argument("--reason", default="", metavar="TEXT", help="why, for the audit")
+    group.add_argument("--who", default=None, metavar="NAME", help="who asks, for the audit (default: your login name)")
 
 
 def add_format(parser: argparse.ArgumentParser, *extra: str) -> None:
     """Add the options --format and --wide."""
-    parser.add_argument(
+    group = common_options(parser)
+    group.add_argument(
         "--format", choices=("text", "json", "csv", *extra), default="text", help="how to print it (default: text)"
     )
-    parser.add_argument(
+    group.add_argument(
         "--wide", action="store_true",
         help="text: all columns, values in full and exact numbers, however wide the terminal is",
     )  # fmt: skip
@@ -145,10 +146,19 @@ def add_format(parser: argparse.ArgumentParser, *extra: str) -> None:
 
 def add_page(parser: argparse.ArgumentParser) -> None:
     """Add the options --limit and --offset."""
-    parser.add_argument(
+    group = common_options(parser)
+    group.add_argument(
         "--limit", type=most, default=None, metavar="N", help="print at most N rows (default, and 0: all)"
     )
-    parser.add_argument("--offset", type=count, default=0, metavar="N", help="skip the first N rows (default: 0)")
+    group.add_argument("--offset", type=count, default=0, metavar="N", help="skip the first N rows (default: 0)")
+
+
+def several_commands() -> list[argparse.Action]:
+    """Return the options that several commands have, for the help of the program."""
+    parser = Parser(add_help=False)
+    for add in (add_format, add_page, add_who, add_cluster):
+        add(parser)
+    return common_options(parser)._group_actions
 
 
 def add_queue_filter(parser: argparse.ArgumentParser) -> None:

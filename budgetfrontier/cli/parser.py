@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Any, NoReturn
 
 from budgetfrontier.cli.exits import USAGE
 from budgetfrontier.cli.messages import note
 
+_COMMON = "common options, explained by `budgetfrontier --help`"
+
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors say what was probably meant."""
+    """A parser whose errors say what was probably meant, and whose help has examples."""
+
+    examples: Sequence[str] = ()
+    """Arguments that may follow the name of the command, for its help."""
+    sections: Mapping[str, Sequence[argparse.Action]] = {}
+    """Sections of the help in the place of the list of commands: titles, and the entries of each."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]
         """Parse arguments; the value of --cluster stands for JOB, the first one."""
@@ -34,8 +41,21 @@ class Parser(argparse.ArgumentParser):
         return _narrowed(super().format_usage())
 
     def format_help(self) -> str:
-        """Return the help, in lines that fit a narrow terminal, too."""
-        return _narrowed(super().format_help())
+        """Return the help, in lines that fit a narrow terminal, too; common options are only named."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        groups = [(group.title, group._group_actions) for group in self._action_groups if group.title != "commands"]
+        for title, actions in (*groups, *self.sections.items()):
+            formatter.start_section(title)
+            if title == _COMMON:
+                formatter.add_text(", ".join(map(_usage_of, actions)))
+            else:
+                formatter.add_arguments(actions)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        lines = [f"  $ {self.prog} {example}".rstrip() for example in self.examples]
+        return _narrowed(formatter.format_help()) + "".join(f"{line}\n" for line in ["\nexamples:", *lines] if lines)
 
     def error(self, message: str) -> NoReturn:
         """End with the usage and an error about the arguments, in lines that fit the terminal."""
@@ -49,6 +69,18 @@ class Parser(argparse.ArgumentParser):
         options = (text.partition("=")[0] for text in unknown if text.startswith("--"))
         meant = "".join(did_you_mean(option, known) for option in options)
         self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+
+
+def common_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Return the group of the options that several commands have, which the help of each only names."""
+    there = (group for group in parser._action_groups if group.title == _COMMON)
+    return next(there, None) or parser.add_argument_group(_COMMON)
+
+
+def _usage_of(option: argparse.Action) -> str:
+    """Return an option with its value, such as `--limit N`."""
+    value = option.metavar or ("{" + ",".join(map(str, option.choices)) + "}" if option.choices else "")
+    return f"{option.option_strings[-1]} {value}".rstrip()
 
 
 def _cluster_first(args: Sequence[str]) -> list[str]:

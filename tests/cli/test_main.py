@@ -21,7 +21,9 @@ import yaml
 
 from budgetfrontier import Frontier, Settings, errors
 from budgetfrontier.__main__ import main as start
-from budgetfrontier.cli import GROUPS, build_parser, configure, main
+from budgetfrontier.cli import build_parser, configure, main
+from budgetfrontier.cli.commands import COMMANDS as CATALOGUE
+from budgetfrontier.cli.commands import MODULES
 from budgetfrontier.cli.exits import EXIT_CODES, exit_code
 from budgetfrontier.model import QueueState
 from budgetfrontier.settings.advice import advice
@@ -82,7 +84,7 @@ def test_every_command_is_there() -> None:
     assert set(parsers()) >= COMMANDS
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
 def test_every_option_has_a_help(name: str, cli: Cli) -> None:
     for action in parsers()[name]._actions:
         assert action.help, f"{name} {action.dest}"
@@ -155,14 +157,14 @@ def test_a_command_that_only_looks_loads_neither_the_engine_nor_what_reads_confi
 
 def test_a_command_loads_its_own_group_only() -> None:
     loaded = loaded_by("report", "--help")
-    assert {name for name in GROUPS if f"budgetfrontier.cli.{name}" in loaded} == {"show"}
+    assert {name for name in MODULES if f"budgetfrontier.cli.{name}" in loaded} == {"show"}
 
 
-def test_each_group_adds_the_commands_that_it_is_listed_with() -> None:
-    for group, listed in GROUPS.items():
+def test_each_module_adds_the_commands_that_the_catalogue_has_for_it() -> None:
+    for module in MODULES:
         commands = argparse.ArgumentParser().add_subparsers()
-        import_module(f"budgetfrontier.cli.{group}").register(commands)
-        assert tuple(commands.choices) == listed
+        import_module(f"budgetfrontier.cli.{module}").register(commands)
+        assert set(commands.choices) == {name for name, command in CATALOGUE.items() if command.module == module}
 
 
 def test_version(cli: Cli) -> None:
@@ -472,3 +474,34 @@ def test_init_on_a_full_disk_names_its_file(tmp_path: Path, cli: Cli, monkeypatc
     answer = cli("init", file)
     assert answer.code == 3 and answer.err.startswith(f"budgetfrontier: {file}: No space left on device; free")
     assert not file.exists()
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_the_help_of_a_command_has_two_examples_that_parse(name: str, cli: Cli) -> None:
+    parser = build_parser()
+    examples = [line.removeprefix("  $ ") for line in cli(name, "--help").out.splitlines() if line.startswith("  $ ")]
+    assert len(examples) >= 2
+    for example in examples:
+        program, *words = shlex.split(example)
+        assert program == "budgetfrontier" and parser.parse_args(words).command == name
+
+
+def test_the_help_has_each_command_once_in_a_group_and_explains_common_options(cli: Cli) -> None:
+    text = cli("--help").out
+    titles = ["run:", "look:", "change:", "care for files:", "share:", "options of several commands:"]
+    assert [line for line in text.splitlines() if line in titles] == titles
+    assert all(len(re.findall(rf"^  {name}(?: |$)", text, re.MULTILINE)) == 1 for name in parsers())
+    common = text.partition("options of several commands:")[2]
+    options = (
+        "--cluster",
+        "--token-file",
+        "--tls-ca",
+        "--reason",
+        "--who",
+        "--format",
+        "--wide",
+        "--limit",
+        "--offset",
+    )
+    assert all(f"  {option}" in common for option in options)
+    assert "brokers" in common and "brokers" not in cli("retire", "--help").out  # once in all
