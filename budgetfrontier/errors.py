@@ -120,8 +120,8 @@ class PolicyError(SettingsError):
         self.policy, self.url, self.value = policy, url, value
 
 
-class MissingExtra(FrontierError):
-    """A part that was left out at installation is needed."""
+class MissingExtra(FrontierError, ImportError):
+    """A part that was left out at installation is needed; an ImportError too, for those who try an import."""
 
     def __init__(self, extra: str) -> None:
         super().__init__(

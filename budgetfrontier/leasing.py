@@ -19,6 +19,7 @@ import msgspec
 
 from budgetfrontier import protocol
 from budgetfrontier.clock import Clock
+from budgetfrontier.engine import arguments
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierError, LeaseExpired
@@ -173,6 +174,7 @@ class LeaseQueue:
 
     def push_force(self, uri: str | CrawlUri) -> bool:
         """Add a URI without deduplication, and without marking it as seen."""
+        arguments.uri(uri)
         uri = uri if isinstance(uri, CrawlUri) else CrawlUri(uri)
         return self.push(msgspec.structs.replace(uri, force=True))
 

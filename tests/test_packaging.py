@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import subprocess
 import sys
 import tomllib
@@ -45,6 +46,21 @@ def test_version_is_one() -> None:
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     assert not HEAVY & imported_by("import budgetfrontier")
+
+
+def test_the_public_names_are_found_by_those_who_look() -> None:
+    assert set(dir(budgetfrontier)) >= set(budgetfrontier.__all__)
+    text = pydoc.TextDoc().docmodule(budgetfrontier)
+    assert "class Frontier" in pydoc.plain(text) and "__getattr__" not in text
+
+
+def test_scrapy_that_is_missing_is_named_by_its_extra() -> None:
+    script = (
+        "import sys; sys.modules['scrapy'] = None\n"
+        "try:\n    import budgetfrontier.scrapy\nexcept ImportError as error:\n    print(error)"
+    )
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert printed.startswith('this needs the extra "scrapy"')
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -24,6 +24,7 @@ from budgetfrontier.aio.own import OwnFrontier
 from budgetfrontier.aio.shared import SharedFrontier, connector, name_of
 from budgetfrontier.aio.worker import Failure, Reply, Worker
 from budgetfrontier.clock import Clock, WallClock
+from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import size as _size
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.runs import this_program
@@ -213,6 +214,7 @@ class Scheduler:
         call may or may not have added the URI. Raises FrontierClosed. Each call waits for a reply of the frontier's
         thread, which calls of many tasks share; from a single task, `add_many` is faster.
         """
+        arguments.uri(uri)
         if self._ended or self._thread is None:
             self._check()
         admission: Admission = await self._outbox.add(uri)
@@ -225,8 +227,7 @@ class Scheduler:
 
         URIs without room are counted in `full`; it never waits for room.
         """
-        if isinstance(uris, str):
-            raise TypeError("add_many takes an iterable of URIs; one URI goes to add")
+        arguments.uris(uris)
         tally = Tally()
         remaining = iter(uris)
         while chunk := list(islice(remaining, CHUNK)):
@@ -295,8 +296,8 @@ class Scheduler:
         entry = None if request is None else self._handed_out.get(_uri_of(request))
         if request is None or entry is None:
             raise ValueError("task_done() called too many times: no such request is out")
-        if discovered is not _NO_URIS and isinstance(discovered, str | bytes):  # its characters would be taken for URLs
-            raise TypeError("discovered is an iterable of URIs; one alone goes into a list")
+        if discovered is not _NO_URIS:
+            arguments.uris(discovered)
         waits = fetch_seconds is not None or crawl_delay is not None or delay is not None
         if outcome is _SUCCESS and not (waits or discovered or reason or retire_queue or size):
             self._outbox.end(request)

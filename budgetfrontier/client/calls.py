@@ -80,7 +80,8 @@ class Held:
 
 
 def schedule(uri: str | CrawlUri) -> Steps[Admission]:
-    """Admit one URI."""
+    """Admit one URI. Raises TypeError for what is neither a str nor a CrawlUri."""
+    arguments.uri(uri)
     admissions = yield from schedule_each([uri])
     return admissions[0]
 
@@ -134,8 +135,7 @@ def _batches(
     maxsize: int = 0,
     again: bool = False,
 ) -> Iterator[Rpc]:
-    if isinstance(uris, str | bytes):
-        raise TypeError("this takes an iterable of URIs; one alone goes into a list")
+    arguments.uris(uris)
     remaining = iter(uris)
     options = b"".join(map(protocol.encode, (charge, maxsize, again)))
     while batch := list(islice(remaining, PART)):
@@ -287,8 +287,7 @@ def _end(item: Lease | Finish) -> int | protocol.Ended:
     fetch_seconds, crawl_delay, delay = arguments.waits(item.fetch_seconds, item.crawl_delay, item.delay)
     found: list[protocol.Uri] = []
     if item.discovered:
-        if isinstance(item.discovered, str | bytes):
-            raise TypeError("`discovered` takes an iterable of URIs; one alone goes into a list")
+        arguments.uris(item.discovered)
         found = sendable(item.discovered)
         try:
             protocol.encode(found)

@@ -314,8 +314,7 @@ def _itself(lease: Lease) -> Lease:
 
 
 def _batch(uris: Iterable[_T]) -> Iterable[_T]:
-    if isinstance(uris, str | bytes):
-        raise TypeError("this takes an iterable of URIs; one alone goes into a list")
+    arguments.uris(uris)
     return uris
 
 

@@ -21,6 +21,7 @@ from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.standing import Standing, crawl_state, crawl_summary, limit_reached
 from budgetfrontier.cluster.steps import Answers, GiveUp, LookUp, Steps
+from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.model import (
@@ -106,7 +107,8 @@ class ClusterFrontier:
     # -- URIs in
 
     def schedule(self, uri: str | CrawlUri) -> Admission:
-        """Admit one URI; `schedule_many` takes many."""
+        """Admit one URI; `schedule_many` takes many. Raises TypeError for what is neither a str nor a CrawlUri."""
+        arguments.uri(uri)
         return self.schedule_each([uri])[0]
 
     def schedule_many(self, uris: Iterable[str | CrawlUri], *, tally: Tally | None = None) -> Tally:

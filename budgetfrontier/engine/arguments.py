@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf, isnan
 
-from budgetfrontier.model import DeadLetter
+from budgetfrontier.model import CrawlUri, DeadLetter
 
 Letters = DeadLetter | int | Iterable[DeadLetter | int] | None
 """Dead letters as callers pass them: one or several, as objects or ids; None means all."""
+
+
+def uri(value: object) -> None:
+    """Raise TypeError for what is neither a str nor a CrawlUri: a mistake of the caller, not a bad URL of a page."""
+    if not isinstance(value, str | CrawlUri):
+        raise TypeError(f"a URI is a str or a CrawlUri, not a value of type {type(value).__name__}")
+
+
+def uris(values: object) -> None:
+    """Raise TypeError for one URI in the place of several: the characters of a str would be taken for URIs."""
+    if isinstance(values, str | bytes | CrawlUri):
+        raise TypeError("this takes an iterable of URIs; one alone goes into a list")
 
 
 def seconds(value: float, name: str) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 
+from budgetfrontier.engine import arguments
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.model import Admission, CrawlUri, Tally
@@ -50,8 +51,7 @@ class Batches:
     def _count(self, uris: Iterable[str | CrawlUri], take: Callable[[list[str | CrawlUri], Tally], None]) -> Tally:
         guard = self._guard
         guard.enter()
-        if isinstance(uris, str):
-            raise TypeError("this takes an iterable of URIs; one alone goes into a list, or to schedule")
+        arguments.uris(uris)
         tally = Tally()
         remaining = iter(uris)
         while batch := guard.materialize(islice(remaining, BATCH)):

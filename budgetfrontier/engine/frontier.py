@@ -135,8 +135,11 @@ class Frontier:
     def schedule(self, uri: str | CrawlUri) -> Admission:
         """Admit one URI, once per canonical form. A bad URI is INVALID, not an exception. O(log n), about 10 µs.
 
-        Raises PolicyError, having changed nothing, if a policy fails; so do all calls that take URIs.
+        Raises TypeError for what is neither a str nor a CrawlUri (INVALID in a batch), and PolicyError if a policy
+        fails, as all calls that take URIs do: then nothing has changed.
         """
+        if type(uri) is not str:
+            arguments.uri(uri)
         guard = self._guard
         if get_ident() != guard.owner:
             guard.refuse()

@@ -17,6 +17,7 @@ from typing import NoReturn, TypeVar
 import lmdb
 
 from budgetfrontier.clock import Clock
+from budgetfrontier.engine import arguments
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.commands.delivery import Delivery
 from budgetfrontier.engine.commands.mailbox import Mailbox
@@ -207,8 +208,7 @@ class Guard:
 
     def materialize(self, given: Iterable[_T]) -> list[_T]:
         """Return the items of a caller's iterable. Its errors change nothing, but Ctrl-C closes the frontier."""
-        if isinstance(given, str | bytes):
-            raise TypeError("this takes an iterable of URIs; one alone goes into a list")
+        arguments.uris(given)
         try:
             found = list(given)
         except Exception:

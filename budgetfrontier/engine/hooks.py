@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 from budgetfrontier import plugins
@@ -43,6 +44,8 @@ class Hooks:
 
     def __init__(self, frontier: Any, hooks: Sequence[object]) -> None:
         self._frontier = frontier
+        for hook in hooks:
+            _check(hook)
         self._hooks = {name: [hook for h in hooks if (hook := _find(h, name)) is not None] for name in NAMES}
         self.on_finish = bool(self._hooks["on_finish"])
         self.waiting: deque[tuple[str, tuple[Any, ...]]] = deque()
@@ -114,6 +117,18 @@ def load_hooks(names: Sequence[str]) -> list[object]:
         return [plugins.make(name) for name in names]
     except SettingsError as error:
         raise SettingsError(f"hooks: {error}") from error.__cause__
+
+
+def _check(hook: object) -> None:
+    """Refuse a hook that would never be called, or not at what a misspelt name seems to mean. Raises SettingsError."""
+    from difflib import get_close_matches
+
+    named = [getattr(hook, "__name__", "")] if isinstance(hook, FunctionType) else dir(hook)
+    for name in named:
+        if name.startswith("on_") and name not in NAMES and (near := get_close_matches(name, NAMES, n=1, cutoff=0.7)):
+            raise SettingsError(f"hooks: {name} of {hook!r} is never called; did you mean {near[0]}?")
+    if not set(named) & set(NAMES):
+        raise SettingsError(f"hooks: {hook!r} has no function that is called; there are {', '.join(NAMES)}")
 
 
 def _find(hook: object, name: str) -> Callable[..., object] | None:

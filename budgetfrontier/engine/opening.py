@@ -13,7 +13,7 @@ from budgetfrontier.engine.hooks import load_hooks
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.settings_at_open import SettingsAtOpen
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.rules import wake_times
 from budgetfrontier.settings import Settings
 from budgetfrontier.store import keys, meta
@@ -54,6 +54,11 @@ def open_parts(
     suffix_list: str | None = None,
 ) -> Parts:
     """Open or create the environment at `path` (None: in memory) and bring it up to `now`; the first commit is made."""
+    if not isinstance(settings, Settings | None):
+        raise SettingsError(
+            "settings is a Settings, as Settings.from_yaml(path) and Settings.from_dict({...}) return it, and not a "
+            f"value of type {type(settings).__name__}"
+        )
     hooks = None if settings is None else load_hooks(settings.hooks)  # bad ones must not be stored
     env = Environment(path)
     try:

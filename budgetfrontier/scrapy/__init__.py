@@ -5,6 +5,13 @@
 
 from __future__ import annotations
 
+from budgetfrontier.errors import MissingExtra
+
+try:
+    import scrapy as _scrapy  # noqa: F401
+except ModuleNotFoundError as error:
+    raise MissingExtra("scrapy") from error
+
 from budgetfrontier.scrapy.scheduler import Scheduler
 
 __all__ = ["Scheduler"]

@@ -94,6 +94,30 @@ def test_hooks_are_told_what_opening_did(tmp_path: Path) -> None:
             assert (str(f.state), calls.told) == ("PAUSED", expected)
 
 
+class Misspelt:
+    def on_retired(self, *_: object) -> None: ...
+    def on_finish(self, *_: object) -> None: ...
+
+
+def on_dead_letters(*_: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("hook", "said"),
+    [
+        (Misspelt(), "on_retired of .* is never called; did you mean on_retire?"),
+        (on_dead_letters, "did you mean on_dead_letter?"),
+        (object(), "has no function that is called; there are on_activate, "),
+        (lambda *_: None, "has no function that is called"),
+    ],
+)
+def test_a_hook_that_would_never_be_called_is_refused(tmp_path: Path, hook: object, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        Frontier.open(tmp_path / "f", hooks=[hook])
+    with Frontier.open(tmp_path / "f") as frontier:  # nothing is left locked
+        assert frontier.summary().queued == 0
+
+
 def test_hooks_that_cannot_be_loaded_are_not_stored(tmp_path: Path) -> None:
     on_disk(tmp_path, hold_queues=False).close()
     with pytest.raises(SettingsError, match="no_such_module"):

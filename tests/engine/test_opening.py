@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +28,13 @@ from budgetfrontier.store import environment, lmdb_env
 from budgetfrontier.testing import crash
 from tests.crash.line_kills import killed_at_each_line
 from tests.support import START, crawl, memory, on_disk, one, pages, whole
+
+
+@pytest.mark.parametrize("given", [{"frontier": {"cost_policy": "wag"}}, "crawl.yaml", Path("crawl.yaml")])
+def test_settings_that_are_none_are_refused_with_the_call_that_makes_some(tmp_path: Path, given: Any) -> None:
+    with pytest.raises(SettingsError, match=r"Settings\.from_yaml.*Settings\.from_dict.*of type (dict|str|PosixPath)"):
+        Frontier.open(tmp_path / "f", given)
+    assert not (tmp_path / "f").exists()
 
 
 def test_a_kill_at_its_creation_leaves_a_frontier_with_its_settings_or_none(tmp_path: Path) -> None:
@@ -161,7 +168,7 @@ def test_opening_that_fails_for_a_stored_hook_gives_no_lease_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = ModuleType("my_hooks")
-    module.own = object()  # type: ignore[attr-defined]
+    module.own = SimpleNamespace(on_finish=print)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "my_hooks", module)
     frontier = Frontier.open(tmp_path / "f", Settings.from_dict({"hooks": ["my_hooks:own"]}))
     frontier.schedule("http://a.test/1")

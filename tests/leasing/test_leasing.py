@@ -90,7 +90,9 @@ def test_push_tells_new_from_known(queue: LeaseQueue) -> None:
 
 @pytest.mark.parametrize("nonsense", [None, 5, b"https://a.test/", ["https://a.test/"]])
 def test_what_is_no_uri_is_refused_by_push_and_by_push_force_alike(queue: LeaseQueue, nonsense: Any) -> None:
-    assert not queue.push(nonsense) and not queue.push_force(nonsense)
+    for push in (queue.push, queue.push_force):
+        with pytest.raises(TypeError, match="a str or a CrawlUri"):
+            push(nonsense)
     assert queue.push_force(A) and len(queue) == 1
 
 

@@ -36,12 +36,24 @@ NOT_URIS: list[Any] = [
 
 @pytest.mark.parametrize("given", NOT_URIS, ids=lambda given: repr(given).partition(" at 0x")[0][:30])
 def test_what_is_no_uri_is_invalid_and_poisons_no_batch(f: Frontier, given: Any) -> None:
-    assert f.schedule(given) is Admission.INVALID
+    if isinstance(given, str | CrawlUri):
+        assert f.schedule(given) is Admission.INVALID
+    else:
+        with pytest.raises(TypeError, match=f"str or a CrawlUri, not a value of type {type(given).__name__}"):
+            f.schedule(given)
     tally = f.schedule_many([given, URL, given])
     assert (tally.added, tally.invalid, sum(tally.reasons.values())) == (1, 2, 2)
     f.finish(one(f), Outcome.SUCCESS, discovered=[given, "https://d.test/"])
     assert f.queue("d.test") is not None
     whole(f)
+
+
+@pytest.mark.parametrize("one_alone", [URL, URL.encode(), CrawlUri(URL)])
+def test_one_uri_in_the_place_of_several_is_a_mistake(f: Frontier, one_alone: Any) -> None:
+    for call in (f.schedule_many, f.schedule_each, f.mark_seen):
+        with pytest.raises(TypeError, match="one alone goes into a list"):
+            call(one_alone)
+    assert f.queue("c.test") is None
 
 
 CORRECT = {
