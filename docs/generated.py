@@ -6,6 +6,7 @@ A page asks for one with a line `<!-- generated: name -->`.
 from __future__ import annotations
 
 import argparse
+import builtins
 import inspect
 import json
 import os
@@ -96,19 +97,23 @@ def cli() -> str:
     return "\n\n".join(f"## `{name}`\n\n```text\n{text}\n```" for name, text in helps.items())
 
 
+EVERYDAY = ("Frontier", "Settings", "CrawlUri", "Lease", "Outcome", "Finish", "Admission", "Tally", "Summary", "Report")
+"""The names that come first in the reference, because every program has them."""
+
+
 def api() -> str:
-    """Every public name of `budgetfrontier`, and its integrations."""
+    """Every public name of `budgetfrontier`, the everyday ones first, and its integrations, as entries of Sphinx."""
     import budgetfrontier
     from budgetfrontier.aio import Scheduler
     from budgetfrontier.client import AsyncRemoteFrontier, RemoteFrontier
     from budgetfrontier.leasing import LeaseQueue
 
-    names = [name for name in budgetfrontier.__all__ if not name.startswith("_")]
+    names = [*EVERYDAY, *sorted(set(budgetfrontier.__all__) - set(EVERYDAY))]
     objects = {name: getattr(budgetfrontier, name) for name in names}
-    classes = {n: o for n, o in objects.items() if not (isinstance(o, type) and issubclass(o, Exception))}
     integrations = {"aio.Scheduler": Scheduler, "leasing.LeaseQueue": LeaseQueue}
     integrations |= {"client.RemoteFrontier": RemoteFrontier, "client.AsyncRemoteFrontier": AsyncRemoteFrontier}
-    return "\n\n".join(_entry(name, thing) for name, thing in {**classes, **integrations}.items())
+    classes = {n: o for n, o in objects.items() if not issubclass(o, Exception)} | integrations
+    return "\n\n".join(f"## `{name}`\n\n{_entry(name, thing)}" for name, thing in classes.items())
 
 
 def errors() -> str:
@@ -129,33 +134,56 @@ def _own(module: ModuleType) -> Iterator[tuple[str, type]]:
             yield name, thing
 
 
-def _entry(name: str, thing: Any) -> str:
-    """One name: a class with its methods, or whatever else it is with its docstring."""
-    if not isinstance(thing, type):
-        return f"## `{name}`\n\n{markdown(inspect.getdoc(thing) or '') if callable(thing) else ''}"
-    parts = [f"## `{name}`", markdown(inspect.getdoc(thing) or "")]
+def _entry(name: str, thing: type) -> str:
+    """A class with its values or fields and its methods, as a directive of Sphinx's Python domain."""
+    parts = [markdown(inspect.getdoc(thing) or "")]
     if issubclass(thing, Enum):
         parts.append("Values: " + ", ".join(f"`{value}`" for value in thing.__members__))
-        return "\n\n".join(parts)
-    if fields := getattr(thing, "__struct_fields__", None):
-        parts.append("Fields: " + ", ".join(f"`{field}`" for field in fields))
-    for method, raw in inspect.getmembers_static(thing):
+    elif fields := getattr(thing, "__struct_fields__", None):
+        types = inspect.get_annotations(thing)
+        parts += [_attribute(field, types[field]) for field in fields if field in types]
+    members = {} if issubclass(thing, Enum) else {k: v for c in thing.__mro__[-2::-1] for k, v in vars(c).items()}
+    for method, raw in members.items():  # in the order of the code
         if method.startswith("_") or not isinstance(raw, FunctionType | classmethod | staticmethod | property):
             continue
         body: Any = raw.fget if isinstance(raw, property) else getattr(thing, method)
-        if not (doc := inspect.getdoc(body)):
-            continue
-        call = "" if isinstance(raw, property) else _call(body)
-        parts.append(f"### `{name}.{method}{call}`\n\n{markdown(doc)}")
-    return "\n\n".join(part for part in parts if part)
+        if doc := inspect.getdoc(body):
+            kind = "property" if isinstance(raw, property) else "method"
+            call = method if kind == "property" else f"{method}{_call(body)}"
+            parts.append(_directive(f"{kind}}} {call}", markdown(doc)))
+    return _directive(f"class}} budgetfrontier.{name}", "\n\n".join(part for part in parts if part), fence="::::")
+
+
+def _attribute(name: str, kind: str) -> str:
+    """A field with its type; one named like a built-in type is no target, for `bytes` in a signature means the type."""
+    return _directive(f"attribute}} {name}", f":type: {kind}" + ("\n:no-index:" if hasattr(builtins, name) else ""))
+
+
+def _directive(head: str, body: str, *, fence: str = ":::") -> str:
+    return f"{fence}{{py:{head}\n{body}\n{fence}"
 
 
 def _call(function: Callable[..., Any]) -> str:
-    """Return the arguments of a function, without their types: the docstring says what they are."""
+    """Return the arguments of a function and what it returns, with their types."""
     signature = inspect.signature(function)
-    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"]
-    text = str(signature.replace(parameters=plain, return_annotation=signature.empty))
-    return re.sub(r"<([\w.]+): '\w+'>", r"\1", text)  # an Enum's value
+    parameters = [p for p in signature.parameters.values() if p.name != "self"]
+    return re.sub(r"<([\w.]+): '\w+'>", r"\1", str(_Signature(parameters, signature.return_annotation)))
+
+
+class _Signature(inspect.Signature):
+    """A signature whose annotations are printed as they are written in the code."""
+
+    def __init__(self, parameters: Any, returned: Any) -> None:
+        plain = [p.replace(annotation=_Written(p.annotation)) if p.annotation is not p.empty else p for p in parameters]
+        super().__init__(plain, return_annotation=returned if returned is self.empty else _Written(returned))
+
+
+class _Written:
+    def __init__(self, text: object) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return str(self._text)
 
 
 def markdown(doc: str) -> str:

@@ -73,7 +73,9 @@ def test_every_public_name_has_a_docstring_and_is_in_the_reference() -> None:
         if name.startswith("_"):
             continue
         assert getattr(budgetfrontier, name).__doc__, name
-        assert f"`{name}`" in api or f"`{name}`" in errors, name
+        assert f"{{py:class}} budgetfrontier.{name}\n" in api or f"`{name}`" in errors, name
+    assert api.index("py:class} budgetfrontier.Frontier\n") < api.index("py:class} budgetfrontier.ManualClock\n")
+    assert "{py:method} schedule(uri: str | CrawlUri) -> Admission\n" in api
 
 
 def test_every_page_is_reachable() -> None:

@@ -56,17 +56,60 @@ def write_files(page: Path, folder: Path) -> None:
             (folder / block.file).write_text(block.text, encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", pages_with("python"))
-def test_python_runs(page: Path, tmp_path: Path) -> None:
-    write_files(page, tmp_path)
+def script_of(page: Path) -> str:
+    """Return the Python of a page that is run, with as many lines before a block as the page has."""
     script = ""
     for block in blocks(page):
         if block.language == "python" and not block.file:
             script += "\n" * (block.line - 1 - script.count("\n")) + block.text  # tracebacks name the page's lines
-    (tmp_path / "page.py").write_text(script, encoding="utf-8")
+    return script
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_python_runs(page: Path, tmp_path: Path) -> None:
+    write_files(page, tmp_path)
+    (tmp_path / "page.py").write_text(script_of(page), encoding="utf-8")
     command = [sys.executable, "-W", "error", "page.py"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert run.returncode == 0, f"{page}\n{run.stdout}\n{run.stderr}"
+
+
+ONE_BY_ONE = """
+import os, shutil, sys, traceback
+import budgetfrontier.aio, budgetfrontier.engine.frontier, budgetfrontier.leasing  # once for all
+
+sys.path.insert(0, "")
+failed = []
+for name in sys.argv[1:] * 2:
+    child = os.fork()
+    if not child:
+        try:
+            shutil.copytree(name.removesuffix(".py"), ".", dirs_exist_ok=True)
+            with open(name) as script:
+                exec(compile(script.read(), name, "exec"), {"__name__": "__main__"})
+            sys.stdout.flush()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    if os.waitpid(child, 0)[1]:
+        failed.append(name)
+sys.exit(f"failed: {failed}" if failed else 0)
+"""
+
+
+def test_the_python_of_all_pages_runs_twice_in_one_folder(tmp_path: Path) -> None:
+    names = []
+    for page in PAGES:
+        if script := script_of(page):
+            (tmp_path / f"page_{page.stem}").mkdir()
+            write_files(page, tmp_path / f"page_{page.stem}")
+            names.append(f"page_{page.stem}.py")
+            (tmp_path / names[-1]).write_text(script, encoding="utf-8")
+    assert len(names) == len(set(names)) > 10
+    command = [sys.executable, "-W", "error", "-c", ONE_BY_ONE, *names]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
 
 
 def test_python_keeps_off_the_job_of_the_quickstart() -> None:
