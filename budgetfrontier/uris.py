@@ -1,8 +1,12 @@
 """URLs: the one parser, their parts, their SURT form, and the fingerprints that deduplication stores.
 
-All functions but `parse` take a *href*, which is what `parse` returns: WHATWG-normalized, pure ASCII, with an authority
-and a path that starts with "/". They do not validate it again: given anything else, such as text from a damaged record,
-they raise nothing and return an arbitrary value.
+This module alone knows how a host is written: `host` and `authority` return it in one form, however a URL spells it,
+and `host_form`, `authority_form`, `key_form`, `glob_form` and `surt_form` return the same form for what somebody has
+typed.
+
+All functions but these and `parse` take a *href*, which is what `parse` returns: WHATWG-normalized, pure ASCII, with an
+authority and a path that starts with "/". They do not validate it again: given anything else, such as text from a
+damaged record, they raise nothing and return an arbitrary value.
 """
 
 from __future__ import annotations
@@ -24,6 +28,11 @@ _SCHEME = re.compile(r"[\x00-\x20]*([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY = re.compile(r"[\x00-\x20]*https?:[/\\]*([^/\\?#]*)", re.IGNORECASE)
 _PORT = re.compile(r":([^:\]]*)\Z")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
+_ROOT_DOT = re.compile(r"(?<=[^./@])\.(?=(?::[0-9]+)?\Z)")
+_PLAIN_HOST = re.compile(r"([a-z0-9_-]+\.)*[a-z][a-z0-9_-]*")  # hosts that parsing leaves as they are
+_NO_HOST = re.compile(r"[/?#@\\\s]|:(?![^\[]*\])")
+_TYPED_PORT = re.compile(r":([0-9]*)\Z")
+_SURT_AUTHORITY = re.compile(r"(\([^):\[]*)(:[0-9]*)?(.*)", re.DOTALL)
 
 
 def parse(url: str) -> str:
@@ -92,12 +101,24 @@ def split(href: str) -> tuple[str, str, str | None]:
 
 
 def authority(href: str) -> str:
-    """Return the host, and ":port" unless it is the default, without userinfo. IPv6 addresses keep their brackets."""
-    return href[href.find("/") + 2 : href.find("/", 8)].rpartition("@")[2]
+    """Return the host, and ":port" unless it is the default, without userinfo. IPv6 addresses keep their brackets.
+
+    One dot at the end of the host is left out: it only tells resolvers not to try other domains.
+    """
+    return without_root_dot(href[href.find("/") + 2 : href.find("/", 8)].rpartition("@")[2])
+
+
+def without_root_dot(text: str) -> str:
+    """Return a text that ends with a host, or with host and port, without the dot at the end of the host.
+
+    >>> without_root_dot("https://example.org.:8443")
+    'https://example.org:8443'
+    """
+    return _ROOT_DOT.sub("", text) if text[-1:] == "." or ".:" in text else text
 
 
 def host(href: str) -> str:
-    """Return the host without port; IPv6 addresses keep their brackets."""
+    """Return the host without port, in its one form; IPv6 addresses keep their brackets."""
     host_port = authority(href)
     name, colon, port = host_port.rpartition(":")
     return name if colon and port.isdigit() else host_port
@@ -121,6 +142,89 @@ def surt_authority(host_port: str) -> str:
     if name.startswith("[") or name.rpartition(".")[2].isdigit():  # a host that ends in a number is an IPv4 address
         return name + colon + port
     return ",".join(reversed(name.split("."))) + "," + colon + port
+
+
+def host_form(text: str) -> str:
+    """Return a host that somebody typed as `host` returns it: in lower case, IDNA, without a dot at its end.
+
+    Raises InvalidUrl for anything but a host alone.
+    """
+    lower = text.lower()
+    if _PLAIN_HOST.fullmatch(lower):
+        return lower
+    if _NO_HOST.search(text):
+        raise InvalidUrl("host", "write the host alone, without scheme, port or path")
+    return host(parse(f"http://{text}/"))
+
+
+def authority_form(text: str, *, any_scheme: bool = False) -> str:
+    """Return a host, or host and port, that somebody typed as `authority` returns it. Raises InvalidUrl.
+
+    With `any_scheme`, the ports 80 and 443 are left out: which one is the default is not known without a scheme.
+
+    >>> authority_form("EXAMPLE.org.:80"), authority_form("EXAMPLE.org.:80", any_scheme=True)
+    ('example.org:80', 'example.org')
+    """
+    port = _TYPED_PORT.search(text)
+    if port is None:
+        return host_form(text)
+    name = host_form(text[: port.start()])
+    if not port[1] or (any_scheme and port[1] in _DEFAULT_PORTS.values()):
+        return name
+    return authority(parse(f"{'https' if int(port[1]) == 80 else 'http'}://{name}{port[0]}/"))
+
+
+def key_form(text: str, *, any_scheme: bool = False) -> str | None:
+    """Return the key of a host's queue that somebody typed in another way; None if it is in its one form, or none.
+
+    Keys of `hostname` and of `surt-authority` are understood. Other texts may be keys as well: look for the text first.
+
+    >>> key_form("EXAMPLE.org.:80", any_scheme=True), key_form("ORG,example,")
+    ('example.org', 'org,example,')
+    """
+    try:
+        if "," not in text:
+            form = authority_form(text, any_scheme=any_scheme)
+        else:
+            form = surt_form(f"({text})", "http" if any_scheme else "")[1:-1]
+    except InvalidUrl:
+        return None
+    return None if form == text else form
+
+
+def glob_form(pattern: str) -> str:
+    """Return a glob on hosts that somebody typed, as it matches what `host` returns.
+
+    A label without wildcards may be international. Raises InvalidUrl for a label that has both, and so matches nothing.
+    """
+    labels = without_root_dot(pattern).lower().split(".")
+    return ".".join(label if label.isascii() else _label_form(label) for label in labels)
+
+
+def _label_form(label: str) -> str:
+    if "*" in label or "?" in label:
+        raise InvalidUrl("host", f"{label} mixes wildcards with letters that are not ASCII; hosts are matched in IDNA")
+    return host_form(label)
+
+
+def surt_form(prefix: str, scheme: str) -> str:
+    """Return a SURT prefix that somebody typed, from its "(" on, as `surt` writes it for a scheme.
+
+    Raises InvalidUrl for a last label that is international and not complete: no comma follows it.
+
+    >>> surt_form("(ORG,Example,:80)/Docs/", "http")
+    '(org,example,)/Docs/'
+    """
+    found = _SURT_AUTHORITY.fullmatch(prefix)
+    if found is None:  # an IPv6 address
+        return prefix
+    typed, port, rest = found[1], found[2] or "", found[3]
+    labels = typed[1:].lower().removeprefix(",").split(",")
+    if not labels[-1].isascii() and not (rest or port):
+        raise InvalidUrl("host", f"{labels[-1]} is not ASCII, so that a comma has to follow it")
+    if rest and port[1:] == _DEFAULT_PORTS.get(scheme):
+        port = ""
+    return f"({','.join(label if label.isascii() else host_form(label) for label in labels)}{port}{rest}"
 
 
 def authority_hash(prefix: str) -> bytes:

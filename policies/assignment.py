@@ -79,7 +79,7 @@ class RegisteredDomain:
     def _look_up(self, host: str) -> str:
         # Not by tldextract: its import takes 0.1 s, it reads lists from URLs only, and its results may change.
         rules = self._rules = self._rules or _rules(self._suffix_list or with_default_rule(bundled_suffix_list()))
-        labels = host.removesuffix(".").split(".")
+        labels = host.split(".")
         for start in range(len(labels)):  # the longest suffix first
             suffix, parent = ".".join(labels[start:]), ".".join(labels[start + 1 :])
             if "!" + suffix in rules:

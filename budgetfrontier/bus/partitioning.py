@@ -31,7 +31,7 @@ def by_host_name(host: str, partitions: int) -> int:
     So does Frontera's Crc32NamePartitioner, to which www.example.org is another host. Here "www.", "www2." and so on do
     not count: most frontiers take URLs that differ in it alone for one URI, which one partition alone can tell.
     """
-    checksum = crc32(_WWW.sub("", host.lower()).removesuffix(".").encode("utf-8", "ignore"))
+    checksum = crc32(_WWW.sub("", uris.without_root_dot(host.lower())).encode("utf-8", "ignore"))
     return (checksum - (1 << 32) if checksum >> 31 else checksum) % partitions
 
 

@@ -167,11 +167,15 @@ def _queue(operator: Operator, key: str, *, limit: int | None = 1, spread: bool 
     return found
 
 
-def check_queue(operator: Operator, key: str) -> None:
-    """Raise FrontierError if no queue has this very key: what changes a queue guesses none."""
+def check_queue(operator: Operator, key: str) -> str:
+    """Return the key of a queue that is given in any spelling of its host. Raises FrontierError if there is none.
+
+    What changes a queue guesses none.
+    """
     found: Found = operator.ask_one(operator.partition_of_queue(key), "queue", Found, key=key, limit=1, spread=False)
     if found.queue is None:
         raise _no_queue(operator, key, operator.ask("queue", Found, key=key, limit=1, spread=False))
+    return found.queue.queue
 
 
 def _no_queue(operator: Operator, key: str, others: dict[int, Found]) -> FrontierError:

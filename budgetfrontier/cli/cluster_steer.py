@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from budgetfrontier.cli import adjustments, cluster_show, common, effects, named, steer, transfer
+from budgetfrontier.cli import adjustments, cluster_show, common, effects, steer, transfer
 from budgetfrontier.cli.exits import ERROR, OK
 from budgetfrontier.cli.messages import note, say
 from budgetfrontier.cluster import merging, steering
@@ -17,6 +17,7 @@ from budgetfrontier.cluster.steering import NOTHING_KEPT, Plan
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import clean, counted
+from budgetfrontier.settings.matching import may_select_several
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.vocabulary import CrawlState
 
@@ -24,7 +25,7 @@ from budgetfrontier.vocabulary import CrawlState
 def steer_queue(op: str, args: argparse.Namespace, operator: Operator) -> None:
     """Apply a command to a queue, in its partition."""
     details = steer.details_of_queue(op, args)
-    cluster_show.check_queue(operator, args.key)
+    args.key = details["queue"] = cluster_show.check_queue(operator, args.key)
     effects.tell_queue(op, args, details, operator.apply(_command(args, op, details)).effect)
 
 
@@ -85,7 +86,7 @@ def undo(args: argparse.Namespace, operator: Operator) -> int:
 def delete(args: argparse.Namespace, operator: Operator) -> int:
     """Delete pending URIs in all partitions, or in that of one queue; with --dry-run, only count them."""
     details = steer.details_of_deletion(args)
-    if args.queue is not None and not named.has_wildcards(args.queue):
+    if args.queue is not None and not may_select_several(args.queue):
         cluster_show.check_queue(operator, args.queue)
     if args.dry_run:
         effects.tell_deletion_preview(steering.preview(operator, "delete", details), operator.head().totals)

@@ -5,9 +5,9 @@ A pattern that matches nothing is none, but that is said.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _MOST_NAMES = 10
-_GLOB = frozenset("*?[")
 
 
 def queue_to_show(reader: Reader, job: Path, key: str) -> QueueRecord:
@@ -35,18 +34,23 @@ def queue_to_show(reader: Reader, job: Path, key: str) -> QueueRecord:
         with reader.view() as view:
             name = meant(view, key)
         found = None if name is None else reader.queue(name)
-        if found is not None:
-            note(f"{clean(key)} is in queue {clean(found.queue)}")
+    if found is not None and found.queue != key:
+        note(f"{clean(key)} is in queue {clean(found.queue)}")
     if found is None:
         with reader.view() as view:
             raise no_queue(view, job, key)
     return found
 
 
-def check_queue(view: View, job: Path, key: str) -> None:
-    """Raise FrontierError if no queue has this very key: what changes a queue guesses none."""
-    if view.find_queue(key) is None:
+def check_queue(view: View, job: Path, key: str) -> str:
+    """Return the key of a queue that is given in any spelling of its host. Raises FrontierError if there is none.
+
+    What changes a queue guesses none.
+    """
+    name = view.named(key)
+    if view.find_queue(name) is None:
         raise no_queue(view, job, key)
+    return name
 
 
 def no_queue(view: View, job: Path, key: str) -> FrontierError:
@@ -59,19 +63,19 @@ def no_queue(view: View, job: Path, key: str) -> FrontierError:
 
 def check_glob(view: View, job: Path, glob: str) -> None:
     """Raise FrontierError if a glob without wildcards is the key of no queue."""
-    if not has_wildcards(glob):
+    from budgetfrontier.settings.matching import may_select_several
+
+    if not may_select_several(glob):
         check_queue(view, job, glob)
-
-
-def has_wildcards(glob: str) -> bool:
-    """Tell whether a glob may match other queues than that whose key it is."""
-    return bool(_GLOB & set(glob))
 
 
 def matches_a_queue(view: View, glob: str) -> bool:
     """Tell whether a glob matches the key of any queue. O(queues whose keys begin like it)."""
-    beginning = next((glob[:at] for at, character in enumerate(glob) if character in _GLOB), glob)
-    return any(fnmatchcase(name, glob) for name in view.names(beginning))
+    from budgetfrontier.settings.matching import selects
+
+    beginning = re.split(r"[*?[]", glob)[0]
+    same = beginning.isascii() and beginning == beginning.lower()
+    return any(selects(glob, name) for name in view.names(beginning if same else ""))
 
 
 def check_letters(view: View, job: Path, ids: Iterable[int]) -> None:

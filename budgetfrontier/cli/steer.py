@@ -290,7 +290,7 @@ def _steer_queue(op: str, args: argparse.Namespace) -> None:
 
     details = details_of_queue(op, args)
     with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-        named.check_queue(view, args.job, args.key)
+        args.key = details["queue"] = named.check_queue(view, args.job, args.key)
     effects.tell_queue(op, args, details, common.steer(args, op, details).effect)
 
 

@@ -11,6 +11,7 @@ from budgetfrontier.cluster.entry_names import read_name
 from budgetfrontier.cluster.inspection import InForce, Order, Undoing
 from budgetfrontier.cluster.operation import Command, Operator
 from budgetfrontier.errors import ConnectionLost, FrontierError
+from budgetfrontier.settings.matching import may_select_several
 from budgetfrontier.store.records import AuditEntry
 
 CRAWL: Final = ("pause", "resume", "terminate")
@@ -121,7 +122,7 @@ def undoable(
 
 def partitions_of_glob(operator: Operator, glob: str | None) -> list[int] | None:
     """Return the partition of a queue that a glob names in full; None: all."""
-    if glob is None or set(glob) & set("*?["):
+    if glob is None or may_select_several(glob):
         return None
     return [operator.partition_of_queue(glob)]
 

@@ -508,9 +508,14 @@ class Frontier:
         return self._tables.summary()
 
     def queue(self, key: str) -> QueueRecord | None:
-        """Return a copy of a queue's record as of now, None if no URI was ever placed there. O(1)."""
+        """Return a copy of a queue's record as of now, None if no URI was ever placed there. O(1).
+
+        This and the commands to a queue take its host in any spelling: `EXAMPLE.org.:80` for `example.org`.
+        """
         key = arguments.queue_key(key)
-        return self._guard.operate(lambda: self._kernel.turns.settings.look_up(key), changes=0)
+        return self._guard.operate(
+            lambda: self._kernel.turns.settings.look_up(self._tables.queues.named(key)), changes=0
+        )
 
     def report(self) -> Report:
         """Return a report of all queues and totals as of now, from which all formats are made. O(queues)."""

@@ -90,7 +90,7 @@ class Kernel:
         try:
             if key is None:
                 self.queue_leases.lease(leases, queues, per_queue, ttl, now, limit)
-            elif (queue := self.tables.queues.find(key)) is not None:
+            elif (queue := self.tables.queues.find(self.tables.queues.named(key))) is not None:
                 self.queue_leases.lease_from(leases, queue, per_queue, ttl, now, limit)
         except PolicyError:
             if not leases:

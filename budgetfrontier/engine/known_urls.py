@@ -144,7 +144,7 @@ class KnownUrls:
                 queues=c.url_queues,
                 active_queues=c.active_url_queues,
             )
-        queue = tables.queues.look_up(key)
+        queue = tables.queues.look_up(tables.queues.named(key))
         if queue is None or not queue.urls:
             return None
         active = queue.urls - queue.completed

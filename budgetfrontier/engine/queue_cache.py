@@ -86,6 +86,10 @@ class QueueCache:
         queue_id = self._id(key)
         return None if queue_id is None else self.look(queue_id)
 
+    def named(self, text: str) -> str:
+        """Return the key of the queue that somebody names, in any spelling of its host."""
+        return queue_keys.key_named(text, self._id)
+
     def keys_after(self, key: str, limit: int) -> list[str]:
         """Return the keys that follow one, in the order of their bytes."""
         cursor = self._env.txn.cursor(self._env.db[keys.QUEUE_IDS])

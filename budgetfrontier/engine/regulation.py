@@ -38,7 +38,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 def reset(kernel: Kernel, key: str, now: float) -> bool:
     """Take back what was asked for a queue, and what `set_queue` and `snooze` have set; False if there is none."""
-    queue = kernel.tables.queues.find(key)
+    queue = kernel.tables.queues.find(kernel.tables.queues.named(key))
     if queue is None:
         return False
     turns = kernel.turns
@@ -51,7 +51,7 @@ def reset(kernel: Kernel, key: str, now: float) -> bool:
 
 def regulate(kernel: Kernel, key: str, asked: Asked, now: float) -> bool:
     """Let a queue have what is asked for; False if there is none. What is as it was costs nothing but the look."""
-    queue = kernel.tables.queues.look_up(key)
+    queue = kernel.tables.queues.look_up(kernel.tables.queues.named(key))
     if queue is None:
         return False
     turns, queue = kernel.turns, kernel.tables.queues.get(queue.id)

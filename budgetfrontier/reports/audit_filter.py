@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules.undoing import PAUSING, command_of
-from budgetfrontier.settings.matching import Match, parse_match
+from budgetfrontier.settings.matching import Match, parse_match, selects, spellings
 from budgetfrontier.store.records import AuditEntry
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def coverage(view: View, key: str) -> Covers:
             return next((one for one in found if one), "perhaps" if changes["remove"] else None)
         named = entry.args.get("queue", effect.get("queue"))
         if named is not None:
-            return "named" if named == key or fnmatchcase(key, str(named)) else None
+            return "named" if named == key or selects(str(named), key) else None
         if entry.command in ("delete", "drop", "replay"):
             return "perhaps"
         settings = entry.command == "settings" and any(
@@ -84,9 +83,9 @@ def touches(view: View, match: Match) -> Callable[[AuditEntry], bool]:
 
     def may_overlap(other: Match) -> bool:
         if other.keys:
-            return any(map(is_matched, other.keys))
+            return any(map(is_matched, spellings(other.keys)))
         if match.keys:
-            covers = [other.matches(view.first_url(key) or f"http://{key}/", key) for key in match.keys]
+            covers = [other.matches(view.first_url(key) or f"http://{key}/", key) for key in spellings(match.keys)]
             return any(covers)
         if match.exact and other.exact:  # hosts or domains
             urls = [f"http://{match.exact}/", f"http://{other.exact}/"]

@@ -6,6 +6,8 @@ import ipaddress
 import os
 from collections.abc import Iterable
 
+from budgetfrontier import uris
+
 SCRAPES = 16
 """Connections that a server of metrics holds at a time."""
 REFUSED = 421
@@ -20,7 +22,7 @@ class KnownHosts:
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self._names = {"localhost", os.uname().nodename.lower(), *(name.lower() for name in names)}
+        self._names = {uris.without_root_dot(name.lower()) for name in ("localhost", os.uname().nodename, *names)}
 
     def __contains__(self, header: str | None) -> bool:
         """Tell whether a Host header names one of them."""
@@ -37,4 +39,4 @@ class KnownHosts:
 def _without_port(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()
+    return uris.without_root_dot(host.partition(":")[0].lower())

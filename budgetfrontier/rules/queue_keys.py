@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from budgetfrontier import uris
+
 if TYPE_CHECKING:
     from budgetfrontier.model import CrawlUri
 
@@ -13,8 +15,23 @@ MAX_QUEUE_KEY = 255
 
 
 def queue_key_for(uri: CrawlUri, assign: Callable[[CrawlUri], str]) -> str:
-    """Return the key of the queue that a URI is placed on: one forced on it wins over the policy's."""
-    return assign(uri) if uri.queue is None else uri.queue
+    """Return the key of the queue that a URI is placed on: one forced on it wins over the policy's.
+
+    A forced key that is the URI's own host in another spelling is that host's.
+    """
+    key = uri.queue
+    if key is None:
+        return assign(uri)
+    own = uris.authority(uri.url)
+    return own if key != own and uris.key_form(key, any_scheme=True) == own else key
+
+
+def key_named(text: str, exists: Callable[[str], object]) -> str:
+    """Return the key of the queue that somebody names: the text, or the form of it, if only that one `exists`."""
+    if exists(text) is not None:
+        return text
+    form = uris.key_form(text, any_scheme=True)
+    return text if form is None or exists(form) is None else form
 
 
 def queue_key_bytes(key: str) -> bytes | None:

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from scrapy.utils.httpobj import urlparse_cached
 
+from budgetfrontier import uris
+
 SLOT = "download_slot"
 
 _WRITTEN = "budgetfrontier_slot"
@@ -28,7 +30,7 @@ def take_own(request: Any) -> str | None:
     if slot is written or (not known and slot == _redirected_from(meta)):
         del meta[SLOT]
         return None
-    return None if slot == urlparse_cached(request).hostname else str(slot)
+    return None if _is_host(slot, request) else str(slot)
 
 
 def record(request: Any, *, own: bool | None) -> None:
@@ -39,8 +41,18 @@ def record(request: Any, *, own: bool | None) -> None:
     """
     slot = request.meta.get(SLOT)
     if own is None:
-        own = slot != urlparse_cached(request).hostname
+        own = not _is_host(slot, request)
     request.meta[_WRITTEN] = None if own else slot
+
+
+def _is_host(slot: Any, request: Any) -> bool:
+    """Tell whether a slot is the host of the request, in any spelling."""
+    host = urlparse_cached(request).hostname
+    return slot == host or (isinstance(slot, str) and host is not None and _form(slot) == _form(host))
+
+
+def _form(host: str) -> str:
+    return uris.key_form(host, any_scheme=True) or host
 
 
 def _redirected_from(meta: dict[str, Any]) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,10 +27,10 @@ class Match(msgspec.Struct, frozen=True):
     """A pattern: `test(subject)` tells whether it matches a subject, which `subject_of` returns for a URI.
 
     `kind` is one of KINDS or "*". `by_authority`: the result depends only on scheme, host, port and queue. `exact` is
-    the only matching host or queue key, or the domain, so that patterns can be found in a table by it; `keys` are the
-    queue keys that match, if the pattern lists them. `prefixes` are those that a SURT may have, so that authorities can
-    be compared with them once, before paths are. `needs` is a text that every matching subject contains: one without it
-    need not be tested.
+    the only matching host, or the domain, so that patterns can be found in a table by it; `keys` are those of the
+    pattern, if it lists queue keys, as they are typed: `spellings` adds others. `prefixes` are those that a SURT may
+    have, so that authorities can be compared with them once, before paths are. `needs` is a text that every matching
+    subject contains: one without it need not be tested.
     """
 
     kind: str
@@ -56,8 +58,7 @@ def subject_of(kind: str, href: str, queue: str) -> str:
         return queue
     if kind == "surt":
         return uris.surt(href)
-    # To the DNS, "example.org." is the same host: the dot must not evade a rule.
-    return uris.host(href).removesuffix(".") if kind in ("domain", "host") else href
+    return uris.host(href) if kind in ("domain", "host") else href
 
 
 def parse_match(text: str) -> Match:
@@ -93,22 +94,22 @@ def _always(_: str) -> bool:
 
 
 def _domain(text: str, pattern: str) -> Match:
-    domain = _host_name(text, pattern.rstrip(".").removeprefix("*.").removeprefix("."))
+    domain = _typed(text, uris.host_form, pattern.removeprefix("*.").removeprefix("."))
     below = "." + domain
     return Match("domain", text, lambda host: host == domain or host.endswith(below), exact=domain)
 
 
 def _host(text: str, pattern: str) -> Match:
-    if "*" in pattern or "?" in pattern:
-        return Match("host", text, glob(pattern.lower()))
-    host = _host_name(text, pattern)
+    if has_wildcards(pattern):
+        return Match("host", text, glob(_typed(text, uris.glob_form, pattern)))
+    host = _typed(text, uris.host_form, pattern)
     return Match("host", text, host.__eq__, exact=host)
 
 
 def _queue(text: str, pattern: str) -> Match:
-    if "*" in pattern or "?" in pattern:
-        return Match("queue", text, glob(pattern))
-    return Match("queue", text, pattern.__eq__, exact=pattern, keys=(pattern,))
+    if has_wildcards(pattern):
+        return Match("queue", text, key_test(pattern))
+    return Match("queue", text, key_test(pattern), keys=(pattern,))
 
 
 def _queues(text: str, pattern: str) -> Match:
@@ -119,8 +120,53 @@ def _queues(text: str, pattern: str) -> Match:
     names = [name if pattern.startswith('["') else name.strip() for name in names]
     if not all(names):
         raise SettingsError(f'"{brief(text)}": a queue key is missing; write it like "queues:example.org,example.com"')
-    chosen = frozenset(names)
-    return Match("queues", text, chosen.__contains__, keys=tuple(dict.fromkeys(names)))
+    return Match("queues", text, frozenset(spellings(names)).__contains__, keys=tuple(dict.fromkeys(names)))
+
+
+def spellings(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return keys as typed, each followed by the form in which a queue of that host has it, if that is another."""
+    return tuple(dict.fromkeys(each for key in keys for each in (key, uris.key_form(key)) if each is not None))
+
+
+def unknown_keys(match: Match, exists: Callable[[str], object]) -> list[str]:
+    """Return the keys that a pattern lists and no queue has, in any spelling, as they were typed."""
+    return [key for key in match.keys if all(exists(each) is None for each in spellings([key]))]
+
+
+def has_wildcards(pattern: str) -> bool:
+    """Tell whether a glob may match other keys than that which it is itself."""
+    return "*" in pattern or "?" in pattern
+
+
+def selects(pattern: str, key: str) -> bool:
+    """Tell whether a glob of a deletion, which may have sets, `[ab]`, matches a queue key, in any spelling."""
+    if key == pattern or fnmatchcase(key, pattern):
+        return True
+    try:
+        form = uris.glob_form(pattern) if may_select_several(pattern) else uris.key_form(pattern) or pattern
+    except InvalidUrl:
+        return False
+    return form != pattern and fnmatchcase(key, form)
+
+
+def may_select_several(pattern: str) -> bool:
+    """Tell whether a glob of a deletion may match other keys than that which it is itself."""
+    return has_wildcards(pattern) or "[" in pattern
+
+
+def key_test(pattern: str) -> Callable[[str], Any]:
+    """Return a test of queue keys for a glob, or a key: as it is typed, and in the form of its host."""
+    if not has_wildcards(pattern):
+        return frozenset(spellings([pattern])).__contains__
+    try:
+        form = uris.glob_form(pattern)
+    except InvalidUrl:  # it may match keys that are no hosts
+        form = pattern
+    return (
+        glob(pattern)
+        if form == pattern
+        else re.compile(f"{_expression(pattern)}|{_expression(form)}", re.DOTALL).fullmatch
+    )
 
 
 def queues_match(names: Iterable[str]) -> str:
@@ -144,12 +190,16 @@ def _regex(text: str, pattern: str) -> Match:
 
 def _surt(text: str, pattern: str) -> Match:
     scheme, _, authority = pattern.rpartition("://") if pattern.find("://") < pattern.find("(") else ("", "", pattern)
+    scheme = scheme.lower()
     if scheme not in ("", "http", "https") or not authority.startswith("("):
         raise SettingsError(
             f'"{brief(text)}" is not a SURT prefix: write it like "surt:(org,example," or "surt:http://(org,example,"'
         )
     authority_only = authority.partition(")")[2] in ("", "/")
-    prefixes = (pattern,) if scheme else ("http://" + pattern, "https://" + pattern)
+    prefixes = tuple(
+        f"{each}://{_typed(text, partial(uris.surt_form, scheme=each), authority)}"
+        for each in ((scheme,) if scheme else ("http", "https"))
+    )
     return Match("surt", text, lambda surt: surt.startswith(prefixes), authority_only, prefixes=prefixes)
 
 
@@ -178,25 +228,21 @@ def glob(pattern: str) -> Callable[[str], Any]:
 
     A part between two `*` matches at its first occurrence, without backtracking, which could not find more.
     """
+    return re.compile(_expression(pattern), re.DOTALL).fullmatch
+
+
+def _expression(pattern: str) -> str:
     first, *between = ["".join("." if c == "?" else re.escape(c) for c in part) for part in pattern.split("*")]
     rest = "".join(f"(?>.*?{part})" for part in between[:-1]) + ".*" + between[-1] if between else ""
-    return re.compile(first + rest, re.DOTALL).fullmatch
+    return first + rest
 
 
-_PLAIN_HOST = re.compile(r"([a-z0-9_-]+\.)*[a-z][a-z0-9_-]*", re.ASCII)  # hosts that parsing leaves unchanged
-
-
-def _host_name(text: str, name: str) -> str:
-    """Return a host as in a normalized href: lower case, IDNA."""
-    if _PLAIN_HOST.fullmatch(name.lower()):
-        return name.lower()
+def _typed(text: str, form: Callable[[str], str], name: str) -> str:
+    """Return the form of a name in a pattern. Raises SettingsError for one that is no host."""
     try:
-        host = uris.host(uris.parse(f"http://{name}/"))
+        return form(name)
     except InvalidUrl as error:
         raise SettingsError(f'"{brief(text)}": "{brief(name)}" is not a host name ({error})') from None
-    if re.search(r"[/?#@\\]", name) or (":" in name and not name.startswith("[")):
-        raise SettingsError(f'"{brief(text)}": write the host alone, without scheme, port or path')
-    return host
 
 
 def queue_test(pattern: str | None) -> Callable[[str, str], bool]:

@@ -11,7 +11,7 @@ import msgspec
 from budgetfrontier import uris
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.settings.matching import Match, parse_match, subject_of
+from budgetfrontier.settings.matching import Match, parse_match, spellings, subject_of
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.schema import FrontierSettings, Override
 from budgetfrontier.settings.validation import Validator
@@ -208,7 +208,7 @@ class Effective:
         if match.kind == "*":
             self._always.append(index)
         elif match.keys:
-            for key in match.keys:
+            for key in spellings(match.keys):
                 self._exact.setdefault(("queue", key), []).append(index)
         elif match.exact is not None:
             self._exact.setdefault((match.kind, match.exact), []).append(index)

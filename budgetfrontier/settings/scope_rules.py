@@ -103,10 +103,9 @@ def _pattern(kind: str) -> Callable[[str], Rule]:
             return Rule(lambda uri, header: bool(search(uri.url)))
         if match.by_authority:
             return Rule(lambda uri, header: match.matches(uri.url), match.matches)
-        prefix = argument[argument.index("(") :]  # a SURT with a path: settled at once for all other hosts
-        return Rule(
+        return Rule(  # a SURT with a path: settled at once for all other hosts
             lambda uri, header: match.matches(uri.url),
-            lambda root: None if prefix.startswith(uris.surt(root).partition("://")[2]) else False,
+            lambda root: None if any(each.startswith(uris.surt(root)) for each in match.prefixes) else False,
         )
 
     return make

@@ -13,7 +13,7 @@ from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings.values import brief
 
 _MOST_PROBLEMS = 10
-_SURT = re.compile(r"\+?(?:https?://)?(\([^)]*)(.*)", re.DOTALL | re.IGNORECASE)
+_SURT = re.compile(r"\+?(?:(https?)://)?(\(.*)", re.DOTALL | re.IGNORECASE)
 
 
 class SurtPrefixes:
@@ -83,14 +83,18 @@ def surt_prefix(entry: str) -> str:
     As in Heritrix (SurtPrefixSet), `example.org` means the host and its subdomains, `example.org/` the host alone,
     `https://example.org/a/b.html` everything in its folder, `/a/`.
     """
-    if found := _SURT.fullmatch(entry):
-        return found[1].lower() + found[2]
-    plain = entry.removeprefix("+").partition("#")[0].partition("?")[0]
-    url = plain if "://" in plain else f"http://{plain}"
     try:
-        surt = _surt(uris.parse(url))
+        if found := _SURT.fullmatch(entry):
+            return uris.surt_form(found[2], scheme=(found[1] or "http").lower())
+        return _prefix_of_url(entry)
     except InvalidUrl as error:
         raise SettingsError(f'"{brief(entry)}" is not a SURT prefix, URL or host ({error})') from None
+
+
+def _prefix_of_url(entry: str) -> str:
+    plain = entry.removeprefix("+").partition("#")[0].partition("?")[0]
+    url = plain if "://" in plain else f"http://{plain}"
+    surt = _surt(uris.parse(url))
     folder = surt[: surt.rindex("/") + 1]
     # Ports and addresses have no subdomains, and "(10.0.0.1" is a prefix of "(10.0.0.11)".
     whole = "/" in url.partition("://")[2] or not folder.endswith(",)/")

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from budgetfrontier import plugins
-from budgetfrontier.errors import SettingsError
+from budgetfrontier import plugins, uris
+from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import schema
 from budgetfrontier.settings.checks import (
     NEEDS_URLS,
@@ -333,10 +333,15 @@ class Validator:
             if value is not None:
                 self._add(path, f'expected a mapping of host globs to "ip:port", got {show(value)}')
             return {}
+        found: dict[str, str] = {}
         for pattern, address in value.items():
             if not is_address(address):
                 self._add((*path, str(pattern)), f'expected "ip:port", such as "127.0.0.1:8080", got {show(address)}')
-        return {str(pattern).lower(): str(address) for pattern, address in value.items()}
+            try:
+                found[uris.glob_form(str(pattern))] = str(address)
+            except InvalidUrl as error:
+                self._add((*path, str(pattern)), f"expected a glob on hosts, such as *.test: {error}")
+        return found
 
     def _policy(self, kind: str, spec: Any, path: ValuePath) -> Any:
         """Check a policy: unknown names and invalid options are problems."""

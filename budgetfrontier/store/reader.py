@@ -181,9 +181,9 @@ class Reader:
             yield from queue_listing.queues_by_id(view, map(ids.__getitem__, order))
 
     def queue(self, key: str) -> QueueRecord | None:
-        """Return a queue by its key, None if there is none. O(log n)."""
+        """Return a queue by its key, in any spelling of its host; None if there is none. O(log n)."""
         with self.view() as view:
-            queue = view.find_queue(key)
+            queue = view.find_queue(view.named(key))
             return None if queue is None else BudgetsInForce(view).show(queue)
 
     def names(self, prefix: str, limit: int) -> list[str]:

@@ -260,6 +260,10 @@ class View:
         found = self._queue_id(key)
         return None if found is None else self._record(found)
 
+    def named(self, text: str) -> str:
+        """Return the key of the queue that somebody names, in any spelling of its host."""
+        return queue_keys.key_named(text, self._queue_id)
+
     def _queue_id(self, key: str) -> bytes | None:
         name = queue_keys.queue_key_bytes(key)
         return None if name is None else self.txn.get(name, db=self.db[keys.QUEUE_IDS])

@@ -237,7 +237,11 @@ def status(frontier: Frontier, crawl_id: str, request: Any) -> Any | None:
         found = frontier.find_url(request.url)
     except InvalidUrl:
         return None
-    return None if found is None or (request.key and request.key != found.queue) else item(found, crawl_id)
+    return (
+        None
+        if found is None or (request.key and _named(frontier, request.key) != found.queue)
+        else item(found, crawl_id)
+    )
 
 
 def item(found: KeptUrl, crawl_id: str) -> Any:
@@ -267,6 +271,7 @@ class Wanted(NamedTuple):
 def page(frontier: Frontier, wanted: Wanted, after: bytes, limit: int) -> tuple[list[KeptUrl], bytes | None]:
     """Return those of the next URLs that are wanted, and where to go on, None at the end."""
     looked = frontier.kept_urls(after, limit=limit)
+    wanted = wanted._replace(key=_named(frontier, wanted.key))
     return [found for found in looked if wanted.has(found)], looked[-1].fingerprint if len(looked) == limit else None
 
 
@@ -335,6 +340,12 @@ def _is_known(frontier: Frontier, key: str) -> bool:
     return queue is not None and (queue.urls > 0 or not frontier.settings.frontier.keep_urls)
 
 
+def _named(frontier: Frontier, key: str) -> str:
+    """Return the key of a queue that a client gives in any spelling of its host."""
+    queue = frontier.queue(key) if key else None
+    return key if queue is None else queue.queue
+
+
 def reset(frontier: Frontier, key: str) -> None:
     """Take back what was set for a queue."""
     frontier.reset_queue(key)
@@ -345,6 +356,7 @@ def forget(
 ) -> tuple[int, bytes | None]:
     """Forget the next URLs of a queue that were created before a time; return how many, and where to go on."""
     page = frontier.kept_urls(after, limit=limit)
+    key = key and _named(frontier, key)
     chosen = [
         each.fingerprint
         for each in page

@@ -25,14 +25,16 @@ _HISTORY = 50
 def queue(job: Job, query: Query) -> dict[str, Any]:
     """Return what the owner of a queue tells of it. Raises NotThere."""
     assert isinstance(job, ClusterJob)
-    key = query.target or query.text("key")
+    asked = query.target or query.text("key")
 
     def look(operator: Operator) -> dict[str, Any]:
+        key = asked
         number = operator.partition_of_queue(key)
         found: Found = operator.ask_one(number, "queue", Found, key=key, limit=HEAD, spread=False)
         if found.queue is None:
             meant = f"; did you mean {clean(found.meant)}?" if found.meant else "."
             raise NotThere(f"There is no queue {clean(key[:300])!a}{meant}")
+        key = found.queue.queue
         sample: Found = operator.ask_one(number, "queue", Found, key=key, limit=_READ, spread=True)
         explanation: Explanation = operator.ask_one(number, "explain", Explanation, target=key, job=operator.job)
         settings = operator.settings

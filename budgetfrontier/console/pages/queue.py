@@ -31,6 +31,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     """Return what is known of a queue. Raises NotThere, with the nearest keys that there are."""
     key = query.target or query.text("key")
     with job.view() as view:
+        key = view.named(key)
         stored = view.find_queue(key)
         if stored is None:
             raise NotThere(f"There is no queue {clean(key[:300])!a}{did_you_mean(view, key) or '.'}")

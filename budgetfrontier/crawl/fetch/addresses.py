@@ -63,14 +63,17 @@ class PrivateAddressError(OSError):
 class Resolver(AbstractResolver):
     """A resolver that maps hosts by the setting `fetch.resolve` (the first matching glob applies), and others by DNS.
 
-    The request itself, with its Host header and TLS server name, is unaffected. Of the addresses from the DNS, only
+    The request itself, with its Host header and TLS server name, is unaffected: both lack a dot at the end of the host,
+    which only the DNS gets. Of the addresses from the DNS, only
     public ones are returned, unless the endpoint is in `allowed` (None: all are); mapped addresses may be private. The
     connection is made to the addresses returned here, so that a name whose address changes (DNS rebinding) gains
     nothing.
     """
 
     def __init__(self, addresses: Mapping[str, str], *, allowed: Collection[Endpoint] | None = None) -> None:
-        self._rules = [(glob(pattern.lower()), *_split_address(address)) for pattern, address in addresses.items()]
+        self._rules = [
+            (glob(uris.glob_form(pattern)), *_split_address(address)) for pattern, address in addresses.items()
+        ]
         self._allowed = allowed
         self._dns = aiohttp.ThreadedResolver(SystemResolver())  # type: ignore[arg-type] # it calls no other method of a loop
 
@@ -81,8 +84,9 @@ class Resolver(AbstractResolver):
 
         Raises PrivateAddressError if none is public, and whatever the DNS lookup raises.
         """
+        name = uris.without_root_dot(host)
         for matches, address, mapped in self._rules:
-            if matches(host):
+            if matches(name):
                 mapped_family = socket.AF_INET6 if ":" in address else socket.AF_INET
                 flags = socket.AI_NUMERICHOST
                 return [
@@ -90,7 +94,7 @@ class Resolver(AbstractResolver):
                 ]
         found = await self._dns.resolve(host, port, family)
         public = found
-        if self._allowed is not None and (host, port) not in self._allowed:
+        if self._allowed is not None and (name, port) not in self._allowed:
             public = [result for result in found if is_public(result["host"])]
             if found and not public:
                 raise PrivateAddressError(host, found[0]["host"])
@@ -179,8 +183,7 @@ def _ip_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
 
 
 def _is_local_name(host: str) -> bool:
-    name = host.removesuffix(".")
-    return name == "localhost" or name.endswith(".localhost")  # RFC 6761, section 6.3
+    return host == "localhost" or host.endswith(".localhost")  # RFC 6761, section 6.3
 
 
 def _split_address(address: str) -> Endpoint:

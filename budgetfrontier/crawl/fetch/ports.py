@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from budgetfrontier import uris
+
 # https://fetch.spec.whatwg.org/#bad-port, of 2025
 BLOCKED = frozenset(
     (
@@ -18,7 +20,7 @@ BLOCKED = frozenset(
     )
 )  # fmt: skip
 
-_PORT = re.compile(r"https?://(?:[^/]*@)?([^/@]*):([0-9]+)/")
+_PORT = re.compile(r"https?://(?:[^/]*@)?[^/@]*:([0-9]+)/")
 
 
 class BlockedPortError(OSError):
@@ -33,7 +35,7 @@ def check_port(href: str, allowed: Collection[tuple[str, int]]) -> None:
 
     About 1 us.
     """
-    if (found := _PORT.match(href)) and (port := int(found[2])) in BLOCKED:
-        host = found[1].strip("[]")
+    if (found := _PORT.match(href)) and (port := int(found[1])) in BLOCKED:
+        host = uris.host(href).strip("[]")
         if (host, port) not in allowed:
             raise BlockedPortError(host, port)

@@ -12,7 +12,7 @@ from budgetfrontier import plugins
 from budgetfrontier.engine.commands.preview import Change, Survey, appended, preview, survey, survey_of, values_of_none
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.settings.matching import Match, parse_match
+from budgetfrontier.settings.matching import Match, parse_match, spellings, unknown_keys
 from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.meta import write_settings
@@ -165,7 +165,7 @@ def _surveyed(kernel: Kernel, override: Override, given: Any, now: float) -> dic
     change = Change(match, tuple(override.set), tables.in_force.effective, after, override.set)
     named = _named(kernel, match) if match.keys else None
     if named is not None:
-        unknown = [key for key in match.keys if kernel.tables.queues.look_up(key) is None]
+        unknown = unknown_keys(match, kernel.tables.queues.look_up)
         return msgspec.structs.asdict(survey_of(named, change, now, unknown=unknown))
     if kernel.counters.queues <= COUNTED:
         return msgspec.structs.asdict(survey(tables.flushed(), change)) | {"as_of": now}
@@ -177,7 +177,7 @@ def _surveyed(kernel: Kernel, override: Override, given: Any, now: float) -> dic
 def _named(kernel: Kernel, match: Match) -> list[tuple[str, str]] | None:
     """Return the URLs and keys of the queues that a match names; None if the URL of one is not in its record."""
     tables, found = kernel.tables, []
-    for key in match.keys:
+    for key in spellings(match.keys):
         queue = tables.queues.look_up(key)
         if queue is None:
             continue

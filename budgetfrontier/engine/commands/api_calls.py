@@ -43,7 +43,7 @@ class Steering:
     def steer_queue(self, op: str, key: str, who: str | None, reason: str, **args: Any) -> bool:
         """Apply a command to a queue; False if there is no such queue."""
         key, queues = arguments.queue_key(key), self._guard.tables.queues
-        if self._guard.operate(lambda: queues.look_up(key), changes=0) is None:
+        if self._guard.operate(lambda: queues.look_up(queues.named(key)), changes=0) is None:
             return False
         self.steer(op, {"queue": key, **args}, who, reason)
         return True

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
-from fnmatch import fnmatchcase, translate
 from itertools import groupby
 from typing import Any
 
@@ -22,6 +21,7 @@ from budgetfrontier.model import QueueRecord
 from budgetfrontier.patterns import Pattern, longest_bounded
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.uri_order import MAX_ORDINAL, ordinal_of
+from budgetfrontier.settings.matching import may_select_several, selects
 from budgetfrontier.store import keys
 from budgetfrontier.store.kept_places import place_in_future
 from budgetfrontier.store.records import Progress, decode_future
@@ -49,7 +49,7 @@ class Chosen:
         glob = args.get("queue")
         self._glob: str | None = glob
         self._pattern = Pattern(args["pattern"], timeless=bool(args.get("timeless"))) if args.get("pattern") else None
-        self.only = glob if glob is not None and not set(glob) & set("*?[") else None
+        self.only = None if glob is None or may_select_several(glob) else glob
         """The queue, if the glob names a single one in full."""
 
     @property
@@ -59,7 +59,7 @@ class Chosen:
 
     def queue(self, name: str) -> bool:
         """Tell whether a queue matches."""
-        return self._glob is None or fnmatchcase(name, self._glob)
+        return self._glob is None or selects(self._glob, name)
 
     def uri(self, value: bytes, name: str) -> bool:
         """Tell whether the URI of a record of such a queue matches."""
@@ -121,7 +121,6 @@ def check(args: dict[str, Any]) -> None:
     """Raise for a deletion that could not be applied, or that names nothing: it would take everything."""
     if args.get("queue") is None and not args.get("pattern"):
         raise FrontierError("delete what? Give a queue, a pattern, or both; the queue '*' is every queue")
-    translate(args.get("queue") or "")
     try:
         Pattern(args.get("pattern") or "")
     except ValueError as e:
@@ -268,7 +267,7 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
     only, last = None, 0
     effect = {"deleted": 0, "queues": 0, "later": 0, "cost": 0}
     if chosen.only is not None:
-        queue = view.find_queue(chosen.only)
+        queue = view.find_queue(view.named(chosen.only))
         if queue is None:
             return effect
         only = queue.id

@@ -17,7 +17,7 @@ from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.budgets import is_over_total, total_of
 from budgetfrontier.rules.queue_states import RETIRED, is_revived_by_change
-from budgetfrontier.settings.matching import Match, parse_match
+from budgetfrontier.settings.matching import Match, parse_match, spellings, unknown_keys
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.store import keys
 from budgetfrontier.store.budgets_in_force import affordable
@@ -196,7 +196,7 @@ def _candidates(view: View, match: Match, others: bool) -> Iterator[QueueRecord]
     if not match.keys:
         yield from view.stored_queues()
         return
-    named = {queue.id: queue for queue in map(view.find_queue, match.keys) if queue is not None}
+    named = {queue.id: queue for queue in map(view.find_queue, spellings(match.keys)) if queue is not None}
     yield from named.values()
     if others:
         for _, value in view.items(keys.RETIRED):
@@ -237,7 +237,7 @@ def survey_of(found: Iterable[tuple[str, str]], change: Change, as_of: float, *,
 
 
 def _unknown(view: View, change: Change) -> list[str]:
-    return [key for key in change.match.keys if view.find_queue(key) is None]
+    return unknown_keys(change.match, view.find_queue)
 
 
 def _goes_by_next_uri(view: View, match: Match) -> bool:

@@ -56,6 +56,8 @@ class Runner:
         args = command.args
         if isinstance(args.get("ids"), list):
             args = {**args, "ids": sorted(set(args["ids"]))}
+        if isinstance(args.get("queue"), str):  # a queue, or a glob, which is none
+            args = {**args, "queue": self._kernel.tables.queues.named(args["queue"])}
         begun = StartedCommand(
             number, command.op, args, command.who, command.reason, self._kernel.counters.ordinal, command.line
         )

@@ -41,7 +41,7 @@ def look_at_crawl(totals: Summary | Counters) -> dict[str, Any]:
 
 def of_queue(view: View, op: str, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Return a queue before and after a command, and its figures. Raises FrontierError if there is none."""
-    queue = view.find_queue(args["queue"])
+    queue = view.find_queue(view.named(args["queue"]))
     if queue is None:
         raise FrontierError(f"there is no queue {args['queue']!a}")
     changed, shown = copy.copy(queue), BudgetsInForce(view).show(queue)
