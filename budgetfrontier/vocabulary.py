@@ -120,3 +120,10 @@ AUDITED = (
 
 SOURCE_KINDS = ("list", "heritrix", "scrapy", "kumo", "qcrawl")
 """The kinds of sources that `import` can read, each by a module of `formats`."""
+
+NOINDEX = "noindex"
+"""The annotation in crawl.log of a page that says `noindex`, in a robots meta element or X-Robots-Tag."""
+NOFOLLOW = "nofollow"
+"""The annotation of one that says `nofollow`."""
+NOT_STORED = "notStored"
+"""The annotation of one that says `noindex`, and is in no other output."""

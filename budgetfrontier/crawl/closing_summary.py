@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 
@@ -47,11 +47,13 @@ def closing_summary(
     stop: Stop = Stop.NONE,
     limit: Limit | None = None,
     command: str = "",
+    tags: Iterable[str] = (),
 ) -> Iterator[str]:
     """Yield the lines of the summary of the crawl in the job `folder`, from `report` and its `overview`.
 
     `limit` is the limit that was reached, if any; `command` is the command that was run, quoted for a shell. Without
-    one, a caller who knows how a crawl that is done goes on says it. Reads its frontier and the sizes of the output
+    one, a caller who knows how a crawl that is done goes on says it. `tags` are lines on what robots tags have kept out
+    in this run. Reads its frontier and the sizes of the output
     files. O(retired queues listed + output files).
     """
     summary, job = report.totals, str(folder)
@@ -79,6 +81,8 @@ def closing_summary(
     yield f"  done: {ends(summary)}, {_dead(summary)}{_disregarded(summary)}; {_spend(summary)}"
     if refused := refused_line(summary):
         yield f"  {refused}"
+    for line in tags:
+        yield f"  this run: {line}"
     yield f"  left: {backlog(summary)}; queues: {queues(summary)}"
     if summary.dead:
         yield f"  dead letters: {_shell('dead-letters', job)}"

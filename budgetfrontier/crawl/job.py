@@ -283,5 +283,6 @@ class Job:
             stop=self._loop.stop,
             limit=self._limits.reached,
             command=self._command,
+            tags=self._outputs.said_of_robots_tags(),
         ):
             self._progress.say(line)

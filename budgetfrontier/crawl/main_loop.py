@@ -311,7 +311,7 @@ class MainLoop:
             written = Outcome.SUCCESS if visit.outcome is Outcome.DEFERRED else visit.outcome  # a hop was fetched
             if discovered:
                 self._cache.put_found(discovered)
-        self._outputs.write(_with_uri(lease, visit.uri), response, written, slot=slot, noindex=visit.noindex)
+        self._outputs.write(_with_uri(lease, visit.uri), response, written, slot=slot)
         if should_revisit(lease.uri, visit):
             after = self._frontier.settings_for(lease).revisit_after
             if after > 0:

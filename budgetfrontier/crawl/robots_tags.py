@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from budgetfrontier.vocabulary import NOFOLLOW, NOINDEX
+
 # Directives with a value after a colon; in others, the text before a colon is a user agent.
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 _AGENT = re.compile(r"[a-z0-9_.*-]+")
@@ -27,4 +29,4 @@ def tags(values: Iterable[str], agent: str) -> tuple[bool, bool]:
                 word = rest
             if applies:
                 found.add(word.strip())
-    return not found.isdisjoint(("noindex", "none")), not found.isdisjoint(("nofollow", "none"))
+    return not found.isdisjoint((NOINDEX, "none")), not found.isdisjoint((NOFOLLOW, "none"))

@@ -27,6 +27,7 @@ from budgetfrontier.crawl.threads import in_thread
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.credentials import UNSENDABLE
+from budgetfrontier.vocabulary import NOFOLLOW, NOINDEX
 
 _BATCH = 500  # links of one page that are in memory at a time, about
 _LARGE = 256 * 1024  # bytes of a page from which links are extracted in a thread, so that other fetches are not delayed
@@ -59,7 +60,6 @@ class Visit(msgspec.Struct):
     response: Response
     outcome: Outcome
     discovered: list[CrawlUri] = msgspec.field(default_factory=list)
-    noindex: bool = False
 
 
 class PutBack(Exception):
@@ -103,7 +103,7 @@ class Visitor:
     ) -> None:
         self._check = check
         self._links = settings.links
-        self._tags, self._agent = settings.fetch.robots_tags == "obey", product_token(settings.fetch.user_agent)
+        self._agent = product_token(settings.fetch.user_agent)
         self._canonical = plugins.resolve(
             "canonicalization", {"standard": msgspec.to_builtins(settings.frontier.canonicalization)}
         )
@@ -150,8 +150,9 @@ class Visitor:
     async def _discover(self, uri: CrawlUri, response: Response) -> Visit:
         """Extract the links of a response, schedule or return those in scope, and write all."""
         large = len(response.body) > _LARGE
-        extract = partial(links.discover, uri.url, response, self._links, tags=self._tags, agent=self._agent)
+        extract = partial(links.discover, uri.url, response, self._links, agent=self._agent)
         page = await in_thread(extract) if large else extract()
+        response.notes += [note for note, said in ((NOINDEX, page.noindex), (NOFOLLOW, page.nofollow)) if said]
         found: list[CrawlUri] = []
         while batch := await _next_links(page.links, large=large):
             if found:
@@ -162,7 +163,7 @@ class Visitor:
             found = self._children(uri, batch)
             if len(batch) < _BATCH:
                 break
-        return Visit(uri, response, response.outcome, found, page.noindex)
+        return Visit(uri, response, response.outcome, found)
 
     def _children(self, uri: CrawlUri, found: Iterable[tuple[str, str]]) -> list[CrawlUri]:
         """Return the links in scope as URIs."""

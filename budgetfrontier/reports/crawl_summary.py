@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.model import Run, Summary
 from budgetfrontier.reports.log_tables import FORBIDDEN
 from budgetfrontier.reports.spill import Sorter
+from budgetfrontier.vocabulary import NOFOLLOW, NOINDEX, NOT_STORED
 
 if TYPE_CHECKING:
     from budgetfrontier.formats.crawl_log import Entry
 
 _NOT_MODIFIED = 304
+_SAID = frozenset({NOINDEX, NOFOLLOW, NOT_STORED})
 _DIGEST = slice(5, 21)  # 80 bits of "sha1:..."
 
 
@@ -67,7 +70,7 @@ def crawl_summary(
 
 FETCHED = (
     "fetches", "failed_attempts", "robots_denials", "bytes", "novel_urls", "novel_bytes", "duplicate_urls",
-    "duplicate_bytes", "not_modified", "fetches_per_second", "bytes_per_second",
+    "duplicate_bytes", "not_modified", "noindex", "not_stored", "nofollow", "fetches_per_second", "bytes_per_second",
 )  # fmt: skip
 """The figures that come from the log."""
 
@@ -77,6 +80,7 @@ TOLD = ("bytes", "robots_denials")
 
 def _fetched(entries: Iterable[Entry]) -> dict[str, Any]:
     fetches = failures = denials = size = not_modified = 0
+    said = Counter[str]()
     digests = Sorter()
     for place, entry in enumerate(entries):
         if entry.status <= 0:
@@ -86,6 +90,8 @@ def _fetched(entries: Iterable[Entry]) -> dict[str, Any]:
         fetches += 1
         size += entry.size
         not_modified += entry.status == _NOT_MODIFIED
+        if entry.notes != b"-":
+            said.update(_SAID.intersection(entry.notes.decode("ascii", "replace").split(",")))
         if entry.digest != b"-":
             digests.add((entry.digest[_DIGEST], place, entry.size))
     novel = [0, 0]
@@ -106,4 +112,7 @@ def _fetched(entries: Iterable[Entry]) -> dict[str, Any]:
         "duplicate_urls": duplicate[0],
         "duplicate_bytes": duplicate[1],
         "not_modified": not_modified,
+        "noindex": said[NOINDEX],
+        "not_stored": said[NOT_STORED],
+        "nofollow": said[NOFOLLOW],
     }

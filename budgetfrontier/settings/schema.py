@@ -261,13 +261,6 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
             choice(True, "ignore"),
         ),
     ] = True
-    robots_tags: Annotated[
-        str,
-        Field(
-            "whether noindex and nofollow apply, in pages and in X-Robots-Tag: obey or ignore",
-            choice("obey", "ignore"),
-        ),
-    ] = "obey"
     allow_private: Annotated[
         bool, Field("fetch from loopback and private addresses, not only from seeds that name one", FLAG)
     ] = False
@@ -291,6 +284,10 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     sitemaps: Annotated[bool, Field("read sitemaps, and look for them in robots.txt", FLAG)] = True
     feeds: Annotated[bool, Field("read RSS and Atom feeds", FLAG)] = True
+    nofollow: Annotated[
+        str,
+        Field("links of pages that say nofollow (robots meta, X-Robots-Tag): skip or follow", choice("skip", "follow")),
+    ] = "skip"
     rel_nofollow: Annotated[
         str, Field("links marked rel=nofollow, ugc or sponsored: follow or skip", choice("follow", "skip"))
     ] = "follow"
@@ -315,6 +312,13 @@ class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
     pages: Annotated[str, Field("write a line for every page fetched: none or jsonl", choice("none", "jsonl"))] = (
         "jsonl"
     )
+    noindex: Annotated[
+        str,
+        Field(
+            "pages that say noindex (robots meta, X-Robots-Tag): store, or skip (in crawl.log only)",
+            choice("store", "skip"),
+        ),
+    ] = "store"
     statistics: Annotated[float, Field("write a line of progress-statistics.log this often; 0: none", DURATION)] = 20.0
     sinks: Annotated[
         tuple[str, ...], Field("functions that are called with every page fetched, as module:name", "hooks")

@@ -24,13 +24,12 @@ def page(
     mime: str | None = "text/html",
     *headers: tuple[str, str],
     status: int = 200,
-    tags: bool = True,
     agent: str = "",
     **settings: Any,
 ) -> PageLinks:
     sent = CIMultiDict([*([("Content-Type", mime)] if mime is not None else []), *headers])
     answer = Response(status=status, headers=sent, body=body)
-    return discover(URL, answer, LinkSettings(**settings), tags=tags, agent=agent)
+    return discover(URL, answer, LinkSettings(**settings), agent=agent)
 
 
 def found(*args: Any, **options: Any) -> list[tuple[str, str]]:
@@ -160,14 +159,12 @@ def test_robots_tags(body: bytes, headers: list[str], expected: tuple[bool, bool
     lines = [("X-Robots-Tag", value) for value in headers]
     got = page(body, "text/html", *lines, agent="ThatBot")
     assert (got.noindex, got.nofollow) == expected
-    got = page(body, "text/html", *lines, agent="ThatBot", tags=False)
-    assert (got.noindex, got.nofollow) == (False, False)
 
 
 def test_nofollow_leaves_out_links_but_neither_embeds_nor_redirects() -> None:
     html = b"<meta name=robots content=nofollow><a href=a>a</a><img src=i><meta http-equiv=refresh content='0;url=r'>"
     assert found(html) == [("/dir/i", "E"), ("/dir/r", "R")]
-    assert found(html, tags=False) == [("/dir/a", "L"), ("/dir/i", "E"), ("/dir/r", "R")]
+    assert found(html, nofollow="follow") == [("/dir/a", "L"), ("/dir/i", "E"), ("/dir/r", "R")]
 
 
 def test_marked_links_are_followed_or_skipped_by_setting() -> None:

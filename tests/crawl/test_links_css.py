@@ -34,7 +34,7 @@ def test_references(text: str, expected: list[str]) -> None:
 
 def found(body: str, mime: str = "text/html") -> list[tuple[str, str]]:
     answer = Response(status=200, headers={"Content-Type": mime}, body=body.encode())
-    return list(discover("http://h/dir/page", answer, LinkSettings(), tags=False).links)
+    return list(discover("http://h/dir/page", answer, LinkSettings()).links)
 
 
 def test_a_style_sheet_is_relative_to_itself() -> None:

@@ -122,7 +122,7 @@ def consume(body: bytes, mime: str, *headers: tuple[str, str]) -> int:
     """Discover, check what comes, return how many."""
     answer = Response(status=200, headers={"Content-Type": mime, **dict(headers)}, body=body)
     count = 0
-    for href, hop in discover(URL, answer, LinkSettings(), tags=True, agent="bot").links:
+    for href, hop in discover(URL, answer, LinkSettings(), agent="bot").links:
         count += 1
         assert href.startswith(("http://", "https://")) and "#" not in href and href.isascii() and hop in "LERI"
         assert len(href) <= uris.MAX_LENGTH

@@ -73,5 +73,5 @@ def test_a_query_is_encoded_as_its_page_is() -> None:
         headers={"Content-Type": "text/html; charset=iso-8859-1"},
         body="<a href='/é?é'>x</a>".encode("latin-1"),
     )
-    page = discover("http://h/", answer, LinkSettings(), tags=False)
+    page = discover("http://h/", answer, LinkSettings())
     assert list(page.links) == [("http://h/%C3%A9?%E9", "L")]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import gzip
+import json
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +19,8 @@ from aiohttp import web
 from budgetfrontier import Reader, Settings
 from budgetfrontier.crawl.outputs.warc import recover
 from budgetfrontier.errors import StorageFull
+from budgetfrontier.formats.crawl_log import entries
+from budgetfrontier.reports.crawl_summary import crawl_summary
 from tests.crawl.raw import RawServer
 from tests.crawl.site import Page, Site, linking, run
 from tests.crawl.warcs import read
@@ -88,7 +92,8 @@ def test_a_crawl_is_in_its_warc_file(tmp_path: Path) -> None:
         assert run(settings, tmp_path)[0] == 0
     records = records_of(tmp_path)
     answers = by_path(records, "response", "revisit")
-    assert set(answers) == {"/", "/robots.txt", "/gzip", "/br", "/chunked", "/empty", "/same", "/gone", "/long"}
+    paths = {"/", "/robots.txt", "/gzip", "/br", "/chunked", "/empty", "/same", "/noindex", "/gone", "/long"}
+    assert set(answers) == paths
     assert gzip.decompress(answers["/gzip"]["payload"]) == PLAIN
     assert brotlicffi.decompress(answers["/br"]["payload"]) == PLAIN
     same = [answers["/chunked"], answers["/same"]]
@@ -103,14 +108,57 @@ def test_a_crawl_is_in_its_warc_file(tmp_path: Path) -> None:
     assert asked["/br"]["http"][0] == "GET /br HTTP/1.1"
     assert {"Host", "User-Agent", "Accept-Encoding"} <= {name for name, _ in asked["/br"]["http"][1:]}
     log = (tmp_path / "logs/crawl.log").read_text()
-    [line] = [line for line in log.splitlines() if "/noindex" in line]
-    assert line.split()[11] == "noindex"
-    assert "/noindex" not in (tmp_path / "logs/pages.jsonl").read_text()
     for line in log.splitlines():
         fields = line.split()
         record = answers.get(fields[3].removeprefix("http://a.test"))
         if record and fields[9] != "-":
             assert fields[9] == record["warc-payload-digest"]
+
+
+ROBOTS_TAGS: dict[str, Page] = {
+    "a.test/": linking("/noindex", "/header", "/own", "/other", "/nofollow"),
+    "a.test/noindex": bytes_of(b"<meta name=robots content=noindex><a href=/of-noindex>x</a>"),
+    "a.test/header": bytes_of(b"plain", **{"Content-Type": "text/plain", "X-Robots-Tag": "noindex"}),
+    "a.test/own": bytes_of(b"plain", **{"X-Robots-Tag": "examplebot: none"}),
+    "a.test/other": bytes_of(b"plain", **{"X-Robots-Tag": "otherbot: none"}),
+    "a.test/nofollow": bytes_of(b"<meta name=ExampleBot content=nofollow><a href=/of-nofollow>x</a>"),
+    "a.test/of-noindex": "page",
+    "a.test/of-nofollow": "page",
+}
+SAY_NOINDEX = {"/noindex", "/header", "/own"}
+NOT_STORED = "this run: 3 pages that say noindex: in crawl.log only (`output.noindex: store` stores such pages)"
+NOT_FOLLOWED = "this run: 2 pages that say nofollow: links not followed (`links.nofollow: follow` follows them)"
+
+
+@pytest.mark.parametrize("noindex", ["store", "skip"])
+@pytest.mark.parametrize("nofollow", ["follow", "skip"])
+def test_what_robots_tags_keep_out_is_a_setting_each_and_is_said(tmp_path: Path, noindex: str, nofollow: str) -> None:
+    with Site(ROBOTS_TAGS) as site:
+        settings = site.settings(
+            "http://a.test/",
+            fetch={"user_agent": "ExampleBot/1.0"},
+            links={"nofollow": nofollow},
+            output={"warc": True, "noindex": noindex},
+        )
+        code, said = run(settings, tmp_path)
+    assert code == 0
+    paths = {url.removeprefix("a.test") for url in ROBOTS_TAGS} | {"/robots.txt"}
+    fetched = paths - ({"/of-nofollow"} if nofollow == "skip" else set())
+    assert {url.removeprefix("a.test") for url in site.hits} == fetched
+    stored = fetched - (SAY_NOINDEX if noindex == "skip" else set())
+    assert set(by_path(records_of(tmp_path), "response", "revisit")) == stored
+    lines = [json.loads(line) for line in (tmp_path / "logs/pages.jsonl").read_text().splitlines()]
+    assert {line["url"].removeprefix("http://a.test") for line in lines} == stored
+    notes = {line["url"].removeprefix("http://a.test"): line["notes"] for line in lines}
+    assert notes["/nofollow"] == ["nofollow"] and notes["/other"] == []
+    assert notes.get("/own", ["noindex", "nofollow"]) == ["noindex", "nofollow"]
+    assert (NOT_STORED in said, NOT_FOLLOWED in said) == (noindex == "skip", nofollow == "skip")
+    with closing(Reader(tmp_path / "frontier")) as reader:
+        figures = crawl_summary(
+            "test", reader.summary(), [], entries(tmp_path / "logs/crawl.log"), told={}, alive=False, now=0.0
+        )
+    kept_out = 3 if noindex == "skip" else 0
+    assert (figures["noindex"], figures["not_stored"], figures["nofollow"]) == (3, kept_out, 2)
 
 
 def test_a_page_that_did_not_change_is_a_revisit_record(tmp_path: Path) -> None:

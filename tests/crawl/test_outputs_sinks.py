@@ -48,15 +48,14 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def job(folder: Path, *sinks: str) -> Outputs:
-    return Outputs(
-        folder, Settings.from_dict({"output": {"sinks": [f"{MODULE}:{name}" for name in sinks]}}), cache=Known()
-    )
+def job(folder: Path, *sinks: str, **output: str) -> Outputs:
+    named = [f"{MODULE}:{name}" for name in sinks]
+    return Outputs(folder, Settings.from_dict({"output": {"sinks": named, **output}}), cache=Known())
 
 
 def test_a_sink_is_given_every_page(tmp_path: Path, module: Any) -> None:
     module.sink = Noting()
-    with job(tmp_path, "sink") as outputs:
+    with job(tmp_path, "sink", noindex="skip") as outputs:
         latin = {"Content-Type": "Text/Plain; charset=latin-1"}
         outputs.write(
             lease(source="mine"), msgspec.structs.replace(answer(b"\xfcber"), headers=latin), Outcome.SUCCESS, slot=1
@@ -66,7 +65,7 @@ def test_a_sink_is_given_every_page(tmp_path: Path, module: Any) -> None:
         outputs.write(lease(), answer(status=CONNECT_FAILED), Outcome.RETRY, slot=1)
         outputs.write(lease(), answer(status=ROBOTS_PRECLUDED), Outcome.DISREGARDED, slot=1)
         outputs.write(lease(), answer(notes=["midFetchAbort"]), Outcome.DISREGARDED, slot=1)
-        outputs.write(lease(), answer(), Outcome.SUCCESS, slot=1, noindex=True)
+        outputs.write(lease(), answer(notes=["noindex"]), Outcome.SUCCESS, slot=1)
         outputs.sync()
     *pages, synced, closed = module.sink.calls
     assert (synced, closed) == ("sync", "close")

@@ -29,7 +29,7 @@ _LEADING_SPACE = b"\xef\xbb\xbf \t\r\n"
 
 
 class PageLinks(msgspec.Struct):
-    """The links of a response, and the robots directives that it contains."""
+    """The links of a response, and the robots directives that it contains, whether they are obeyed or not."""
 
     links: Iterator[tuple[str, str]]
     """(absolute href without fragment, hop), in order, each once; extracted lazily."""
@@ -37,15 +37,15 @@ class PageLinks(msgspec.Struct):
     nofollow: bool = False
 
 
-def discover(url: str, response: Response, settings: LinkSettings, *, tags: bool, agent: str = "") -> PageLinks:
+def discover(url: str, response: Response, settings: LinkSettings, *, agent: str = "") -> PageLinks:
     """Return the links of a response to `url` (a normalized href): those of its header, then those of its body.
 
     Hops are L (navigational links; URLs of a sitemap), E (embedded resources), R (redirects by status, Refresh header
     or meta refresh, as in Heritrix) and I (sitemaps listed in an index). A redirect has its Location as the only link.
     Bodies are read if the status is 200 to 299: HTML, CSS, and depending on the settings sitemaps (XML or text,
-    compressed with gzip or not) and feeds (RSS, Atom); media type and first bytes determine the format. With `tags`,
-    the X-Robots-Tag header and robots meta elements for all crawlers or for `agent` are obeyed: `nofollow` drops the
-    links with hops L and I. `settings.max_per_page` limits the number of distinct links.
+    compressed with gzip or not) and feeds (RSS, Atom); media type and first bytes determine the format. The
+    X-Robots-Tag header and robots meta elements for all crawlers or for `agent` are read: `nofollow` drops the links
+    with hops L and I, depending on the settings. `settings.max_per_page` limits the number of distinct links.
 
     Raises nothing, whatever was fetched. Keeps the text of the page and up to 16 MiB of links in memory.
     """
@@ -61,11 +61,9 @@ def discover(url: str, response: Response, settings: LinkSettings, *, tags: bool
         for reference, hop in http.references(response.headers, nofollow=follow)
     )
     links = unique(page.base, chain(header, page.references))
-    noindex = nofollow = False
-    if tags:
-        metas = (content for name, content in page.metas if name in ("robots", agent.lower()))
-        noindex, nofollow = robots_tags.tags(chain(metas, http.values(response.headers, "X-Robots-Tag")), agent)
-    if nofollow:
+    metas = (content for name, content in page.metas if name in ("robots", agent.lower()))
+    noindex, nofollow = robots_tags.tags(chain(metas, http.values(response.headers, "X-Robots-Tag")), agent)
+    if nofollow and settings.nofollow == "skip":
         links = (link for link in links if link[1] not in "LI")
     return PageLinks(islice(links, settings.max_per_page or None), noindex=noindex, nofollow=nofollow)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from budgetfrontier.crawl.outputs.statistics import Statistics
 from budgetfrontier.crawl.outputs.warc import Originals, WarcFiles
 from budgetfrontier.model import Lease, Outcome, Summary
 from budgetfrontier.settings import Settings
+from budgetfrontier.vocabulary import NOFOLLOW, NOINDEX, NOT_STORED
 
 
 class Outputs:
@@ -33,6 +34,10 @@ class Outputs:
 
     def __init__(self, folder: Path, settings: Settings, *, cache: Originals) -> None:
         output, logs = settings.output, folder / "logs"
+        self._leaves_out_noindex, self._skips_nofollow = output.noindex == "skip", settings.links.nofollow == "skip"
+        self.left_out = self.not_followed = 0
+        """The pages written that are in crawl.log only, since they say noindex, and those whose links are not followed.
+        """
         self._sinks = Sinks(output.sinks)
         self._logs = Logs(logs, output)
         self._statistics = Statistics(logs / "progress-statistics.log") if output.statistics else None
@@ -48,22 +53,34 @@ class Outputs:
     ) -> None:
         self.close()
 
-    def write(self, lease: Lease, response: Response, outcome: Outcome, *, slot: int, noindex: bool = False) -> None:
+    def write(self, lease: Lease, response: Response, outcome: Outcome, *, slot: int) -> None:
         """Write one attempt by the worker `slot` (from 1); `response` is the response to the lease's own URI.
 
         All attempts go to crawl.log. pages.jsonl, the WARC files and the sinks get HTTP responses only: not those ended
-        after the header, nor those with `noindex`, which means that the page says so and that the crawl obeys it.
+        after the header, nor those that say `noindex` if the settings leave them out.
         """
         sha1 = response.digest()
         text = digest(sha1) if sha1 else ""
-        self._logs.write(lease, response, digest=text, slot=slot, noindex=noindex)
-        if response.status <= 0 or noindex or "midFetchAbort" in response.notes:
+        left_out = self._leaves_out_noindex and NOINDEX in response.notes
+        self.left_out += left_out
+        self.not_followed += self._skips_nofollow and NOFOLLOW in response.notes
+        self._logs.write(lease, response, digest=text, slot=slot, note=NOT_STORED if left_out else "")
+        if response.status <= 0 or left_out or "midFetchAbort" in response.notes:
             return
         self._logs.write_page(lease, response, outcome, digest=text)
         if self._warc:
             self._warc.write(lease, response, sha1)
         if self._sinks:
             self._sinks.give(page(lease, response, outcome, digest=text))
+
+    def said_of_robots_tags(self) -> Iterator[str]:
+        """Yield lines on what robots tags have kept out of the outputs, or from being crawled."""
+        if self.left_out:
+            pages = "1 page that says" if self.left_out == 1 else f"{self.left_out:,} pages that say"
+            yield f"{pages} noindex: in crawl.log only (`output.noindex: store` stores such pages)"
+        if self.not_followed:
+            pages = "1 page that says" if self.not_followed == 1 else f"{self.not_followed:,} pages that say"
+            yield f"{pages} nofollow: links not followed (`links.nofollow: follow` follows them)"
 
     def write_links(self, url: str, links: Iterable[tuple[str, str]]) -> None:
         """Write the links (URL, hop) of a page, in scope or not; `links` is not consumed if this output is off."""

@@ -39,9 +39,9 @@ class Logs:
         """The open files."""
         return [file for file in (self._crawl, self._pages, self._links) if file]
 
-    def write(self, lease: Lease, response: Response, *, digest: str, slot: int, noindex: bool) -> None:
+    def write(self, lease: Lease, response: Response, *, digest: str, slot: int, note: str = "") -> None:
         """Write the line of crawl.log for one attempt. `digest` is "sha1:BASE32" or "", `slot` the worker, from 1."""
-        line = crawl_line(lease, response, now=datetime.now(UTC), digest=digest, slot=slot, noindex=noindex)
+        line = crawl_line(lease, response, now=datetime.now(UTC), digest=digest, slot=slot, note=note)
         self._crawl.write(line.encode("utf-8", "backslashreplace"))
 
     def write_page(self, lease: Lease, response: Response, outcome: Outcome, *, digest: str) -> None:
@@ -62,9 +62,7 @@ def open_log(path: Path) -> GrowingFile:
     return GrowingFile(path)
 
 
-def crawl_line(
-    lease: Lease, response: Response, *, now: datetime, digest: str, slot: int, noindex: bool = False
-) -> str:
+def crawl_line(lease: Lease, response: Response, *, now: datetime, digest: str, slot: int, note: str = "") -> str:
     """Return a line of crawl.log.
 
     Columns: timestamp, status, size, URL, hops, via, media type, worker, start+duration, digest, source, annotations.
@@ -74,7 +72,7 @@ def crawl_line(
     """
     uri = lease.uri
     notes = [f"{lease.attempt}t"] if lease.attempt > 1 else []
-    notes += response.notes + (["noindex"] if noindex else []) + ([response.reason] if response.reason else [])
+    notes += response.notes + ([note] if note else []) + ([response.reason] if response.reason else [])
     if response.seconds is None and isinstance(uri.meta, dict) and (seed := uri.meta.get("seed")):
         notes.append(f"seed:{seed}")  # not fetched: `revive` restores such URIs, and the scope needs the seed
     fields = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from budgetfrontier.connections import is_cluster
@@ -70,10 +70,12 @@ def closing(
     late: int,
     untold: int,
     command: str,
+    tags: Iterable[str] = (),
 ) -> Iterator[str]:
     """Yield the lines on a crawl that ends: why, what this process has done, and what all have.
 
-    `late` and `untold` are the numbers of leases that expired before their end was told, and of ends that were not.
+    `late` and `untold` are the numbers of leases that expired before their end was told, and of ends that were not;
+    `tags` are lines on what robots tags have kept out in this run.
     """
     again = "run the same command" + (f": {command}" if command else "")
     over = summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or summary.pause_reason == crawl_states.FINISH
@@ -91,6 +93,8 @@ def closing(
     elif over:
         yield f"crawl {state_text(summary)}: nothing is left to do on {name}, for any process"
     yield f"  this process: {counted(fetched, 'fetch', 'fetches')}, {format_size(size)}"
+    for line in tags:
+        yield f"  {line}"
     if late:
         yield f"  {counted(late, 'lease')} had expired before their end was told: these URIs are fetched again"
     if untold:

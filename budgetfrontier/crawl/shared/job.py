@@ -282,5 +282,6 @@ class SharedJob:
             late=late,
             untold=untold,
             command=self._command,
+            tags=self._outputs.said_of_robots_tags(),
         ):
             self._progress.say(line)

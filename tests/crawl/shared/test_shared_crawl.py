@@ -75,6 +75,16 @@ def test_a_site_is_crawled_once_and_charged_once(tmp_path: Path, serving: Servin
         run(settings, tmp_path / "own", served.address)
 
 
+def test_what_robots_tags_have_kept_out_is_said(tmp_path: Path, serving: Serving) -> None:
+    with Site({"a.test/": '<meta name=robots content=none><a href="/1">1</a>'}) as site:
+        settings = site.settings(HOME, output={"noindex": "skip"})
+        with serving(settings) as served:
+            code, said = run(settings, tmp_path / "a", served.address)
+    assert code == 0
+    assert "1 page that says noindex: in crawl.log only" in said
+    assert "1 page that says nofollow: links not followed" in said
+
+
 def test_leases_are_checked_right_before_each_request(
     tmp_path: Path, serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
