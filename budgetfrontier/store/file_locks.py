@@ -38,7 +38,9 @@ class LockFile:
             _opened.add(self)
 
     def fileno(self) -> int:
-        """Return the descriptor. Raises ValueError once the file is closed."""
+        """Return the descriptor. Raises OSError once the file is closed."""
+        if self._file.closed:
+            raise OSError(errno.EBADF, "the lock file is closed")
         return self._file.fileno()
 
     def close(self) -> None:

@@ -45,7 +45,7 @@ def test_a_lock_excludes_others_from_its_byte_until_the_file_is_closed(tmp_path:
     file.close()
     file.close()
     assert can_lock(path)
-    with pytest.raises(ValueError, match="closed"):
+    with pytest.raises(OSError, match="closed"):
         file.fileno()
 
 
@@ -67,7 +67,7 @@ def test_a_forked_child_inherits_no_lock(tmp_path: Path, file: LockFile) -> None
     file.lock(0)
 
     def look() -> bool:
-        with pytest.raises(ValueError, match="closed"):
+        with pytest.raises(OSError, match="closed"):
             file.fileno()
         return can_lock(tmp_path / "lock")
 
