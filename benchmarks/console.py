@@ -44,6 +44,26 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+OVERRIDES: list[dict[str, Any]] = [
+    {"match": "domain:example7.test", "set": {"queue_total_budget": 50}},
+    {"match": "domain:example8.test", "set": {"queue_total_budget": 5, "balance_replenish_amount": 4}},
+    {"match": "host:host12.example12.test", "set": {"queue_total_budget": 500}},
+    {"match": "host:*.example99.test", "set": {"balance_replenish_amount": 3}},
+    {"match": "queue:host77*", "set": {"queue_total_budget": 4}},
+    {"match": "queues:host1.example1.test,host2.example2.test", "set": {"queue_total_budget": 40}},
+    {"match": "surt:(test,example5,", "set": {"queue_total_budget": 6}},
+    {"match": "surt:https://(test,example6,host6,)/section1", "set": {"queue_total_budget": 7}},
+    {"match": "regex:[?&]sid=", "set": {"queue_total_budget": 1}},
+    {"match": "regex:/section3/", "set": {"balance_replenish_amount": 5}},
+]
+"""Ten overrides, of each kind."""
+ADJUSTMENTS: tuple[dict[str, Any], ...] = (
+    {"match": "domain:example9.test", "queue_total_budget": 9},
+    {"match": "*", "balance_replenish_amount": 3},
+    {"match": "host:host5.example5.test", "queue_total_budget": 70},
+)
+
+
 def fill(path: Path, queues: int) -> None:
     """Make a frontier with 2 URIs in each queue on average; 1 queue of 100 is RETIRED."""
     chance = random.Random(1)
@@ -56,6 +76,13 @@ def fill(path: Path, queues: int) -> None:
         work(frontier, queues, chance)
         for n in range(0, queues, 100):
             frontier.retire(f"host{n}.example{n % 977}.test")
+
+
+def change_settings(path: Path) -> None:
+    """Put overrides and adjustments in force on a frontier that was filled, which most of its records do not have."""
+    with Frontier.open(path, Settings.from_dict({**SETTINGS, "overrides": OVERRIDES})) as frontier:
+        for adjustment in ADJUSTMENTS:
+            frontier.adjust(**adjustment, reason="a benchmark")
 
 
 def work(frontier: Frontier, count: int, chance: random.Random) -> None:

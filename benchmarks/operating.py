@@ -3,7 +3,8 @@
 
 A stopped frontier with a million queues is made, unless `--frontier` names one. Each command runs in a process of its
 own, with its output thrown away. Those that change something come last, each followed by its undo. `--version` is the
-start of the interpreter and of the command line.
+start of the interpreter and of the command line. At the end, ten overrides and three adjustments are put in force, and
+what passes over all queues is measured again: few queues have had a turn since then.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import script
 from benchmarks.command import Measured, measure
-from benchmarks.console import QUEUES, fill
+from benchmarks.console import QUEUES, change_settings, fill
 from budgetfrontier import Reader
 
 LOOKS = (
@@ -34,10 +35,19 @@ LOOKS = (
     "runs {job}",
     "audit {job}",
     "adjust {job} --list",
-    "top {job}",
+    "top {job} --once",
     "adjust {job} --match host:host7.example7.test --total-budget 500 --dry-run",
     "adjust {job} --match * --total-budget 500 --dry-run",
 )
+PASSES = (
+    "report {job}",
+    "report {job} --format json",
+    "report {job} --kind forecast",
+    "queues {job} --over-budget",
+    "queues {job} --sort expenditure",
+    "top {job} --once",
+)
+"""Commands that pass over all queues, run with overrides and adjustments."""
 DELETED = "host8.example8.test"
 CHANGES = (
     "adjust {job} --match * --total-budget 500",
@@ -50,14 +60,14 @@ CHANGES = (
 """"LAST" is the number of the newest entry of the audit."""
 
 
-def run(frontier: Path, commands: tuple[str, ...]) -> dict[str, Measured]:
-    """Run commands on a frontier, and return what each costs."""
+def run(frontier: Path, commands: tuple[str, ...], note: str = "") -> dict[str, Measured]:
+    """Run commands on a frontier, and return what each costs; `note` is added to their names."""
     found: dict[str, Measured] = {}
     for command in commands:
         with Reader(frontier) as reader:
             last = reader.audit(limit=1)
         number = str(last[-1].id) if last else "none"
-        name = f"{len(found) + 1}. {command.format(job='JOB')}"
+        name = f"{len(found) + 1}. {command.format(job='JOB')}{note}"
         found[name] = measure(*(number if word == "LAST" else word for word in command.format(job=frontier).split()))
     return found
 
@@ -82,6 +92,8 @@ def main() -> None:
         if options.frontier is None:
             fill(frontier, int(QUEUES * options.scale))
         found = run(frontier, LOOKS + CHANGES)
+        change_settings(frontier)
+        found |= run(frontier, PASSES, ", with overrides")
     record = script.record(about, measured={name: cost._asdict() for name, cost in found.items()})
     parts = [table(found), script.facts(about)]
     script.write("operating", "Commands of operators", parts, record, options.results or script.RESULTS)

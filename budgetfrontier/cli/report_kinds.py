@@ -322,14 +322,13 @@ def busiest(args: argparse.Namespace, found: Busiest) -> Rows:
 
 def _forecast(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import over_time
-    from budgetfrontier.store.queue_listing import queues
 
     now, length = time.time(), length_of(args)
     with reader.view() as view:
         found = over_time.forecast_rows(
             over_time.between(over_time.read(view, now - length, now)),
             view.summary(),
-            over_time.held(queues(view), view.in_force()),
+            over_time.held(view),
             over_time.limits_left(view, reader.path, now),
             now=now,
             length=length,

@@ -153,17 +153,18 @@ def report(args: argparse.Namespace) -> None:
     if args.format == "html":
         return _html_report(args)
     with Reader(common.frontier_path(args.job)) as reader, tables.spooled(sys.stdout) as out:
-        with reader.scan() as (head, rows):
-            if args.format == "json":
-                for part in tables.json_report(head, islice(rows, args.limit)):
-                    out.write(part)
-                out.write("\n")
-            elif args.format == "csv":
-                tables.write_csv(map(tables.queue_row, islice(rows, args.limit)), ROW_FIELDS, out)
-            else:
-                overview = Overview(20 if args.limit is None else args.limit, all_states=args.all).gather(rows)
         if args.format == "text":
+            overview = Overview(20 if args.limit is None else args.limit, all_states=args.all)
+            head = overview.read(reader)
             out.write(text.render(head, overview=overview, layout=layout_for(sys.stdout, wide=args.wide)))
+        else:
+            with reader.scan() as (head, rows):
+                if args.format == "json":
+                    for part in tables.json_report(head, islice(rows, args.limit)):
+                        out.write(part)
+                    out.write("\n")
+                else:
+                    tables.write_csv(map(tables.queue_row, islice(rows, args.limit)), ROW_FIELDS, out)
     if head.state in (CrawlState.RUNNING, CrawlState.PAUSING):
         common.note_if_stopped(args)
 
@@ -178,10 +179,7 @@ def _html_report(args: argparse.Namespace) -> None:
     path, holdings = common.frontier_path(args.job), Holdings()
     overview = Overview(100 if args.limit is None else args.limit, all_states=args.all)
     with Reader(path) as reader, tables.spooled(sys.stdout) as out:
-        with reader.view() as view:
-            terms = over_time.terms_of(view.in_force())
-        with reader.scan() as (head, rows):
-            overview.gather(holdings.through(rows, terms))
+        head = overview.read(reader, lambda view, queues: holdings.through(queues, over_time.terms_of(view)))
         with reader.view() as view:
             found = over_time.overview(view, path, holdings.held, time.time())
         wrong = wrong_now(path, head.totals, overview.spend())

@@ -154,9 +154,7 @@ class Order(msgspec.Struct):
 def report(reader: Reader, *, limit: int) -> Reported:
     """Return the report with aggregates of at most `limit` queues in each list. O(queues)."""
     overview = Overview(min(limit, MOST_LISTED))
-    with reader.scan() as (head, rows):
-        overview.gather(rows)
-    return Reported(head, overview.gathered())
+    return Reported(overview.read(reader), overview.gathered())
 
 
 def head(reader: Reader) -> Report:

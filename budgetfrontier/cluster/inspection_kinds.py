@@ -9,7 +9,6 @@ import msgspec
 from budgetfrontier.model import DeadLetter, Run
 from budgetfrontier.reports import over_time
 from budgetfrontier.rules.forecasts import Held
-from budgetfrontier.store.queue_listing import queues
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.seed_places import Place, seed_places
 from budgetfrontier.store.series import Busiest, SeriesRow
@@ -45,7 +44,7 @@ def busiest(reader: Reader, *, since: float, until: float) -> Busiest:
 def held(reader: Reader) -> Held:
     """Return what queues hold. O(queues)."""
     with reader.view() as view:
-        return over_time.held(queues(view), view.in_force())
+        return over_time.held(view)
 
 
 def runs(reader: Reader) -> list[Run]:

@@ -13,7 +13,7 @@ import mmap
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from operator import attrgetter
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -35,8 +35,9 @@ SORTS: dict[str, Callable[[QueueRecord], int | float]] = {
 
 STATES = tuple(QueueState)
 _SCALE = 1000  # of average costs, which are kept as whole numbers
-_LOW, _SHIFT = (1 << 32) - 1, 32
-_BUFFER = 1 << 20  # bytes of keys between two writes
+_id, _state = attrgetter("id"), attrgetter("state")
+_FEW = 10_000  # different amounts, up to which rows are put together by amount, at a third of the cost of sorting
+_PART = 1 << 12  # queues that are noted at once
 _DENSE = 20_000  # keys with the text that is looked for, from which on the order is followed instead
 _WALK = 400_000  # rows that are looked at in the order, at the most
 
@@ -57,36 +58,31 @@ class Builder:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._ids, self._ends = array("I"), array("I")
-        self._states, self._names = bytearray(), bytearray()
+        self._states = bytearray()
         self._written = 0
         """Bytes of keys that are in the file."""
-        self._amounts = {name: (array("q"), TemporaryFile()) for name in SORTS}  # noqa: SIM115
+        self._amounts = {name: TemporaryFile() for name in SORTS}  # noqa: SIM115
         self._number = {state: number for number, state in enumerate(STATES)}
 
     def through(self, queues: Iterable[QueueRecord]) -> Iterator[QueueRecord]:
         """Yield the same queues, and note them as they pass."""
-        ids, ends, states, names = self._ids.append, self._ends.append, self._states.append, self._names
-        amounts = [(self._amounts[name][0].append, get) for name, get in SORTS.items() if name != "average_cost"]
-        average, number = self._amounts["average_cost"][0].append, self._number
-        for queue in queues:
-            ids(queue.id)
-            states(number[queue.state])
-            names += queue.queue.encode() + b"\0"  # no key contains it
-            ends(self._written + len(names))
-            for append, get in amounts:
-                append(int(get(queue)))
-            average(int(queue.average_cost * _SCALE))
-            if len(names) >= _BUFFER:
-                self._flush()
-            yield queue
-        self._flush()
+        remaining = iter(queues)
+        while part := list(islice(remaining, _PART)):
+            self._add(part)
+            yield from part
 
-    def _flush(self) -> None:
-        self._written += self._file.write(self._names)
-        self._names.clear()
-        for part, aside in self._amounts.values():
-            part.tofile(aside)
-            del part[:]
+    def _add(self, queues: list[QueueRecord]) -> None:
+        self._ids.extend(map(_id, queues))
+        self._states.extend(map(self._number.__getitem__, map(_state, queues)))
+        keys = [queue.queue.encode() + b"\0" for queue in queues]  # no key contains it
+        ends = accumulate(map(len, keys), initial=self._written)
+        self._ends.extend(islice(ends, 1, None))
+        self._written += self._file.write(b"".join(keys))
+        for name, get in SORTS.items():
+            amounts: Iterable[int | float] = map(get, queues)
+            if name == "average_cost":
+                amounts = [queue.average_cost * _SCALE if queue.charges else 0 for queue in queues]
+            array("q", map(int, amounts)).tofile(self._amounts[name])
 
     def write(self, progress: Callable[[float], None]) -> Layout:
         """Sort, and write the columns to the file. O(n log n), about 1 us for each queue and order."""
@@ -100,12 +96,12 @@ class Builder:
         put("ids", self._ids)
         put("states", self._states)
         put("ends", self._ends)
-        for done, (name, (amounts, aside)) in enumerate(self._amounts.items()):
+        for done, (name, aside) in enumerate(self._amounts.items()):
+            amounts = array("q")
             with aside:
                 aside.seek(0)
                 amounts.fromfile(aside, len(self._ids))
             order = _sorted(amounts)
-            del amounts[:]
             put(f"order-{name}", order)
             put(f"states-{name}", bytes(map(self._states.__getitem__, order)))
             places = array("I", bytes(4 * len(order)))
@@ -125,11 +121,17 @@ def _padding(size: int) -> bytes:
 
 def _sorted(amounts: array[int]) -> array[int]:
     """Return the positions of the amounts, the largest first; equal ones stay in order."""
-    # One number for amount and position: a list of small objects, sorted without a key function.
-    last = len(amounts) - 1
-    packed = [(amount << _SHIFT) | (last - at) for at, amount in enumerate(amounts)]
-    packed.sort(reverse=True)
-    return array("I", (last - (number & _LOW) for number in packed))
+    distinct = set(amounts)
+    if len(distinct) > _FEW:
+        return array("I", sorted(range(len(amounts)), key=amounts.__getitem__, reverse=True))
+    rows = {amount: array("I") for amount in sorted(distinct, reverse=True)}
+    add = {amount: row.append for amount, row in rows.items()}
+    for at, amount in enumerate(amounts):
+        add[amount](at)
+    order = array("I")
+    for row in rows.values():
+        order += row
+    return order
 
 
 class Columns:

@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -22,6 +21,7 @@ from budgetfrontier.reports.over_time import terms_of
 from budgetfrontier.reports.overview import Overview, Spend
 from budgetfrontier.rules.forecasts import Held, Holdings
 from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.view import View
 
 LISTED = 20
 """Queues in each list of the aggregates."""
@@ -64,12 +64,12 @@ def _scan(frontier: str, fd: int) -> Scan:
     with open(fd, "wb") as file:
         columns = Builder(file)
         with Reader(frontier) as reader:
-            with reader.view() as view:
-                terms = terms_of(view.in_force())
-            with reader.scan() as (head, rows):
-                total = sum(head.totals.queues.values()) or 1
-                passing = columns.through(holdings.through(_reporting(rows, total), terms))
-                deque(overview.through(passing), maxlen=0)
+
+            def passing(view: View, queues: Iterator[QueueRecord]) -> Iterator[QueueRecord]:
+                total = view.counters().queues or 1
+                return columns.through(holdings.through(_reporting(queues, total), terms_of(view)))
+
+            head = overview.read(reader, passing)
         layout = columns.write(lambda share: _say(Step(done=0.5 + share / 2)))
     spend, longest = overview.spend(), overview.longest(LISTED)
     waiting = overview.inactive_by_precedence()

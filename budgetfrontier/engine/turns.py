@@ -12,6 +12,7 @@ from budgetfrontier.rules.budgets import has_completed, must_retire
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.damage import Damage
+from budgetfrontier.store.head_urls import NO_URL
 from budgetfrontier.store.keys import FRESH
 from budgetfrontier.store.uri_values import LONGEST_SHOWN, LOW_COSTS, SCHEME_OF, expand, restore_pending, tries
 
@@ -19,8 +20,6 @@ from budgetfrontier.store.uri_values import LONGEST_SHOWN, LOW_COSTS, SCHEME_OF,
 MAX_TURNS = 1000  # without a lease
 MAX_DUE = 500  # snoozed queues
 
-NO_URL = "http://none.invalid/"
-"""The URL whose settings are those of a queue of which no URL is known."""
 _NOTHING = (b"", b"")
 _KIND_AND_COST, _URL = slice(4, 13), slice(1, None)  # made once, for a slice of its own for each URI takes 1 %
 

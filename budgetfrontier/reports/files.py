@@ -40,10 +40,8 @@ def write(frontier: Path, folder: Path) -> tuple[Report, Overview]:
 def read(frontier: Path) -> tuple[Report, Overview]:
     """Return what both reports would say, as of the last commit, without the rows."""
     overview = Overview(20)
-    with Reader(frontier) as reader, reader.scan() as (head, rows):
-        for _ in overview.through(rows):
-            pass
-    return head, overview
+    with Reader(frontier) as reader:
+        return overview.read(reader), overview
 
 
 @contextmanager

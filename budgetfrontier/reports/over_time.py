@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,13 +13,13 @@ from budgetfrontier.rules import forecasts
 from budgetfrontier.rules.rates import FIGURES, SHOWN, Rate, Totals, Window, curves, lasts, together, window
 from budgetfrontier.rules.series_periods import INTERVAL
 from budgetfrontier.store import series
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.limits_used import read_used
 from budgetfrontier.store.lock import lock_holder
 from budgetfrontier.store.series import SeriesRow
 from budgetfrontier.units import describe_duration
 
 if TYPE_CHECKING:
-    from budgetfrontier.settings.overrides import Effective
     from budgetfrontier.store.series import Busiest
     from budgetfrontier.store.view import View
 
@@ -192,19 +192,19 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR)
     return f"While it runs as in the last {last}, {ends}."
 
 
-def held(queues: Iterable[QueueRecord], in_force: Effective) -> forecasts.Held:
+def held(view: View) -> forecasts.Held:
     """Return what queues hold, for `forecast_rows`. O(queues)."""
     holdings = forecasts.Holdings()
-    deque(holdings.through(queues, terms_of(in_force)), maxlen=0)
+    deque(holdings.through(view.compact_queues(), terms_of(view)), maxlen=0)
     return holdings.held
 
 
-def terms_of(in_force: Effective) -> Callable[[QueueRecord], tuple[float, bool]]:
-    """Return what `Holdings.through` asks of each queue, by the settings in force."""
+def terms_of(view: View) -> Callable[[QueueRecord], tuple[float, bool]]:
+    """Return what `Holdings.through` asks of each queue that holds URIs, by the settings in force."""
+    budgets = BudgetsInForce(view, delays=True)
 
     def terms(queue: QueueRecord) -> tuple[float, bool]:
-        url = queue.last_enqueued or f"http://{queue.queue}/"
-        settings = in_force.for_uri(url, queue.queue)
+        settings = budgets.settings(queue)
         delay = min(settings.min_delay, settings.max_delay) / max(settings.per_queue_concurrency, 1)
         return delay, settings.reached
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
+from budgetfrontier.store.report import Report, report_head
+
+if TYPE_CHECKING:
+    from budgetfrontier.store.reader import Reader
+    from budgetfrontier.store.view import View
 
 ORDER: dict[QueueState, Callable[[QueueRecord], Any]] = {
     QueueState.IN_PROCESS: attrgetter("position"),
@@ -157,6 +164,27 @@ class Overview:
         """Gather all queues."""
         deque(self.through(queues), maxlen=0)
         return self
+
+    def read(
+        self, reader: Reader, through: Callable[[View, Iterator[QueueRecord]], Iterable[QueueRecord]] | None = None
+    ) -> Report:
+        """Gather all queues of a frontier, as of its last commit; return the report without rows.
+
+        `through` may look at the queues on their way: as they are stored, with the budgets of their last turn. Only
+        those that are listed get the budgets in force.
+        """
+        with reader.view() as view:
+            head = report_head(view, reader.path, generated=time.time())
+            queues = view.compact_queues()
+            self.gather(through(view, queues) if through else queues)
+            self.complete(BudgetsInForce(view).complete)
+        return head
+
+    def complete(self, complete: Callable[[QueueRecord], QueueRecord]) -> None:
+        """Complete the records of the queues that are listed, if they were gathered as they are stored."""
+        best = self._longest, self._top, self._stranding, *self._states.values()
+        for queue in {queue.id: queue for listed in best for queue in listed.best()}.values():
+            complete(queue)
 
     def gathered(self) -> Gathered:
         """Return what was gathered."""

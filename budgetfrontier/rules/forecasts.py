@@ -65,8 +65,9 @@ class Holdings:
     ) -> Iterator[QueueRecord]:
         """Yield the same queues.
 
-        `terms` returns the shortest politeness delay of one, in seconds, and whether it retires as soon as its total
-        budget is reached, not only when it is exceeded.
+        `terms` is called with those that count: it sets the budgets of one to those in force, and returns its shortest
+        politeness delay, in seconds, and whether it retires as soon as its total budget is reached, not only when it
+        is exceeded.
         """
         for queue in queues:
             if queue.queued and queue.state is not QueueState.RETIRED:

@@ -11,7 +11,8 @@ import msgspec
 from budgetfrontier import uris
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.settings.matching import Match, parse_match, spellings, subject_of
+from budgetfrontier.settings.authority_index import AuthorityIndex
+from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.schema import FrontierSettings, Override
 from budgetfrontier.settings.validation import Validator
@@ -119,8 +120,8 @@ class Effective:
 
     `for_uri` costs one dictionary look-up for a cached authority, a search for each override with a regex, and a
     comparison for each SURT prefix with a path on this authority. For a new authority it costs one look-up per label of
-    the host, and a test for each override with a glob or SURT prefix. The cache is bounded. `adjustments` are overrides
-    that come after the others.
+    the host, a test for each override with a glob, and a comparison for each SURT prefix at one of its domains. The
+    cache is bounded. `adjustments` are overrides that come after the others.
     """
 
     def __init__(
@@ -136,9 +137,7 @@ class Effective:
         self.limits_queues = any(patch.get("max_queue_size") for patch in self._patches)
         """Whether an override limits the size of queues."""
         self._always: list[int] = []
-        self._exact: dict[tuple[str, str], list[int]] = {}
-        self._tests: list[tuple[int, Match]] = []
-        self._paths: list[tuple[int, Match]] = []
+        self._index = AuthorityIndex()
         self._regexes: list[tuple[int, Match]] = []  # they look at the whole href
         self.mixes_precedences = False
         """Whether URIs of one queue may have different precedences."""
@@ -151,7 +150,8 @@ class Effective:
         self._by_number: BoundedCache[int, QueueSettings] = BoundedCache(_CACHED)
         self._numbers: BoundedCache[tuple[tuple[int, ...], tuple[int, ...]], int] = BoundedCache(_CACHED)
         self._next_number = 1
-        some = self._exact or self._tests or self._paths or self._regexes
+        self._known: BoundedCache[tuple[int, ...], ByAuthority] = BoundedCache(_CACHED)
+        some = len(self._always) < len(overrides)
         self._of_all = self.base if self.trivial else None if some else self._combined(())
 
     def for_uri(self, href: str, queue: str) -> QueueSettings:
@@ -160,6 +160,10 @@ class Effective:
         It is the same object for all URIs that the same overrides match, unless there are very many combinations.
         """
         return self._of_all or self.settings_of(self.by_authority(href, queue), href)
+
+    def for_one(self, href: str, queue: str) -> QueueSettings:
+        """Return what `for_uri` returns, for one URI of each of very many queues: nothing about them is kept."""
+        return self._of_all or self.settings_of(self._unkept(href[: href.find("/", 8)], queue), href)
 
     def by_authority(self, href: str, queue: str) -> ByAuthority:
         """Return what overrides say of the authority of a href, in this queue: `settings_of` needs it."""
@@ -207,29 +211,31 @@ class Effective:
         self.mixes_precedences |= "precedence" in self._patches[index] and not match.by_key
         if match.kind == "*":
             self._always.append(index)
-        elif match.keys:
-            for key in spellings(match.keys):
-                self._exact.setdefault(("queue", key), []).append(index)
-        elif match.exact is not None:
-            self._exact.setdefault((match.kind, match.exact), []).append(index)
-        elif match.by_authority:
-            self._tests.append((index, match))
-        elif match.prefixes:
-            self._paths.append((index, match))
-        else:
+        elif match.kind == "regex":
             self._regexes.append((index, match))
+        else:
+            self._index.add(index, match)
 
     def _look_at(self, href: str, queue: str) -> ByAuthority:
         """Find out which overrides match the authority of a href, and which depend on the rest; keep it if short."""
         prefix = href[: href.find("/", 8)]
-        matching = self._matching_authority(href, queue)
-        paths = self._path_tests(prefix)
+        known = self._unkept(prefix, queue)
+        if len(prefix) < 512:  # long userinfo, which may be arbitrary, is not cached
+            self._authorities.put((prefix, queue), known)
+        return known
+
+    def _unkept(self, prefix: str, queue: str) -> ByAuthority:
+        """Return what overrides say of an authority, the start of a href up to its path, without keeping it."""
+        matching, near = self._index.find(prefix, queue)
+        paths = self._path_tests(prefix, near) if near else ()
+        if not paths and (known := self._known.get(matching)) is not None:
+            return known
         tested = self._tested_on_all + tuple(index for index, _ in paths)
         tests = self._on_all + tuple((1 << place, *test) for place, (_, test) in enumerate(paths, len(self._on_all)))
         number = self._number(matching, tested)
         known = ByAuthority(matching, self._combined(matching), tests, tested, number)
-        if len(prefix) < 512:  # long userinfo, which may be arbitrary, is not cached
-            self._authorities.put((prefix, queue), known)
+        if not paths:
+            self._known.put(matching, known)
         return known
 
     def _number(self, matching: tuple[int, ...], tested: tuple[int, ...]) -> int:
@@ -241,28 +247,17 @@ class Effective:
             self._numbers.put((matching, tested), number)
         return number
 
-    def _matching_authority(self, href: str, queue: str) -> tuple[int, ...]:
-        """Return the indexes of overrides that match by authority and queue, in order, without those for all URIs."""
-        exact = self._exact
-        host = subject_of("host", href, queue)
-        matching = [*exact.get(("host", host), ()), *exact.get(("queue", queue), ())]
-        domain = host
-        while domain:
-            matching += exact.get(("domain", domain), ())
-            domain = domain.partition(".")[2]
-        matching += [index for index, match in self._tests if match.matches(href, queue)]
-        return tuple(sorted(matching))
-
-    def _path_tests(self, prefix: str) -> list[tuple[int, tuple[str, Callable[[str], Any]]]]:
+    @staticmethod
+    def _path_tests(
+        prefix: str, near: Iterable[tuple[int, Match]]
+    ) -> list[tuple[int, tuple[str, Callable[[str], Any]]]]:
         """Return the tests for SURT prefixes with a path, as far as the authority of a href may match them, by index.
 
         A SURT is that of the authority alone, and then the rest of the href.
         """
-        if not self._paths:
-            return []
         start = uris.surt(prefix + "/")[:-1]
         found: list[tuple[int, tuple[str, Callable[[str], Any]]]] = []
-        for index, match in self._paths:
+        for index, match in near:
             rests = tuple(wanted[len(start) :] for wanted in match.prefixes if _may_begin(wanted, start))
             if rests:
                 found.append((index, (rests[0] if len(rests) == 1 else "", _path_test(rests, len(prefix)))))

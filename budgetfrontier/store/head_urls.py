@@ -6,8 +6,11 @@ from functools import cached_property
 
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
-from budgetfrontier.store.uri_values import expand, short_url
+from budgetfrontier.store.uri_values import url_of
 from budgetfrontier.store.view import View
+
+NO_URL = "http://none.invalid/"
+"""The URL whose settings are those of a queue of which no URL is known."""
 
 
 class HeadUrls:
@@ -26,10 +29,12 @@ class HeadUrls:
         prefix, cursor = keys.u32.pack(queue.id), self._cursor
         if not queue.queued or not cursor.set_range(prefix):
             return None
+        if not queue.out:
+            return url_of(cursor.value(), queue.queue)
         key, first = cursor.item()
         value = first
-        while queue.out and key in self._out:
+        while key in self._out:
             key, value = cursor.item() if cursor.next() else (b"", b"")
         if key[:4] != prefix:  # all are leased
             value = first
-        return expand(short_url(value), queue.queue)
+        return url_of(value, queue.queue)

@@ -128,6 +128,12 @@ def short_url(value: bytes) -> str:
     return mark + value[1:].decode("latin-1") if mark is not None else _decode_fields(value[4:]).url
 
 
+def url_of(value: bytes, queue: str) -> str:
+    """Return the URL of a value."""
+    scheme = PLAIN.get(value[:1])
+    return expand(short_url(value), queue) if scheme is None else f"{scheme}{queue}{value[1:].decode('latin-1')}"
+
+
 def tries(value: bytes) -> tuple[int, int]:
     """Return the number of previous attempts and deliveries of a URI."""
     try:

@@ -24,6 +24,7 @@ from budgetfrontier.store.records import (
     decode_dead,
     decode_future,
     decode_lease,
+    decode_queue,
     restore_lease,
     whole_queue,
 )
@@ -184,6 +185,14 @@ class View:
         """
         cursor = self.txn.cursor(self.db[keys.QUEUES])
         return map(whole_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
+
+    def compact_queues(self) -> Iterator[QueueRecord]:
+        """Yield every queue as stored, with URLs in their short form, in order of creation.
+
+        O(queues), half of the time of `stored_queues`: `BudgetsInForce.complete` completes those that are shown.
+        """
+        cursor = self.txn.cursor(self.db[keys.QUEUES])
+        return map(decode_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
 
     def queues_after(self, queue_id: int) -> Iterator[QueueRecord]:
         """Yield the queues as stored that were created after one, in order of creation."""

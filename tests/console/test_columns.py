@@ -43,12 +43,13 @@ def built(queues: list[QueueRecord]) -> Columns:
 
 
 @pytest.mark.parametrize("dense", [2, 20_000])
-@pytest.mark.parametrize("buffer", [100, 1 << 20])
+@pytest.mark.parametrize(("part", "few"), [(7, 2), (1 << 12, 10_000)])
 def test_each_page_has_the_queues_that_sorting_all_gives(
-    monkeypatch: pytest.MonkeyPatch, dense: int, buffer: int
+    monkeypatch: pytest.MonkeyPatch, dense: int, part: int, few: int
 ) -> None:
     monkeypatch.setattr(module, "_DENSE", dense)
-    monkeypatch.setattr(module, "_BUFFER", buffer)
+    monkeypatch.setattr(module, "_PART", part)
+    monkeypatch.setattr(module, "_FEW", few)
     queues = some_queues(300)
     columns = built(queues)
     for sort, amount in SORTS.items():

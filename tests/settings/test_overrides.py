@@ -128,9 +128,16 @@ def test_very_many_unknown_settings_are_refused_soon() -> None:
 
 
 HOSTS = st.sampled_from(["a.test", "b.a.test", "a.org", "127.0.0.1", "x.y.a.org", "u@a.test", "a.test:81", "a)b.test"])
+HOSTS |= st.sampled_from(["a,b.test", "b.a,b.test", "a.test.", "ab.test", "b.ab.test:81", "[::1]", "test", "a.0.0.1"])
 MATCHES = st.sampled_from(["*", "domain:a.test", "domain:org", "host:*.test", "host:a.org", "queue:q?", "queue:q1"])
 MATCHES |= st.sampled_from(["regex:/p", "regex:p$", "regex:@"])
 MATCHES |= st.sampled_from(["surt:(test,a,", "surt:(test,a,)/p", "surt:(test,a,)/pp", "surt:(test,a,:81)/p"])
+MATCHES |= st.sampled_from(
+    ["surt:(test,", "surt:(test,a", "surt:(test,a,b", "surt:(test,a,b,", "surt:(te", "surt:http://("]
+)
+MATCHES |= st.sampled_from(
+    ["surt:(,test,a", "surt:(127.", "surt:(1,0", "surt:([::1]", "domain:test", "queue:*1", "host:b.*"]
+)
 MATCHES |= st.sampled_from(["surt:http://(org,a,)/", "surt:https://(org,a,)/p", "surt:(127.0.0.1)/?"])
 MATCHES |= st.sampled_from(["surt:(test,a)b,)/p", "surt:(test,a)b", "surt:(test,a)", "surt:(test,a,)p"])
 PATHS = st.sampled_from(["/", "/p", "/pp/q", "/?p"])

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from budgetfrontier import Reader
+from budgetfrontier.reports import over_time, text
+from budgetfrontier.reports.overview import Overview
+from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.queue_listing import queues
 from tests.support import crawl, on_disk, pages
@@ -68,3 +74,39 @@ def test_a_queue_is_over_budget_while_it_is_retired_and_while_it_waits_to_retire
         assert over() == set()
         f.adjust(match="queue:a.test", balance_replenish_amount=0)
         assert over() == {"a.test"}
+
+
+def test_a_report_looks_up_the_budgets_of_the_queues_that_it_lists_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up = list[str]()
+    for_one: Callable[..., object] = Effective.for_one
+
+    def noted(effective: Effective, href: str, queue: str) -> object:
+        looked_up.append(queue)
+        return for_one(effective, href, queue)
+
+    with on_disk(tmp_path) as f:
+        f.schedule_many(f"https://a{n}.test/{page}" for n in range(50) for page in range(1 + n % 3))
+        while leases := f.lease(10):
+            f.finish_many(leases[:5])
+            if f.summary().queued < 60:
+                break
+        f.commit()
+        f.adjust(match="regex:/[01]$", queue_total_budget=7)
+        f.adjust(match="host:a47.test", balance_replenish_amount=9, politeness={"min_delay": 4})
+        f.commit()
+        with Reader(tmp_path / "frontier") as reader:
+            shown = {queue.queue: queue for queue in reader.queues()}
+            monkeypatch.setattr(Effective, "for_one", noted)
+            overview = Overview(3)
+            head = overview.read(reader)
+            assert 0 < len(looked_up) == len(set(looked_up)) <= 3 * 5 + 2 * 10
+            whole = Overview(3).gather(shown.values())
+            assert text.render(head, overview=overview, now=1.0) == text.render(head, overview=whole, now=1.0)
+            looked_up.clear()
+            with reader.view() as view:
+                held = over_time.held(view)
+            holding = {name for name, queue in shown.items() if queue.queued}
+            assert looked_up == [name for name in shown if name in holding], "an empty queue holds nothing"
+            assert held.unlimited == sum(q.queued for q in shown.values() if q.total_budget < 0)
