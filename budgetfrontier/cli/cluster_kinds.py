@@ -5,18 +5,15 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cli import report_kinds
 from budgetfrontier.cli.report_kinds import Rows
 from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.inspection import Leases, Selection
-from budgetfrontier.cluster.inspection_kinds import SeedPlace
 from budgetfrontier.model import CrawlUri, Run
 from budgetfrontier.rules.forecasts import Held
-from budgetfrontier.store.seed_places import Place
+from budgetfrontier.store.seed_list import ListedSeed
 from budgetfrontier.store.series import Busiest, SeriesRow
 
 if TYPE_CHECKING:
@@ -71,30 +68,21 @@ def _crawl_summary(args: argparse.Namespace, operator: Operator) -> Rows:
 
 
 def _seeds(args: argparse.Namespace, operator: Operator) -> Rows:
-    from budgetfrontier.reports import seed_fates
+    def found() -> Iterator[ListedSeed]:
+        for number in range(operator.partitions):
+            after = 0
+            while part := operator.ask("seeds", list[ListedSeed], of=[number], after=after, count=_SEEDS).get(number):
+                yield from part
+                after = part[-1].position
 
-    seeds, invalid, unread = report_kinds.seeds_of(operator.settings)
-    by_partition: dict[int, dict[str, str]] = {}
-    for url, queue in seeds.items():
-        by_partition.setdefault(operator.partition_of_uri(CrawlUri(url, queue=queue or None)), {})[url] = queue
-    places: dict[str, Place] = {}
-    for number, mine in by_partition.items():
-        for part in _parts(mine):
-            found = operator.ask("seeds", dict[str, SeedPlace], of=[number], queues=part)
-            places |= {url: one.place() for url, one in found.get(number, {}).items()}
-    left_out = sum(len(mine) for number, mine in by_partition.items() if number in operator.missing)
-    known = {url for number, mine in by_partition.items() if number not in operator.missing for url in mine}
-    log = seed_fates.SeedLog(url for url in seeds if url in known)
-    rows = seed_fates.seed_rows(log, places, invalid, logged=False)
-    unread += [f"seeds of partitions that do not answer are not listed: {left_out:,}"] if left_out else []
-    columns = seed_fates.COLUMNS
-    return Rows(columns, map(itemgetter(*columns), rows), drop=seed_fates.DROP, unknown="; ".join(unread))
-
-
-def _parts(seeds: dict[str, str]) -> Iterator[dict[str, str]]:
-    items = iter(seeds.items())
-    while part := dict(islice(items, _SEEDS)):
-        yield part
+    seeds = list(found())
+    known = {seed.row.url for seed in seeds}
+    missing, invalid, unread = report_kinds.unlisted_seeds(operator.settings, known.__contains__)
+    away = [url for url in missing if operator.partition_of_uri(CrawlUri(url)) in operator.missing]
+    if away:
+        unread.append(f"seeds of partitions that do not answer are not listed: {len(away):,}")
+        missing = [url for url in missing if url not in set(away)]
+    return report_kinds.seeds(seeds, (missing, invalid, unread), lambda url: None)
 
 
 def _threads(args: argparse.Namespace, operator: Operator) -> Rows:

@@ -136,7 +136,7 @@ def run(args: argparse.Namespace, cluster: ClusterFrontier | None = None) -> int
         _add(totals, result)
     totals.show(args.format, dry_run=args.dry_run)
     if args.seeds and totals.counts.tally.duplicate and not args.force:
-        note("duplicates were seen before and do not become seeds; --force schedules them again, as seeds")
+        note("duplicates were seen before: they are listed as seeds, and not fetched again unless you add --force")
     if totals.counts.tally.added and cluster is None:
         common.note_if_stopped(args)
     return exits.OK if totals.complete and totals.usable else exits.ERROR

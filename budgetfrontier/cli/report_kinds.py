@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from math import ceil
 from operator import itemgetter
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from budgetfrontier.rules.forecasts import Forecast
     from budgetfrontier.settings import Settings
     from budgetfrontier.store.reader import Reader
+    from budgetfrontier.store.seed_list import ListedSeed
     from budgetfrontier.store.series import Busiest
 
 _HOUR = 3600.0
@@ -221,43 +222,53 @@ def _told(reader: Reader, totals: Summary, since: float | None, now: float) -> d
     return found | {"bytes": found.get("bytes") if totals.bytes else None}
 
 
-def seeds_of(settings: Settings) -> tuple[dict[str, str], dict[str, str], list[str]]:
-    """Return the seeds of settings: URLs with the queues forced on them, what is no URL and why, and what is unread."""
+def unlisted_seeds(settings: Settings, is_listed: Callable[[str], bool]) -> tuple[list[str], dict[str, str], list[str]]:
+    """Return the seeds of settings that are not listed, those that are no URLs with the reason, and what is unread."""
     from budgetfrontier import uris
     from budgetfrontier.crawl.seeds import seed_urls
     from budgetfrontier.errors import InvalidUrl
 
-    seeds: dict[str, str] = {}
+    missing: list[str] = []
     invalid, unreadable = {}, []
     for seed in settings.seeds:
         try:
             for url in seed_urls(seed):
                 try:
-                    seeds[uris.parse(url)] = seed.queue or ""
+                    href = uris.parse(url)
+                    if not is_listed(href):
+                        missing.append(href)
                 except InvalidUrl as e:
                     invalid[url] = str(e)
         except OSError as e:
             unreadable.append(f"seeds of a file that cannot be read are not listed: {seed.file}: {e.strerror}")
-    return seeds, invalid, unreadable
+    return missing, invalid, unreadable
 
 
 def _seeds(args: argparse.Namespace, reader: Reader) -> Rows:
-    from budgetfrontier.reports import seed_fates
-    from budgetfrontier.store.seed_places import seed_places
+    from budgetfrontier.formats.log_search import last_statuses
+    from budgetfrontier.store.seed_list import find, listed
 
-    seeds, invalid, unreadable = seeds_of(reader.settings)
-    entries = _log(args)
-    log = seed_fates.SeedLog(seeds)
-    log.read(entries or ())
+    def found() -> Iterator[Any]:
+        with reader.view() as view:
+            yield from listed(view)
+
     with reader.view() as view:
-        places = seed_places(view, log.codes, queues=seeds)
-    rows = seed_fates.seed_rows(log, places, invalid, logged=entries is not None)
-    unknown = [] if log.codes or invalid or entries is not None else [_unknown(args, None)]
-    unknown += unreadable
-    if log.left_out:
-        unknown.append(f"attempts at imported seeds beyond the first {seed_fates.MOST_IMPORTED:,}: {log.left_out:,}")
+        unlisted = unlisted_seeds(reader.settings, lambda url: find(view.txn, view.db, url) is not None)
+    return seeds(found(), unlisted, last_statuses(log_path(args)))
+
+
+def seeds(
+    found: Iterable[ListedSeed],
+    unlisted: tuple[list[str], dict[str, str], list[str]],
+    code_of: Callable[[str], int | None],
+) -> Rows:
+    """Return the fates of the seeds of the list, then those of the settings that are not in it."""
+    from budgetfrontier.reports import seed_fates
+
+    missing, invalid, unread = unlisted
+    rows = chain(seed_fates.seed_rows(found, code_of), seed_fates.unlisted_rows(missing, invalid))
     columns = seed_fates.COLUMNS
-    return Rows(columns, map(itemgetter(*columns), rows), drop=seed_fates.DROP, unknown="; ".join(unknown))
+    return Rows(columns, map(itemgetter(*columns), rows), drop=seed_fates.DROP, unknown="; ".join(unread))
 
 
 def _threads(args: argparse.Namespace, reader: Reader) -> Rows:

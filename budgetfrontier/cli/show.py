@@ -265,7 +265,7 @@ def explain(args: argparse.Namespace) -> None:
             reader,
             args.target,
             job=str(args.job),
-            scope=partial(scope_verdict, reader.settings),
+            scope=partial(scope_verdict, reader),
             past=partial(past_of, log=log, progress=_indexing),
         )
     output.write_explanation(args, answer)

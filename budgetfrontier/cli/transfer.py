@@ -73,8 +73,8 @@ def _register_import(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--seeds", action="store_true",
-        help="import them as seeds: they are crawled before links, and seed-hosts and seed-domains include their hosts "
-        "for URIs found from them",
+        help="import them as seeds: they are crawled before links, and the scope's "
+        "seed-hosts and seed-domains include their hosts",
     )  # fmt: skip
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument(

@@ -215,6 +215,7 @@ class Job:
         frontier, say = self._frontier, self._progress.say
         before = frontier.summary()
         self._scope.add_seeds(url for url, _ in each_seed(self._settings))
+        self._scope.add_listed(frontier.seed_hosts)
         frontier.schedule_many([uri for uri in self._cache.found() if self._scope.objection(uri) is None])
         check_changes(
             frontier, self._folder / "frontier", self._scope,

@@ -38,6 +38,7 @@ from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.seeds import is_seed
 from budgetfrontier.settings import Settings
 
 if TYPE_CHECKING:
@@ -323,7 +324,7 @@ class MainLoop:
             fetch_seconds=response.seconds,
             crawl_delay=self._robots.delay(lease.uri.url) if self._robots else None,
             discovered=discovered,
-            reason=_reason(visit.outcome, response),
+            reason=_reason(lease.uri, visit.outcome, response),
             delay=delay,
             size=len(response.raw),
         )
@@ -374,11 +375,11 @@ def patience(settings: Settings) -> float:
     return settings.fetch.timeout or NO_TIMEOUT
 
 
-def _reason(outcome: Outcome, response: Response) -> str:
-    """Return the reason with which a lease is finished: of a SUCCESS only the status, and only if it is an error."""
+def _reason(uri: CrawlUri, outcome: Outcome, response: Response) -> str:
+    """Return the reason with which a lease is finished: of a SUCCESS the status, if it is an error, or of a seed."""
     status = f"status {response.status}"
     if outcome is Outcome.SUCCESS:
-        return status if response.status >= _ERRORS else ""
+        return status if response.status >= _ERRORS or is_seed(uri) else ""
     return response.reason or status
 
 

@@ -10,13 +10,14 @@ from budgetfrontier import plugins, uris
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.rules.seeds import MOST_REDIRECTS
 from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.settings.scope_rules import Header, Rule, Test, hops_from_seed, parse_rule
 
 if TYPE_CHECKING:
     from budgetfrontier.crawl.fetch.response import Response
+    from budgetfrontier.store.seed_list import SeedHosts
 
-_SEED_REDIRECTS = 5
 _CACHED = 4096
 _LONGEST_KEY = 1024  # characters of a cached key, because userinfo and seeds may be of any length
 
@@ -52,13 +53,16 @@ class Scope:
 
     Seeds and imported URIs (those without hops) and prerequisites are always in scope. URIs more than `max_hops` from a
     seed, and URIs that no rule matches, are not. `seed-hosts` matches the hosts of the seeds, with or without "www.",
-    `seed-domains` their registered domains. The target of a seed's redirect counts as a seed.
+    `seed-domains` their registered domains. The target of a seed's redirect counts as a seed. The seeds are those of
+    the settings, which `add_seeds` adds and which are in memory, and those that the frontier lists, see `add_listed`.
 
     Raises SettingsError for a file of SURT prefixes that cannot be read. Decisions that hold for a whole host are
     cached for some thousand hosts: `objection` takes 0.8 us with the default rules, 5 us with twenty of all kinds.
     """
 
     def __init__(self, settings: ScopeSettings) -> None:
+        self._listed: SeedHosts | None = None
+        self._listed_upto = 0
         self._max_hops = settings.max_hops
         ordered = [(True, text, text) for text in settings.accept]
         ordered += [(False, f"reject {text}", text) for text in settings.reject]
@@ -83,6 +87,16 @@ class Scope:
         for url in urls:
             with suppress(InvalidUrl):
                 self.add_seed(uris.parse(url))
+
+    def add_listed(self, listed: SeedHosts) -> None:
+        """Extend the scope by the hosts of a frontier's list of seeds, and of those that are listed from now on."""
+        self._listed = listed
+
+    def _look_at_list(self) -> None:
+        """Forget what was decided before the last seed was listed."""
+        if self._listed is not None and self._listed.last != self._listed_upto:
+            self._listed_upto = self._listed.last
+            self._plans.clear()
 
     @property
     def seed_keys(self) -> Mapping[str, Set[str]]:
@@ -109,6 +123,7 @@ class Scope:
         """Return whether a URI is in scope, and the deciding rule; `header` is that of its response, if received."""
         if verdict := self._by_hops(uri):
             return verdict
+        self._look_at_list()
         url, seed = uri.url, None if uri.meta is None else _seed_of(uri.meta)
         key = url[: url.find("/", 8) + 1], seed
         for fits, verdict in self._plans.get(key) or self._plan(*key):
@@ -118,6 +133,7 @@ class Scope:
 
     def accepted(self, uris: Iterable[CrawlUri]) -> list[CrawlUri]:
         """Return those of some URIs that are in scope, in order: quicker than `verdict` for each."""
+        self._look_at_list()
         found: list[CrawlUri] = []
         hops: str | None = None
         by_hops: Verdict | None = None
@@ -166,13 +182,17 @@ class Scope:
         if rule.of_seeds:
             key, known = self._key_of[rule.of_seeds], self._known[rule.of_seeds]
             here = key(CrawlUri(root))
-            return here in known or (seed is not None and here == key(CrawlUri(seed)))
+            if here in known or (seed is not None and here == key(CrawlUri(seed))):
+                return True
+            if self._listed is None:
+                return False
+            return self._listed.has_domain(here, key) if rule.of_seeds == "domains" else self._listed.has_host(here)
         return rule.settle(root) if rule.settle else None
 
 
 def redirected_seed(uri: CrawlUri) -> bool:
     """Tell whether a URI is the target of a few redirects from a seed; its links have it as `meta["seed"]`."""
-    return 0 < len(uri.hops) <= _SEED_REDIRECTS and not uri.hops.strip("R")
+    return 0 < len(uri.hops) <= MOST_REDIRECTS and not uri.hops.strip("R")
 
 
 def _seed_of(meta: Any) -> str | None:

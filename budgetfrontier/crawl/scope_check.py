@@ -1,4 +1,4 @@
-"""The decision of a crawl's scope on a URL, from the stored settings: for `explain`, without the extra `crawl`."""
+"""The decision of a crawl's scope on a URL, from the stored settings and seeds: for `explain`, without `crawl`."""
 
 from __future__ import annotations
 
@@ -11,26 +11,38 @@ from budgetfrontier.reports.explanation import ScopeVerdict
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.settings.scope_rules import OF_ANSWER
+from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.seed_list import SeedHosts, find, last_position
+from budgetfrontier.store.view import View
 
 
-def scope_verdict(settings: Settings, href: str, uri: CrawlUri | None) -> ScopeVerdict | None:
+def scope_verdict(reader: Reader, href: str, uri: CrawlUri | None) -> ScopeVerdict | None:
     """Return the verdict of the scope on a href: as the known `uri` if given, otherwise as a link of a seed.
 
-    None if the settings have neither a scope nor seeds, because a program schedules the URIs. Reads the files of seeds
-    and SURT prefixes: about 1 us per line.
+    None if the settings have neither a scope nor seeds, and no seeds are listed, because a program schedules the URIs.
+    Reads the files of seeds and SURT prefixes: about 1 us per line.
     """
-    if not settings.seeds and settings.scope == ScopeSettings():
-        return None
+    settings = reader.settings
+    with reader.view() as view:
+        last = last_position(view)
+        if not settings.seeds and not last and settings.scope == ScopeSettings():
+            return None
+        return _verdict(settings, href, uri, view, last)
+
+
+def _verdict(settings: Settings, href: str, uri: CrawlUri | None, view: View, last: int) -> ScopeVerdict:
     try:
         scope = Scope(settings.scope)
     except SettingsError as error:
         return ScopeVerdict(None, f"it cannot be told: {error.problems[0]}")
     is_seed, unreadable = _add_seeds(scope, settings, href)
+    scope.add_listed(SeedHosts(lambda: view, lambda: last))
+    is_seed = is_seed or find(view.txn, view.db, href) is not None
     known = uri or CrawlUri(href, hops="" if is_seed else "L")
     verdict = scope.verdict(known)
     text = str(verdict)
     if uri is None and not is_seed:
-        text += " (taken as a link of a seed in the settings)"
+        text += " (taken as a link of a seed)"
     if verdict.accepted and known.hops[-1:] not in ("", "P") and _depends_on_response(settings.scope):
         text += "; type and size are asked once it answers"
     if unreadable:

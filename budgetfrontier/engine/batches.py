@@ -33,7 +33,8 @@ class Batches:
 
     def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool) -> Tally:
         """Mark a batch as seen; with `charge`, charge the queues of URIs not seen before."""
-        return self._count(uris, partial(self._admitter.mark_seen, charge=charge))
+        mark, now = self._admitter.mark_seen, self._guard.now
+        return self._count(uris, lambda part, tally: mark(part, tally, now(), charge=charge))
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
         """Admit a batch; return the result for each URI. The whole batch is in memory."""

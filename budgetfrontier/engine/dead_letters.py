@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
+from budgetfrontier.engine.seed_table import SeedTable
 from budgetfrontier.model import QueueRecord
+from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
@@ -17,8 +19,8 @@ Letters = list[tuple[int, DeadRow]]
 class DeadLetters:
     """The dead letters. O(log n) each."""
 
-    def __init__(self, env: Environment, counters: Counters) -> None:
-        self._env = env
+    def __init__(self, env: Environment, counters: Counters, seeds: SeedTable) -> None:
+        self._env, self._seeds = env, seeds
         self._table = env.db[keys.DEAD]
         self._counters = counters
         self.on_add: Callable[[int, DeadRow], None] | None = None
@@ -31,6 +33,7 @@ class DeadLetters:
         row = DeadRow(queue.id, queue.queue, key[4:], value, reason, now)
         self._env.wrote(len(value))
         self._env.txn.put(keys.u64.pack(number), encode(row), db=self._table)
+        self._seeds.moved(key[keys.DIRECTIVE], value, queue.queue, SeedFate.DEAD, now, reason)
         if self.on_add is not None:
             self.on_add(number, row)
 

@@ -11,6 +11,8 @@ from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome, QueueRecor
 from budgetfrontier.rules import charges, queue_states, uri_outcomes, wake_times
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, SNOOZED
 from budgetfrontier.rules.run_history import shortened
+from budgetfrontier.rules.seeds import SeedFate
+from budgetfrontier.rules.uri_order import NORMAL
 from budgetfrontier.rules.uri_outcomes import Fate
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.keys import DIRECTIVE
@@ -98,10 +100,9 @@ class Finisher:
             counters.bytes += size
         if outcome is _SUCCESS:
             counters.succeeded += 1
-            if lease.key[DIRECTIVE] == _HIGHEST:
-                counters.prerequisites += 1
-                counters.prerequisites_succeeded += 1
-            elif reason:
+            if lease.key[DIRECTIVE] != NORMAL:
+                self._note_early(lease, reason, now)
+            if reason and lease.key[DIRECTIVE] != _HIGHEST:
                 self._note_answer(queue, reason, now)
             tables.pending.remove(queue, lease.key)
             charges.charge(queue, cost, 0)
@@ -171,9 +172,11 @@ class Finisher:
             counters.disregarded += 1
             counters.robots_denials += reason == ROBOTS
             counters.prerequisites_disregarded += key[DIRECTIVE] == _HIGHEST
+            tables.seeds.became(lease.uri, SeedFate.DISREGARDED, reason, now)
             tables.pending.remove(queue, key)
         elif outcome is Outcome.FAILURE:
             counters.failed += 1
+            tables.seeds.became(lease.uri, SeedFate.FAILED, reason, now)
             tables.pending.remove(queue, key)
         else:
             self._give_up(queue, key, tables.pending.value(key), reason or "dead", now)
@@ -210,6 +213,7 @@ class Finisher:
             self._give_up(queue, key, value, reason or "retries exhausted", now)
             return Outcome.DEAD
         tables.counters.retried += 1
+        tables.seeds.became(lease.uri, SeedFate.WAITING, reason, now)
         if fate is Fate.DELAYED:
             tables.pending.remove(queue, key)
             tables.future.add(queue, key[4:], value, now + delay, leaving=key)
@@ -220,6 +224,14 @@ class Finisher:
     def _give_up(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
         self._tables.counters.given_up += 1
         self._tables.bury(queue, key, value, reason, now)
+
+    def _note_early(self, lease: Lease, reason: str, now: float) -> None:
+        """Count a prerequisite that succeeded, or note the success of a seed."""
+        counters = self._tables.counters
+        if lease.key[DIRECTIVE] == _HIGHEST:
+            counters.prerequisites += 1
+            counters.prerequisites_succeeded += 1
+        self._tables.seeds.became(lease.uri, SeedFate.SUCCEEDED, reason, now)
 
     def _note_answer(self, queue: QueueRecord, reason: str, now: float) -> None:
         """Count a SUCCESS whose answer was an error."""

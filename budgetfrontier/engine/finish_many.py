@@ -14,6 +14,8 @@ from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome
 from budgetfrontier.rules import queue_states
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
+from budgetfrontier.rules.seeds import SeedFate
+from budgetfrontier.rules.uri_order import NORMAL
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.keys import DIRECTIVE, pending
 
@@ -244,11 +246,23 @@ class BatchFinisher:
             counters.queued -= len(ended) - retired
             counters.expenditure += spent
             counters.bytes += received
-            prerequisites = b"".join(ended)[_DIRECTIVES].count(_HIGHEST)
-            counters.prerequisites += prerequisites
-            counters.prerequisites_succeeded += prerequisites
+            early = b"".join(ended)[_DIRECTIVES]
+            if early.count(NORMAL) != len(early):
+                prerequisites = early.count(_HIGHEST)
+                counters.prerequisites += prerequisites
+                counters.prerequisites_succeeded += prerequisites
+                if counters.seeds:
+                    self._note_seeds(ended, now)
             counters.in_process -= len(ended) - others
             tables.busiest.charged += ended
+
+    def _note_seeds(self, ended: Iterable[bytes], now: float) -> None:
+        """Note which seeds have ended as successes, given by their keys; none has a reason."""
+        tables = self._tables
+        for key in ended:
+            if key[DIRECTIVE] != NORMAL:
+                name = tables.queues.get(pending.unpack(key)[0]).queue
+                tables.seeds.moved(key[DIRECTIVE], tables.pending.value(key), name, SeedFate.SUCCEEDED, now)
 
     def _ask(self, lease: Lease, timed: Finish | None) -> tuple[float, QueueSettings]:
         """Return for how long the queue of a lease rests, and the settings in force. Raises PolicyError."""

@@ -48,6 +48,7 @@ from budgetfrontier.store import keys, meta
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.report import Report, status_line
+from budgetfrontier.store.seed_list import SeedHosts
 
 _RUNNING = CrawlState.RUNNING  # an Enum lookup costs 0.1 us in CPython 3.11
 
@@ -501,6 +502,11 @@ class Frontier:
         self._guard.enter()
         in_force = self._tables.in_force
         return in_force.rest(uri, in_force.for_uri(uri.url, key), fetch_seconds, crawl_delay)
+
+    @property
+    def seed_hosts(self) -> SeedHosts:
+        """The hosts of the seeds that were imported, and of those that seeds redirect to, for a crawl's scope."""
+        return self._tables.seeds.hosts
 
     def summary(self) -> Summary:
         """Return the counters, as of now. O(1)."""

@@ -20,6 +20,7 @@ from budgetfrontier.engine.url_table import LATEST, UrlTable
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri, KeptTotals, KeptUrl, Lease, Outcome, Tally
 from budgetfrontier.rules import charges
+from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.store import keys
 from budgetfrontier.store.kept_places import future_key
 from budgetfrontier.store.records import UrlRow
@@ -185,10 +186,10 @@ class KnownUrls:
         if again is not None:
             return self._fetched_until(fingerprint, uri, again, row, lease, now)
         if row is None:
-            return self._completed(fingerprint, uri)
+            return self._completed(fingerprint, uri, now)
         if not row.place:
             return Known.UNCHANGED
-        self._take_out(row, now, charged=future_key(row.place) is None)
+        self._take_out(row, now, SeedFate.SUCCEEDED, charged=future_key(row.place) is None)
         return Known.CHANGED
 
     def _fetched_until(
@@ -223,7 +224,7 @@ class KnownUrls:
             if tally.invalid:
                 return Known.INVALID
             if row is not None and row.place:
-                self._take_out(row, now, charged=future_key(row.place) is None)
+                self._take_out(row, now, SeedFate.SUCCEEDED, charged=future_key(row.place) is None)
             self._admitter.admit(read, tally, now, via)
             if tally.full:
                 return Known.FULL
@@ -257,7 +258,7 @@ class KnownUrls:
             via = uri if row.place else None
         read = self._admitter.read((uri,), tally, via)
         if row is not None and row.place and not tally.invalid:
-            self._take_out(row, now, charged=False)
+            self._take_out(row, now, SeedFate.DELETED, charged=False)
         self._admitter.admit(read, tally, now, via)
         if tally.added:
             self._admitter.see(fingerprint)  # who discovers it later does not add it once more
@@ -281,7 +282,7 @@ class KnownUrls:
                         self._urls.complete(fingerprint, row)
             ended.clear()
 
-    def _completed(self, fingerprint: bytes, uri: CrawlUri) -> Known:
+    def _completed(self, fingerprint: bytes, uri: CrawlUri, now: float) -> Known:
         """Take the report of a URL that was not known, and is not to be fetched again."""
         uri = msgspec.structs.replace(uri, url=uris.parse(uri.url))
         tally = Tally()
@@ -289,7 +290,7 @@ class KnownUrls:
             queue_key = self._admitter.queue_key(uri)
         except InvalidUrl:
             return Known.INVALID
-        self._admitter.mark_seen([uri], tally, charge=False)
+        self._admitter.mark_seen([uri], tally, now, charge=False)
         if tally.invalid:
             return Known.INVALID
         self._urls.completed(fingerprint, queue_key, shorten(uri.url, queue_key))
@@ -309,23 +310,26 @@ class KnownUrls:
             self._finisher.finish(lease, Outcome.DISREGARDED, None, None, (), "", None, False, 0, now)
             self._tables.pending.settle()
         elif row.place:
-            self._take_out(row, now, charged=False)
+            self._take_out(row, now, SeedFate.DELETED, charged=False)
             self._tables.pending.settle()
         self._urls.forget(fingerprint)
         self._turns.below_limit(row.queue, completed)
         self._admitter.forget(fingerprint)
         return True
 
-    def _take_out(self, row: UrlRow, now: float, *, charged: bool) -> None:
-        """Take a URI that is not leased from the place where it waits."""
+    def _take_out(self, row: UrlRow, now: float, fate: SeedFate, *, charged: bool) -> None:
+        """Take a URI that is not leased from the place where it waits; `fate` is that of a seed."""
         tables = self._tables
         queue = tables.queues.get(row.queue)
         later = future_key(row.place)
         if later is not None:
+            directive, value = tables.future.rank(later)[0], tables.future.value(later)
+            tables.seeds.moved(directive, value, queue.queue, fate, now)
             tables.future.remove(queue, later)
             tables.future.next_due = tables.future.first_due()
             return
         self._turns.settings.refresh(queue)
+        tables.seeds.moved(row.place[keys.DIRECTIVE], tables.pending.value(row.place), queue.queue, fate, now)
         tables.pending.delete(queue, row.place)
         if charged:
             cost = keys.pending.unpack(row.place)[3]

@@ -6,6 +6,7 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.url_table import Arrival
 from budgetfrontier.model import QueueRecord
+from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import arrival
 from budgetfrontier.store import keys
 from budgetfrontier.store.uri_values import decode_uri, short_url
@@ -42,6 +43,8 @@ class Returns:
             ordinal = arrival(ordinal, lifo=settings.lifo)
         key = keys.pending.pack(queue.id, directive, priority, cost, ordinal)
         tables.pending.insert([(key, value)], None, why)
+        if why is not Arrival.MOVED:
+            tables.seeds.moved(directive, value, queue.queue, SeedFate.WAITING, now)
         self._turns.arrived(queue, 1, short_url(value), settings, precedence, now)
 
     def place_due(self, now: float) -> None:

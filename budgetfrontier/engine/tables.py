@@ -15,6 +15,7 @@ from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.removed_files import RemovedFiles
 from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.engine.runs import Runs
+from budgetfrontier.engine.seed_table import SeedTable
 from budgetfrontier.engine.series import Series
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.engine.url_table import UrlTable
@@ -42,7 +43,8 @@ class Tables:
         self.leases = Leases(env)
         self.pending = PendingTable(env, counters)
         self.future = FutureTable(env, counters, self.queues)
-        self.dead_letters = DeadLetters(env, counters)
+        self.seeds = SeedTable(env, counters)
+        self.dead_letters = DeadLetters(env, counters, self.seeds)
         self.audit = Audit(env, counters)
         self.removed = RemovedFiles(env, counters)
         self.runs = Runs(env)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,18 @@ def past_of(url: str, log: Path, *, progress: Progress | None = None) -> Past | 
         page = newest[0] if newest else None
     begins = "" if attempts else _first_time(log)
     return Past(attempts, total, page, str(log), begins, index.rebuilt)
+
+
+def last_statuses(log: Path | None) -> Callable[[str], int | None]:
+    """Return a function that returns the last status of a URL in a crawl's log; None if it is not there."""
+    index = None if log is None or not log.is_file() else LogIndex(log, _url_of_line)
+
+    def last(url: str) -> int | None:
+        newest = deque(index.find(url.encode()) if index else (), maxlen=1)
+        found = entry(newest[0]) if newest else None
+        return None if found is None else found.status
+
+    return last
 
 
 def _url_of_line(line: bytes) -> bytes:

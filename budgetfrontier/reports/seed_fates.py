@@ -1,26 +1,24 @@
-"""Heritrix's seeds report: what became of each seed."""
+"""Heritrix's seeds report: what became of each seed of the frontier's list, and of those that are not in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from budgetfrontier.model import DeadLetter
 from budgetfrontier.reports.log_tables import FORBIDDEN, meaning
-from budgetfrontier.store.seed_places import Place
+from budgetfrontier.rules.seeds import SeedFate, SeedOrigin
+from budgetfrontier.store.seed_list import ListedSeed, SeedRow
+from budgetfrontier.vocabulary import QueueState
 
-if TYPE_CHECKING:
-    from budgetfrontier.formats.crawl_log import Entry
+COLUMNS = ("code", "status", "seed", "redirect", "queue", "label", "origin", "detail")
+DROP = ("detail", "origin", "label", "queue", "redirect")
 
-COLUMNS = ("code", "status", "seed", "redirect", "queue", "detail")
-DROP = ("detail", "queue", "redirect")
-
-MOST_IMPORTED = 100_000
-"""Seeds beyond those of the settings that are listed: those imported, as the log names them."""
+CodeOf = Callable[[str], int | None]
+"""Returns the last status of a URL in the crawl's log, None if it is not there."""
 
 _OUT_OF_SCOPE = -5000
-_MOST_REDIRECTS = 20
+_STATUS = "status "
 
 
 class Fate(StrEnum):
@@ -30,114 +28,106 @@ class Fate(StrEnum):
     REDIRECTED = "REDIRECTED"
     LEASED = "LEASED"
     PENDING = "PENDING"
-    FUTURE = "FUTURE"
+    STRANDED = "STRANDED"
     DEAD = "DEAD"
     FAILED = "FAILED"
     DISREGARDED = "DISREGARDED"
+    DELETED = "DELETED"
+    KNOWN = "KNOWN"
     NOT_REACHED = "NOT_REACHED"
     INVALID = "INVALID"
-    UNKNOWN = "UNKNOWN"
 
 
-class SeedLog:
-    """The part of a crawl's log that is about seeds: the last status of each, and where it redirected to.
-
-    Memory: the seeds, at most 100,000 besides those given at first, and the targets of their redirects.
-    """
-
-    def __init__(self, seeds: Iterable[str]) -> None:
-        self.codes: dict[str, int | None] = dict.fromkeys(seeds)
-        self.targets: dict[str, str] = {}
-        self._target_codes: dict[str, int] = {}
-        self._chain = dict.fromkeys(self.codes, 0)  # seeds and targets, with the number of redirects so far
-        self.left_out = 0
-
-    def read(self, entries: Iterable[Entry]) -> None:
-        """Note what the log has, in one pass; a target of a redirect comes after the seed."""
-        most = len(self.codes) + MOST_IMPORTED
-        for entry in entries:
-            hops = entry.hops
-            if hops == b"-" and entry.via == b"-":
-                url = entry.url.decode("utf-8", "replace")
-                if url not in self.codes:
-                    if len(self.codes) >= most:
-                        self.left_out += 1
-                        continue
-                    self._chain[url] = 0
-                self.codes[url] = entry.status
-            elif hops.endswith(b"R") and hops.strip(b"R") == b"":
-                via = entry.via.decode("utf-8", "replace")
-                steps = self._chain.get(via)
-                if steps is not None and steps < _MOST_REDIRECTS:
-                    url = entry.url.decode("utf-8", "replace")
-                    self.targets[via] = url
-                    self._target_codes[url] = entry.status
-                    self._chain.setdefault(url, steps + 1)
-
-    def end_of(self, seed: str) -> tuple[str, int | None]:
-        """Return the last target of a seed's redirects with its status, "" if there is none."""
-        url, seen = seed, {seed}
-        while (target := self.targets.get(url)) is not None and target not in seen:
-            seen.add(target)
-            url = target
-        return (url, self._target_codes.get(url)) if url != seed else ("", None)
+_NAMES = {
+    SeedFate.WAITING: Fate.PENDING,
+    SeedFate.SUCCEEDED: Fate.CRAWLED,
+    SeedFate.FAILED: Fate.FAILED,
+    SeedFate.DISREGARDED: Fate.DISREGARDED,
+    SeedFate.DEAD: Fate.DEAD,
+    SeedFate.DELETED: Fate.DELETED,
+    SeedFate.KNOWN: Fate.KNOWN,
+}
 
 
-def seed_rows(
-    log: SeedLog, places: Mapping[str, Place], invalid: Mapping[str, str], *, logged: bool
-) -> Iterator[dict[str, Any]]:
-    """Yield a row for each seed; `invalid` has those that are no URLs, with the reason; `logged`: there is a log."""
-    for seed, code in log.codes.items():
-        place = places.get(seed)
-        fate, detail = _fate(code, place, logged=logged)
-        target, target_code = log.end_of(seed)
-        if fate is Fate.CRAWLED and code is not None and 300 <= code < 400 and code != 304:
-            fate = Fate.REDIRECTED
-            detail = (
-                f"{target_code} {meaning(target_code)}".strip() if target_code is not None else "target not crawled"
-            )
+def fate_of(found: ListedSeed) -> Fate:
+    """Return the fate of a seed; one that waits on a RETIRED queue is STRANDED."""
+    if found.row.fate is SeedFate.WAITING and found.leased:
+        return Fate.LEASED
+    if found.row.fate is SeedFate.WAITING and found.state is QueueState.RETIRED:
+        return Fate.STRANDED
+    if found.row.fate is SeedFate.SUCCEEDED and (found.row.redirect or _is_redirect(_code_in(found.row))):
+        return Fate.REDIRECTED
+    return _NAMES[found.row.fate]
+
+
+def detail_of(found: ListedSeed, code_of: CodeOf = lambda url: None) -> str:
+    """Return what explains the fate of a seed."""
+    row, fate = found.row, fate_of(found)
+    if fate is Fate.REDIRECTED:
+        return _target(found.end, code_of)
+    if fate in (Fate.PENDING, Fate.STRANDED, Fate.LEASED):
+        where = f"its queue is {found.state}" if found.state else ""
+        return "; ".join(filter(None, (where, row.reason)))
+    if fate is Fate.KNOWN:
+        return "was known before it was given as a seed"
+    code = _code_in(row)
+    return meaning(code) if code is not None else row.reason
+
+
+def seed_rows(seeds: Iterable[ListedSeed], code_of: CodeOf = lambda url: None) -> Iterator[dict[str, Any]]:
+    """Yield a row for each seed of the list. `code_of` is asked only for seeds whose status the list has not."""
+    for found in seeds:
+        row, fate = found.row, fate_of(found)
+        code = _code_in(row)
+        if code is None and (row.fate is not SeedFate.WAITING or row.reason) and row.fate is not SeedFate.DELETED:
+            code = code_of(row.url)
+        detail = detail_of(found, code_of)
+        if fate is Fate.KNOWN and code is not None:
+            fate, detail = (Fate.CRAWLED if code > 0 else Fate.FAILED), meaning(code)
         yield {
             "code": code,
             "status": str(fate),
-            "seed": seed,
-            "redirect": target,
-            "queue": place.queue if place else "",
+            "seed": row.url,
+            "redirect": found.end.url if found.end else row.redirect,
+            "queue": row.queue,
+            "label": row.label,
+            "origin": f"redirect of {row.via}" if row.origin is SeedOrigin.REDIRECTED else str(row.origin),
             "detail": detail,
         }
+
+
+def unlisted_rows(not_reached: Iterable[str], invalid: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each seed of the settings that was never scheduled, or is no URL, with the reason."""
+    nothing = dict.fromkeys(COLUMNS, "") | {"code": None, "origin": "settings"}
+    for seed in not_reached:
+        yield nothing | {"status": str(Fate.NOT_REACHED), "seed": seed, "detail": "never scheduled"}
     for seed, reason in invalid.items():
-        yield {
-            "code": None,
-            "status": str(Fate.INVALID),
-            "seed": seed,
-            "redirect": "",
-            "queue": "",
-            "detail": reason,
-        }
+        yield nothing | {"status": str(Fate.INVALID), "seed": seed, "detail": reason}
 
 
-def _fate(code: int | None, place: Place | None, *, logged: bool) -> tuple[Fate, str]:
-    """Return the fate of a seed with its last status in the log, if any, and what explains it."""
-    if code is not None and code > 0 and code not in (429, 503):
-        return Fate.CRAWLED, meaning(code)
-    said = "" if code is None else meaning(code)
-    final = code is not None and code in (FORBIDDEN, _OUT_OF_SCOPE)
-    record = place.record if place else None
-    if isinstance(record, DeadLetter):
-        return Fate.DEAD, record.reason
-    if record is not None:
-        if record.leased:
-            return Fate.LEASED, said
-        if record.when is not None:
-            return Fate.FUTURE, said
-        return Fate.PENDING, said or f"{record.place:,} before it in its queue"
-    if place is not None and place.waits:
-        return Fate.PENDING, said or "scheduled more than once, and not known where it waits"
-    if code is not None and place is not None and place.may_wait and not final:
-        return Fate.UNKNOWN, f"{said or code}; given up, or it waits for another attempt behind links"
+def _target(end: SeedRow | None, code_of: CodeOf) -> str:
+    """Return what became of the last target of redirects."""
+    if end is None:
+        return "target not crawled"
+    code = _code_in(end)
+    if code is None and end.fate not in (SeedFate.WAITING, SeedFate.DELETED):
+        code = code_of(end.url)
     if code is not None:
-        if code > 0:
-            return Fate.CRAWLED, said
-        return (Fate.DISREGARDED if final else Fate.FAILED), said
-    if place is None or not place.seen:
-        return Fate.NOT_REACHED, "never scheduled"
-    return Fate.UNKNOWN, "seen, and not in the log" if logged else "seen and not pending"
+        return f"{code} {meaning(code)}".strip()
+    if end.fate is SeedFate.KNOWN:
+        return "target known before"
+    return f"target {_NAMES[end.fate]}{f': {end.reason}' if end.reason else ''}"
+
+
+def _code_in(row: SeedRow) -> int | None:
+    """Return the status that the last attempt of a seed was finished with, if the reason is one."""
+    text = row.reason
+    if text.startswith(_STATUS) and text[len(_STATUS) :].isdecimal():
+        return int(text[len(_STATUS) :])
+    if row.fate is SeedFate.DISREGARDED:
+        return FORBIDDEN if text == "robots" else _OUT_OF_SCOPE if text.startswith("out of scope") else None
+    return None
+
+
+def _is_redirect(code: int | None) -> bool:
+    return code is not None and 300 <= code < 400 and code != 304

@@ -12,6 +12,7 @@ from typing import Any
 
 import lmdb
 
+from budgetfrontier import uris
 from budgetfrontier.errors import CorruptFrontier, SettingsError
 from budgetfrontier.model import CrawlState, CrawlUri, QueueRecord, QueueState
 from budgetfrontier.rules import crawl_states, duplicates, queue_states, queued_totals
@@ -31,6 +32,7 @@ from budgetfrontier.store.records import (
     decode_run,
     decode_url,
 )
+from budgetfrontier.store.seed_list import decode_seed, keys_of
 from budgetfrontier.store.series import check_row
 from budgetfrontier.store.uri_values import expand, restore_uri
 
@@ -86,6 +88,7 @@ class _Checker:
         self._check_urls()
         self._check_audit()
         self._check_history()
+        self._check_seeds()
         self._check_totals()
         return self.problems
 
@@ -285,6 +288,26 @@ class _Checker:
                 decode_run(value)
             for key, value in self._items(keys.SERIES):
                 check_row(key, value)
+
+    def _check_seeds(self) -> None:
+        """Compare the list of seeds with its index and its totals."""
+        if keys.SEEDS not in self._db:
+            return
+        fates: Counter[str] = Counter()
+        for key, value in self._items(keys.SEEDS):
+            row = decode_seed(value)
+            check_url(row.url)
+            fates[row.fate] += 1
+            if keys.u64.unpack(key)[0] > self._counters.seeds:
+                self._report(f"seeds: {row.url} is beyond the last position")
+            for name, is_position in keys_of(row, uris.host(row.url)):
+                if self._get(keys.SEED_KEYS, name) != (key if is_position else b""):
+                    self._report(f"seeds: seed_keys does not lead to {row.url}")
+        if fates.total() != sum(bool(value) for _, value in self._items(keys.SEED_KEYS)):
+            self._report("seeds: seed_keys has other seeds")
+        recorded = {fate: count for fate, count in self._counters.seed_fates.items() if count}
+        if recorded != fates:
+            self._report(f"totals: the fates of the seeds are {recorded}, the table says {dict(fates)}")
 
     def _check_totals(self) -> None:
         c, all_queues = self._counters, self._queues.values()

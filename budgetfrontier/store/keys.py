@@ -13,7 +13,7 @@ from budgetfrontier.store.damage import Damage
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
 Tables: TypeAlias = dict[str, Any]  # the handles of open tables, by name
 
-SCHEMA = 4  # the version of everything below
+SCHEMA = 5  # the version of everything below
 
 META = "meta"  # name -> value
 QUEUES = "queues"  # queue id -> QueueRecord
@@ -31,9 +31,11 @@ AUDIT = "audit"  # ordinal -> AuditEntry
 RUNS = "runs"  # number of the run -> RunRow
 SERIES = "series"  # resolution, seconds -> SeriesRow, or BusyRow
 URLS = "urls"  # authority hash, fingerprint -> UrlRow, with `frontier.keep_urls`
+SEEDS = "seeds"  # position -> SeedRow
+SEED_KEYS = "seed_keys"  # URL hash -> position; host in reverse -> nothing: `store.seed_list`
 
 _FIRST = (META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT)
-_ADDED = {3: (RUNS, SERIES), 4: (URLS,)}  # by the schema that added them
+_ADDED = {3: (RUNS, SERIES), 4: (URLS,), 5: (SEEDS, SEED_KEYS)}  # by the schema that added them
 
 
 def tables_of(schema: int) -> tuple[str, ...]:

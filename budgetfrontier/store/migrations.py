@@ -49,5 +49,9 @@ def _add_urls(txn: keys.Txn, db: keys.Tables) -> None:
     """Leave the new table empty: no frontier of schema 3 keeps its URLs."""
 
 
-STEPS: dict[int, Step] = {1: _count_retired_by_name, 2: _add_runs_and_series, 3: _add_urls}
+def _add_seeds(txn: keys.Txn, db: keys.Tables) -> None:
+    """Leave the new tables empty: seeds are listed when they are scheduled, as a crawl does at each start."""
+
+
+STEPS: dict[int, Step] = {1: _count_retired_by_name, 2: _add_runs_and_series, 3: _add_urls, 4: _add_seeds}
 """The migrations, by the schema that each starts from; the tables that the next one adds exist already."""

@@ -18,6 +18,7 @@ from budgetfrontier.store.records import (
     decode_run,
     decode_url,
 )
+from budgetfrontier.store.seed_list import decode_seed
 
 FINGERPRINT = 16  # bytes of a key of `seen`
 
@@ -89,6 +90,7 @@ SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
     keys.AUDIT: lambda key, value: len(key) == keys.u64.size and _decodes(decode_audit, value),
     keys.RUNS: lambda key, value: len(key) == keys.u32.size and _decodes(decode_run, value),
     keys.SERIES: lambda key, value: len(key) == keys.series.size,
+    keys.SEEDS: lambda key, value: len(key) == keys.u64.size and _decodes(decode_seed, value),
     keys.URLS: lambda key, value: len(key) == FINGERPRINT and _decodes(decode_url, value),
 }
 """Tests for the records of each table. Tables that are rebuilt from others are left out."""

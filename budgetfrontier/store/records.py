@@ -107,6 +107,9 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     prerequisites_disregarded: Number = 0
     error_answers: dict[str, Number] = {}
     """The part of `succeeded` that answered with an error status, by status; prerequisites are not counted."""
+    seeds: KeyPosition = 0
+    """The position of the last seed in the table `seeds`; `seed_fates` counts the seeds by their fate."""
+    seed_fates: dict[str, Number] = {}
 
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):

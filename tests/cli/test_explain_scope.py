@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
+from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
 from tests.cli.conftest import Cli
 from tests.support import PATIENCE
 
@@ -83,7 +83,7 @@ def test_in_words(job: Path, cli: Cli) -> None:
         in cli("explain", job, SEED + "a.html").out
     )
     assert (
-        "1. Out of scope: rules[1] reject ext:zip (taken as a link of a seed in the settings).\n"
+        "1. Out of scope: rules[1] reject ext:zip (taken as a link of a seed).\n"
         in cli("explain", job, SEED + "b.zip").out
     )
     assert "the scope kept it out" in cli("explain", job, SEED + "b.zip").out
@@ -114,6 +114,20 @@ def test_a_surt_file_that_is_gone_is_told(tmp_path: Path, cli: Cli) -> None:
     _, codes, scope, text = explained(cli, tmp_path, SEED)
     assert codes[0] == "scope-unknown" and scope == {"accepted": None, "rule": None}
     assert text == f"Scope: it cannot be told: {tmp_path / 'scope.txt'}: cannot be read: No such file or directory."
+
+
+def test_hosts_of_imported_seeds_and_of_redirects_are_in_scope(job: Path, cli: Cli) -> None:
+    imported = "https://imported.test/"
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule(CrawlUri(imported, directive=Directive.MEDIUM, meta={"seed": imported}))
+        leases = {lease.uri.url: lease for lease in frontier.lease(10)}
+        target = CrawlUri("https://moved-to.test/", hops="R", via=imported, directive=Directive.MEDIUM)
+        frontier.finish(leases[imported], discovered=[target])
+    for url in (f"{imported}page", "https://moved-to.test/page"):
+        _, codes, scope, _ = explained(cli, job, url)
+        assert codes[0] == "in-scope" and scope == {"accepted": True, "rule": "seed-hosts"}
+    assert explained(cli, job, "https://moved-to.test/")[2] is not None
+    assert explained(cli, job, "https://unrelated.test/")[1][0] == "out-of-scope"
 
 
 def test_a_frontier_without_scope_or_seeds_has_no_word(tmp_path: Path, cli: Cli) -> None:

@@ -169,7 +169,7 @@ def test_import_of_seeds(job: Path, tmp_path: Path, cli: Cli) -> None:
     answer = cli("import", job, listed, "--seeds")
     assert answer.out == "added 3, duplicate 1, full 0, invalid 1 (json 1)\n"
     assert f"{listed}:4: the meta of a seed is an object" in answer.err
-    assert "duplicates were seen before and do not become seeds; --force" in answer.err
+    assert "duplicates were seen before: they are listed as seeds" in answer.err
     seeds = [(uri.url, uri.directive, uri.meta, uri.hops) for uri in pending(job, "new.test")]
     assert seeds == [
         ("http://new.test/4", Directive.HIGH, {"seed": "http://new.test/4"}, ""),

@@ -12,7 +12,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
-from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
+from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
 from budgetfrontier.console.access import Access
 from budgetfrontier.console.app import Console
 from budgetfrontier.console.jobs import Job, named
@@ -44,11 +44,11 @@ def job(tmp_path: Path) -> Path:
     """
     folder = tmp_path / "job"
     with Frontier.open(folder / "frontier", Settings.from_dict(SETTINGS)) as frontier:
-        frontier.schedule_many(f"http://snoozed.test/{n}?page={n}" for n in range(41))
+        frontier.schedule_many(CrawlUri(url, directive=Directive.MEDIUM) for url in SETTINGS["seeds"][:2])
+        frontier.schedule_many(f"http://snoozed.test/{n}?page={n}" for n in range(1, 41))
         frontier.schedule_many(f"http://capped.test/{n}" for n in range(4))
         frontier.schedule_many(f"http://named.test/{n}" for n in range(2))
         frontier.retire("named.test", reason="not what we want", who="alice")
-        frontier.schedule("http://dead.test/")
         frontier.schedule(CrawlUri("http://later.test/", not_before=time.time() + 86_400))
         while leases := frontier.lease(1):
             dead = leases[0].queue == "dead.test"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Frontier, Outcome
+from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
 from budgetfrontier.console.log_files import LARGEST, before, log_files
 from budgetfrontier.reports.kinds import KINDS
 from tests.console.conftest import get
@@ -53,10 +53,24 @@ def test_dead_letters_are_listed_by_reason_and_in_pages(job: Path) -> None:
 
 def test_seeds_are_shown_with_their_fate(job: Path) -> None:
     _, text = get(job, "/seeds")
-    assert "3 seeds" in text
-    assert (
-        "not in its queue any more: succeeded" in text and "dead letter: poison" in text and "never scheduled" in text
-    )
+    assert "2 seeds" in text and 'href="/seeds?fate=SUCCEEDED">crawled 1</a>' in text
+    assert ">CRAWLED<" in text and ">DEAD<" in text and ">poison<" in text and ">NOT_REACHED<" in text
+    _, dead = get(job, "/seeds?fate=DEAD")
+    assert "http://dead.test/" in dead and "http://snoozed.test/0" not in dead and "<b>dead letters 1</b>" in dead
+    status, text = get(job, "/seeds?fate=GONE")
+    assert status == 400 and "fate is one of WAITING, SUCCEEDED" in text
+
+
+def test_seeds_are_listed_page_by_page(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(
+            CrawlUri(f"http://seed{n}.test/", directive=Directive.MEDIUM, source="more") for n in range(60)
+        )
+    _, text = get(job, "/seeds?fate=WAITING")
+    assert "wait 60" in text and "http://seed49.test/" in text and "http://seed50.test/" not in text
+    following = text.partition('rel="next" href="')[2].partition('"')[0].replace("&amp;", "&")
+    _, rest = get(job, following)
+    assert "http://seed50.test/" in rest and "http://seed49.test/" not in rest and 'rel="next"' not in rest
 
 
 def test_the_audit_is_listed_searched_and_shown_in_full(job: Path) -> None:

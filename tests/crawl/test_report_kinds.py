@@ -21,7 +21,7 @@ SEEDS = {
     "http://a.test/gone": ("CRAWLED", 404),
     "http://moved.test/": ("REDIRECTED", 301),
     "http://secret.test/private": ("DISREGARDED", -9998),
-    "http://poor.test/": ("PENDING", None),
+    "http://poor.test/": ("STRANDED", None),
     "http://nowhere.invalid/": ("DEAD", -61),
 }
 
@@ -63,8 +63,11 @@ def report(crawled: Path, capsys: pytest.CaptureFixture[str]) -> Report:
 
 def test_the_fate_of_each_seed(report: Report) -> None:
     rows = {row["seed"]: row for row in report("seeds")}
+    assert rows.pop("http://moved.test/new")["origin"] == "redirect of http://moved.test/"
     assert {seed: (row["status"], row["code"]) for seed, row in rows.items()} == SEEDS
-    assert rows["http://moved.test/"]["redirect"] == "http://moved.test/new"  # which leads to a page that was seen
+    moved = rows["http://moved.test/"]
+    assert (moved["redirect"], moved["detail"]) == ("http://a.test/", "200 OK"), "two steps on, to a page already seen"
+    assert (rows["http://a.test/"]["label"], rows["http://a.test/"]["origin"]) == ("list", "scheduled")
     assert rows["http://poor.test/"]["queue"] == "poor.test"
     assert "robots" in rows["http://secret.test/private"]["detail"]
 

@@ -16,10 +16,10 @@ from budgetfrontier import uris
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.scope import Scope, Verdict
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.model import CrawlUri, Directive
 from budgetfrontier.settings.schema import ScopeRule, ScopeSettings
 from budgetfrontier.settings.scope_rules import Header, parse_rule
-from tests.support import growing
+from tests.support import growing, memory
 
 SEED = "https://example.org/"
 
@@ -208,6 +208,20 @@ def test_a_seed_that_comes_later_counts() -> None:
     assert rules.objection(link("https://later.test/a")) == "not accepted"
     rules.add_seed("https://later.test/")
     assert rules.objection(link("https://later.test/a")) is None
+
+
+@pytest.mark.parametrize("rule", ["seed-hosts", "seed-domains"])
+def test_seeds_that_the_frontier_lists_count_once_they_are_listed(rule: str) -> None:
+    found = scope("http://a.test/", accept=[rule])
+    with memory() as frontier:
+        found.add_listed(frontier.seed_hosts)
+        assert found.accepted([link("http://imported.test/x")]) == []
+        url = "http://www.imported.test/"
+        frontier.schedule(CrawlUri(url, directive=Directive.MEDIUM, meta={"seed": url}))
+        assert found.verdict(link("http://imported.test/x")).rule == rule
+        assert [uri.url for uri in found.accepted([link("http://imported.test/x")])] == ["http://imported.test/x"]
+        frontier.schedule(CrawlUri("http://dropped.test/", directive=Directive.MEDIUM))
+        assert found.objection(link("http://dropped.test/x")), "the seeds of the settings are those now in the settings"
 
 
 def test_what_is_remembered_of_hosts_is_bounded() -> None:

@@ -7,7 +7,7 @@ queue is updated once per batch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import Admission, CrawlUri, Tally
 from budgetfrontier.rules import charges, uri_order
+from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
 from budgetfrontier.store import keys
 
@@ -113,7 +114,7 @@ class Admitter:
             for key, candidate in found.candidates.items()
         )
 
-    def mark_seen(self, batch: Iterable[str | CrawlUri], tally: Tally, *, charge: bool) -> None:
+    def mark_seen(self, batch: Iterable[str | CrawlUri], tally: Tally, now: float, *, charge: bool) -> None:
         """Mark a batch as seen without queueing it; with `charge`, charge the queues of URIs not seen before."""
         batch = [_unforced(given) for given in batch]
         if not batch:
@@ -125,6 +126,7 @@ class Admitter:
         tally.added += len(candidates)
         tally.duplicate += len(batch) - len(invalid) - len(candidates)
         self._seen.remember(batch, invalid)
+        self._list_seeds(found, now, SeedFate.KNOWN)
         tables = self._tables
         tables.env.wrote(0, len(candidates))
         if tables.urls is not None:
@@ -159,6 +161,8 @@ class Admitter:
             if candidate is not None and candidates.get(key) is candidate:
                 self._placer.bury(candidate, key, reason, now)
         self._seen.remember(batch, invalid)
+        why = {key: reason for (key, _), reason in zip(found.each or (), reasons, strict=True)}
+        self._list_seeds(found, now, SeedFate.DEAD, why)
         self._tables.env.wrote(0, len(candidates))
 
     def take_one(self, given: object, now: float) -> Admission:
@@ -268,10 +272,23 @@ class Admitter:
         for reason in found.reasons:
             counters.invalid_reasons[reason] = counters.invalid_reasons.get(reason, 0) + 1
         self._seen.remember(batch, found.invalid + full)
+        if found.seeds:
+            self._list_seeds(found, now, SeedFate.WAITING)
         if self._updates is not None and repeated:
             for key, candidate in found.each or ():
                 if candidate is not None and candidates.get(key) is not candidate:
                     self._updates.update(key, *_urgency(candidate))
+
+    def _list_seeds(
+        self, found: Batch, now: float, admitted: SeedFate, reasons: Mapping[Any, str] | None = None
+    ) -> None:
+        """List the seeds of a batch that were admitted, or are known; one that is FULL may come again."""
+        seeds = self._tables.seeds
+        for key, candidate, uri in found.seeds:
+            if candidate is not None and found.candidates.get(key) is candidate:
+                seeds.scheduled(uri, candidate.queue, now, admitted, reasons.get(key, "") if reasons else "")
+            elif candidate is None or (key not in found.forced and self._seen.is_seen(key)):
+                seeds.scheduled(uri, "", now, SeedFate.KNOWN)
 
     def _admit_while_there_is_room(self, found: Batch, via: CrawlUri | None, now: float) -> list[str]:
         """Admit the new URIs of a batch in which some may be FULL, in order; return the limits that they met.

@@ -20,8 +20,9 @@ from budgetfrontier.engine.settings_in_force import SettingsInForce, renamed
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.model import Admission, CrawlUri, Tally
-from budgetfrontier.rules import duplicates, queue_keys, uri_outcomes
+from budgetfrontier.rules import duplicates, queue_keys, uri_order, uri_outcomes
 from budgetfrontier.rules.duplicates import identifying_url
+from budgetfrontier.rules.seeds import is_seed
 from budgetfrontier.settings import policy_factory, policy_results
 from budgetfrontier.settings.overrides import ByAuthority, QueueSettings
 from budgetfrontier.store import keys
@@ -98,6 +99,8 @@ class Batch(NamedTuple):
     that cannot be admitted, the result and None."""
     reasons: Sequence[str] = ()
     """Why each of the invalid is INVALID."""
+    seeds: Sequence[tuple[Any, Special | None, CrawlUri]] = ()
+    """The seeds among them: the key of each, and what it would be admitted as; both None for one seen recently."""
 
 
 class Candidates:
@@ -137,6 +140,7 @@ class Candidates:
         invalid: list[Any] = []
         reasons: list[str] = []
         every: list[tuple[Any, Plain | Special | None]] | None = [] if each else None
+        seeds: list[tuple[Any, Special | None, CrawlUri]] = []
         known, digest = self._known.get, xxhash.xxh3_128_digest
         fingerprint: bytes | None
         candidate: Plain | Special
@@ -177,6 +181,8 @@ class Candidates:
                 if url in recent:
                     if every is not None:
                         every.append((Admission.DUPLICATE, None))
+                    if given.directive != uri_order.NORMAL and (via is None or given.hops) and is_seed(given):
+                        seeds.append((None, None, given))
                     continue
                 alone = self.read_plain(url) if simple and via is None and _is_url_and_payload(given) else None
                 if alone is not None:
@@ -199,9 +205,11 @@ class Candidates:
                 forced.append(len(candidates))
             key: Any = len(candidates) if fingerprint is None else fingerprint
             candidates.setdefault(key, candidate)
+            if (uri := candidate.uri) is not None and uri.directive != uri_order.NORMAL and is_seed(uri):
+                seeds.append((key, candidate, uri))
             if every is not None:
                 every.append((key, candidate))
-        return Batch(candidates, forced, invalid, every, reasons)
+        return Batch(candidates, forced, invalid, every, reasons, seeds)
 
     def _forget_overrides(self) -> None:
         """Forget what overrides said of authorities: settings have changed. O(authorities kept)."""

@@ -20,7 +20,8 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.patterns import Pattern, longest_bounded
 from budgetfrontier.rules.queue_states import RETIRED
-from budgetfrontier.rules.uri_order import MAX_ORDINAL, ordinal_of
+from budgetfrontier.rules.seeds import SeedFate
+from budgetfrontier.rules.uri_order import MAX_ORDINAL, NORMAL, ordinal_of
 from budgetfrontier.settings.matching import may_select_several, selects
 from budgetfrontier.store import keys
 from budgetfrontier.store.kept_places import place_in_future
@@ -167,8 +168,8 @@ def step(
         pending, more = _part(found, chosen, limit - len(later))
     if not args.get("for_good"):
         _keep(kernel, later, pending, progress)
-    _delete_later(kernel, later, progress)
-    _delete_pending(kernel, pending, progress)
+    _delete_later(kernel, later, progress, now)
+    _delete_pending(kernel, pending, progress, now)
     if more and not pending:
         progress.at[1] = later[-1][0] + b"\0"
     else:
@@ -220,19 +221,21 @@ def look_after(queue: QueueRecord, deleted: int | None) -> Look:
     return look
 
 
-def _delete_later(kernel: Kernel, part: Iterable[Taken], progress: Progress) -> None:
-    urls = kernel.tables.urls
+def _delete_later(kernel: Kernel, part: Iterable[Taken], progress: Progress, now: float) -> None:
+    urls, future, seeds = kernel.tables.urls, kernel.tables.future, kernel.tables.seeds
     for key, queue_id in part:
         if queue_id is not None:
+            queue = kernel.tables.queues.get(queue_id)
+            seeds.moved(future.rank(key)[0], future.value(key), queue.queue, SeedFate.DELETED, now)
             if urls is not None:
                 urls.drop(place_in_future(queue_id, key))
-            kernel.tables.future.remove(kernel.tables.queues.get(queue_id), key)
+            future.remove(queue, key)
             progress.effect["deleted"] += 1
             progress.effect["later"] = progress.effect.get("later", 0) + 1
 
 
-def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -> None:
-    urls = kernel.tables.urls
+def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress, now: float) -> None:
+    urls, pending, seeds = kernel.tables.urls, kernel.tables.pending, kernel.tables.seeds
     for queue_id, group in groupby(part, lambda taken: taken[1]):
         if queue_id is None:
             continue
@@ -241,7 +244,9 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -
         for key, _ in group:
             if urls is not None:
                 urls.drop(key)
-            kernel.tables.pending.delete(queue, key)
+            if key[keys.DIRECTIVE] != NORMAL:
+                seeds.moved(key[keys.DIRECTIVE], pending.value(key), queue.queue, SeedFate.DELETED, now)
+            pending.delete(queue, key)
             progress.effect["deleted"] += 1
         kernel.turns.deleted(queue)
         if queue_id != progress.at[2]:

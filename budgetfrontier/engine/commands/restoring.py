@@ -20,6 +20,7 @@ from budgetfrontier.engine.url_table import Arrival
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
+from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.undoing import command_of
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import AuditEntry, Progress, decode_future, decode_url
@@ -235,6 +236,7 @@ def _put_back(
         row = decode_future(value)
         row.queue = queue_id
         tables.future.put_back(queue, key, row)
+        tables.seeds.moved(row.rank[0], row.value, queue.queue, SeedFate.WAITING, now)
         return
     enqueued = queue.enqueued
     kernel.returns.place(queue, key, value, precedence, now, Arrival.RETURNED)

@@ -80,7 +80,7 @@ def mark_seen(
 ) -> bool:
     """Mark the next URIs as seen; return whether those were the last. O(limit)."""
     tally = Tally()
-    admitter.mark_seen(_next(args, progress, limit), tally, charge=bool(args.get("charge")))
+    admitter.mark_seen(_next(args, progress, limit), tally, now, charge=bool(args.get("charge")))
     return _taken(args, progress, limit, tally)
 
 

@@ -49,6 +49,8 @@ class Findings:
     last_lease: int = 0
     last_audit: int = 0
     last_command: int = 0
+    last_seed: int = 0
+    seed_fates: Counter[str] = field(default_factory=Counter)
 
 
 class QueueRebuild:
@@ -228,6 +230,8 @@ class QueueRebuild:
         totals.epoch = max(totals.epoch, self._findings.last_lease >> keys.EPOCH_SHIFT)
         totals.audit = max(totals.audit, self._findings.last_audit)
         totals.command = max(totals.command, self._findings.last_command)
+        totals.seeds = max(totals.seeds if 0 <= totals.seeds <= LAST_ORDINAL else 0, self._findings.last_seed)
+        totals.seed_fates = dict(self._findings.seed_fates)
         if stored is None and self._findings.names:
             totals.scheduled = self._tables.entries(keys.SEEN)
             totals.other_expenditure = totals.expenditure

@@ -41,6 +41,7 @@ from budgetfrontier.store.repair.new_tables import NewTables
 from budgetfrontier.store.repair.notes import Notes
 from budgetfrontier.store.repair.pages import Salvage
 from budgetfrontier.store.repair.queues import LAST_EPOCH, LAST_ORDINAL, Findings, QueueRebuild, decode_readable
+from budgetfrontier.store.repair.seeds import SeedRebuild
 from budgetfrontier.store.repair.urls import UrlRebuild
 from budgetfrontier.store.series import check_row
 from budgetfrontier.store.uri_values import encode_uri, restore_uri, tries, with_tries
@@ -80,6 +81,7 @@ class TableRebuild:
         self._copy_future()
         self._copy_urls(now)
         self._copy_dead()
+        SeedRebuild(self._source, self._tables, self._findings, self._notes).run()
         self._copy_audit()
         self._copy_runs()
         self._copy_series()
