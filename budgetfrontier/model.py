@@ -65,11 +65,12 @@ class CrawlUri(_UrlField, array_like=True, gc=False, kw_only=True):
     not_before: float | None = None
 
 
-class Lease(msgspec.Struct, gc=False, eq=False):
+class Lease(msgspec.Struct, gc=False, eq=False, frozen=True):
     """A URI handed out to one worker, until `expires` (epoch seconds).
 
     `delivery` is 1 the first time, and one more after a lease has expired or its process has died. `id` is never
-    reused.
+    reused, and no other frontier knows it. Fields cannot be assigned: this is the frontier's own record, in which
+    `renew` and `landed` change `expires` and `landed`.
     """
 
     id: int
@@ -115,7 +116,7 @@ class KeptTotals(msgspec.Struct, kw_only=True):
     active_queues: int
 
 
-class StoredLease(Lease, gc=False, eq=False):
+class StoredLease(Lease, gc=False, eq=False, frozen=True):
     """A lease that was out at a commit. A field more in each Lease would cost every URI a hundred instructions."""
 
     began: float = 0.0

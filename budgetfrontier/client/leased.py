@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import force_setattr
+
 from budgetfrontier import protocol
 from budgetfrontier.client.calls import Rpc, Steps, encoded, has_ended
 from budgetfrontier.engine import arguments
@@ -30,7 +32,7 @@ def renew_many(leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]
             if place in ended:
                 late.append(lease)
             else:
-                lease.expires = renewed.expires
+                force_setattr(lease, "expires", renewed.expires)
     return late
 
 
@@ -69,5 +71,5 @@ def _landed(downloads: list[tuple[Lease, float | None, float | None]]) -> Steps[
             if place in ended:
                 late.append(lease)
             else:
-                lease.landed = True
+                force_setattr(lease, "landed", True)
     return late

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -45,6 +46,7 @@ from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.rules.run_history import WORKER
 from budgetfrontier.service import frontier_calls
 from budgetfrontier.settings import Settings
+from budgetfrontier.store.keys import RANDOM_BITS
 from budgetfrontier.store.reader import Reader
 
 _PARTITION_BITS: Final = 12
@@ -55,6 +57,11 @@ AHEAD: Final = 5.0
 """Seconds by which the time of a partition may be ahead of its owner's clock; a claim sets it back if it is by more."""
 EXPIRY: Final = 5.0
 """Seconds after which a partition that may lease nothing more looks again for leases that have expired."""
+
+
+def first_entry(nonce: bytes) -> int:
+    """Return what is added to the offsets of a log in the ids of leases, from the nonce of its first claim."""
+    return int.from_bytes(blake2b(nonce, digest_size=8).digest()) >> 64 - RANDOM_BITS
 
 
 def first_lease(partition: int, offset: int) -> int:
@@ -284,7 +291,7 @@ class Partition:
     def _take(
         self, offset: int, body: Called | Steered | Given | Ticked | Told, applied: list[Applied] | None = None
     ) -> None:
-        self._begun().replicate(first_lease(self.number, offset))
+        self._begun().replicate(first_lease(self.number, self.state.first_entry + offset))
         leased = everything = False
         if isinstance(body, Called):
             leased = body.method == protocol.LEASE.name and body.epoch == self.state.epoch
@@ -409,7 +416,7 @@ class Partition:
     def _create(self, time: float, claim: Claimed, settings: Settings) -> None:
         """Create the frontier as of before its first entry, with its note, in one step whatever happens."""
         self._set_time(time)
-        self.state.log = claim.log
+        self.state.log, self.state.first_entry = claim.log, first_entry(claim.nonce)
         self._new.mkdir(parents=True)
         new = Frontier.open(
             self._new, settings, clock=self._clock, keep_leases=True, program=WORKER, replicated=True,

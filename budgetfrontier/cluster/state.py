@@ -61,6 +61,9 @@ class PartitionState(msgspec.Struct):
     adjusted: dict[bytes, int | None] = {}
     """As `commands`, adjustments, which are withdrawn by their command."""
 
+    first_entry: int = 0
+    """A random number, added to the offset of an entry in the ids of its leases: those of other logs differ."""
+
     def is_known(self, command: bytes) -> bool:
         """Tell whether a command was applied, or waits."""
         return any(command in known for known in (self.commands, self.of_queues, self.adjusted))

@@ -68,7 +68,7 @@ class BatchFinisher:
 
     def _checked(self, item: object) -> Lease | Finish:
         """Return what was given, with arguments that can be used as they are."""
-        if item.__class__ is Lease:
+        if isinstance(item, Lease):
             return item
         if not isinstance(item, Finish) or not isinstance(item.lease, Lease):
             raise TypeError(f"{_TAKES}, not {type(item).__name__}")
@@ -314,7 +314,7 @@ def _written(finish: Finish) -> tuple[int, int]:
 
 
 def _kind(item: Any) -> int:
-    if item.__class__ is Lease:
+    if isinstance(item, Lease):
         return _BARE
     if item.outcome is not _SUCCESS or item.discovered or item.reason or item.delay or item.retire_queue:
         return _OTHER

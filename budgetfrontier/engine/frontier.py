@@ -10,6 +10,8 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, Self
 
+from msgspec.structs import force_setattr
+
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import arguments, opening, queue_leases, regulation, reporting
 from budgetfrontier.engine.atomic import AtomicBatch
@@ -315,7 +317,7 @@ class Frontier:
         fetch_seconds, crawl_delay, _ = arguments.waits(fetch_seconds, crawl_delay)
         mine, now = self._guard.still_out(lease)
         self._guard.operate(lambda: self._finisher.land(mine, fetch_seconds, crawl_delay, now))
-        lease.landed = True
+        force_setattr(lease, "landed", True)  # the caller may have another record than `mine`
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Set the deadline of a lease to `ttl` seconds from now (None: the setting).
@@ -325,7 +327,7 @@ class Frontier:
         ttl = self._tables.in_force.lease_ttl(ttl)
         mine, now = self._guard.still_out(lease)
         self._guard.operate(lambda: self._tables.leases.renewed(mine, now + ttl))
-        lease.expires = now + ttl
+        force_setattr(lease, "expires", now + ttl)
 
     def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given: their URIs return to their places, and no delivery is counted.

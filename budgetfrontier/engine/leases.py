@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from secrets import randbits
+
+from msgspec.structs import force_setattr
 
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.model import Lease, StoredLease
@@ -40,9 +43,13 @@ class Leases:
         return self._given + self.next_id - self._first_id
 
     def start(self, counters: Counters) -> None:
-        """Begin the epoch of this run, whose ids no other run gives out; it is to be committed before any of them."""
+        """Begin the epoch of this run, whose ids no other run gives out; it is to be committed before any of them.
+
+        Where in the epoch they begin is random, so that the lease of another frontier, or of another copy of this one,
+        is none of this run's.
+        """
         counters.epoch += 1
-        self.next_id = self._first_id = (counters.epoch << keys.EPOCH_SHIFT) + 1
+        self.next_id = self._first_id = (counters.epoch << keys.EPOCH_SHIFT) + 1 + randbits(keys.RANDOM_BITS)
 
     def number_from(self, first: int, counters: Counters) -> None:
         """Give the ids from `first` on; the caller sees to it that no id is given twice."""
@@ -78,7 +85,7 @@ class Leases:
 
     def renewed(self, lease: Lease, expires: float) -> None:
         """Set another deadline."""
-        lease.expires = expires
+        force_setattr(lease, "expires", expires)
         self.next_expiry = min(self.next_expiry, expires)
         if lease.id in self._written:
             self._write(lease, self._written[lease.id])
@@ -92,7 +99,7 @@ class Leases:
 
     def landed(self, lease: Lease) -> None:
         """Note that the download of a lease is over."""
-        lease.landed = True
+        force_setattr(lease, "landed", True)
         if lease.id in self._written:
             self._write(lease, self._written[lease.id])
 

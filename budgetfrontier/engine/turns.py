@@ -197,8 +197,8 @@ class Turns:
                 take(key)
                 if low_cost is None and value[:4] != FRESH:
                     attempts, deliveries = tries(value)
-                    lease.attempt += attempts
-                    lease.delivery += deliveries
+                    lease = Lease(lease_id, name, uri, cost, deadline, 1 + deliveries, 1 + attempts, queue_id, key)
+                    out_now[lease_id] = lease
                 leased.append(lease)
                 queue.out = out + 1
                 queue.reserved += cost

@@ -78,4 +78,5 @@ delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)
 MAX_POSITION = MAX_ORDINAL - (1 << 32)  # in the ring at open: leaves room for those given out in one run
-EPOCH_SHIFT = 40  # bits of a lease id below the epoch: a trillion leases per run, sixteen million runs
+EPOCH_SHIFT = 40  # bits of a lease id below the epoch: 800 billion leases or more per run, eight million runs
+RANDOM_BITS = 38  # of the first id of an epoch

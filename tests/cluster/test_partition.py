@@ -17,7 +17,7 @@ from budgetfrontier import Frontier, Outcome, Settings, protocol
 from budgetfrontier.cluster import entries
 from budgetfrontier.cluster.continuity import LogGap
 from budgetfrontier.cluster.entries import Called, Found, NewerEntry, SliceGranted, SliceWanted, Steered, Ticked
-from budgetfrontier.cluster.partition import Partition, first_lease, partition_of_lease
+from budgetfrontier.cluster.partition import Partition, first_entry, first_lease, partition_of_lease
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.slices import Amounts, Want
 from budgetfrontier.engine import atomic
@@ -378,7 +378,23 @@ def test_a_replica_is_no_frontier_of_its_own_and_a_frontier_no_replica(owner: Ow
 def test_ids_of_leases_name_their_partition() -> None:
     for partition in (0, 1, 4095):
         for offset in (0, 1, 1 << 38):
-            first = first_lease(partition, offset)
+            first = first_lease(partition, offset + first_entry(b"nonce"))
             assert first < 1 << 63
             assert partition_of_lease(first) == partition_of_lease(first + 4095) == partition
     assert first_lease(4095, 7) + 4095 < first_lease(0, 8)
+
+
+def test_a_lease_of_another_crawl_is_refused(tmp_path: Path) -> None:
+    """The ids are those that the log gives, in every process; another log gives others at the same offsets."""
+    found = list[list[Any]]()
+    for crawl in "one", "two", "two":
+        log = Log()
+        log.claim(crawl)
+        owner = Owner(tmp_path / f"{crawl}{len(found)}", log)
+        owner.schedule("https://a.test/")
+        found.append([lease.id for lease in owner.lease()])
+        if len(found) > 1:
+            assert owner.finish(*found[0]) == [0]
+            assert owner.finish(*found[1]) == []
+        owner.close()
+    assert found[0] != found[1] == found[2]

@@ -19,6 +19,8 @@ from budgetfrontier.engine import finish_many
 from budgetfrontier.store import keys, lmdb_env
 from tests.support import START, kernel, memory, on_disk, one, pages, state
 
+pytestmark = pytest.mark.usefixtures("same_ids")
+
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
     "polite": {"polite": True},

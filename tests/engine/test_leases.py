@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from budgetfrontier import Outcome, Reader
+from budgetfrontier import Finish, Frontier, Lease, Outcome, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.opening import REPLICA
 from budgetfrontier.errors import LeaseExpired
+from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.records import LeaseRow, decode_lease
 from budgetfrontier.testing import crash
@@ -105,3 +110,119 @@ def test_the_age_of_leases_follows_a_clock_that_was_ahead(tmp_path: Path) -> Non
 def test_leases_that_an_older_version_wrote_have_no_known_age() -> None:
     older = encode([1, bytes(21), 5.0, True])
     assert decode_lease(older) == LeaseRow(1, bytes(21), 5.0, True, 0.0)
+
+
+def refuses(call: Callable[[], object]) -> bool:
+    """Whether a call refuses a lease: with an error, or among those that had ended."""
+    try:
+        return bool(call())
+    except LeaseExpired:
+        return True
+
+
+def calls_with(f: Frontier, lease: Lease) -> list[Callable[[], object]]:
+    """All that ends or changes a lease."""
+    return [
+        lambda: f.finish(lease),
+        lambda: f.finish_many([lease]),
+        lambda: f.finish_many([Finish(lease, Outcome.RETRY)]),
+        lambda: f.give_back([lease]),
+        lambda: f.renew(lease, 9),
+        lambda: f.landed(lease),
+        lambda: f.leased(lease.id) is None,
+    ]
+
+
+def test_a_lease_of_another_frontier_is_refused() -> None:
+    with memory(concurrency=9) as mine, memory(concurrency=9) as other:
+        for f in (mine, other):
+            f.schedule_many(pages("A", 3))
+        lease, foreign = one(mine), one(other)
+        assert all(refuses(call) for call in calls_with(mine, foreign))
+        assert mine.leased(lease.id) is lease and not lease.landed
+        assert (mine.summary().succeeded, mine.summary().retried, mine.summary().in_process) == (0, 0, 1)
+        mine.finish(lease)
+        mine.check()
+
+
+def test_a_lease_from_before_a_backup_was_restored_is_refused(tmp_path: Path) -> None:
+    with on_disk(tmp_path, concurrency=9) as f:
+        f.schedule_many(pages("A", 4))
+        f.commit()
+        with Reader(tmp_path / "frontier") as reader:
+            reader.backup(tmp_path / "backup")
+    with Frontier.open(tmp_path / "frontier", keep_leases=True) as f:
+        held = f.lease(2)
+    shutil.rmtree(tmp_path / "frontier")
+    (tmp_path / "backup").rename(tmp_path / "frontier")
+    with Frontier.open(tmp_path / "frontier", keep_leases=True) as f:
+        again = f.lease(2)
+        assert f.finish_many(held) == held
+        assert all(refuses(call) for call in calls_with(f, held[0]))
+        assert f.summary().succeeded == 0
+        assert f.finish_many(again) == []
+
+
+def test_ids_rise_from_run_to_run_and_begin_at_random(tmp_path: Path) -> None:
+    ids = list[int]()
+    for _ in range(5):
+        with on_disk(tmp_path, hold_queues=False) as f:
+            f.schedule_many(pages("A", 1))
+            ids.append(one(f).id)
+    assert ids == sorted(ids) and max(ids) < 1 << 63
+    assert len({lease_id % (1 << 40) for lease_id in ids}) == 5
+
+
+def test_an_entry_of_a_log_raises_the_epoch_to_that_of_its_leases(tmp_path: Path) -> None:
+    first = (7 << keys.EPOCH_SHIFT) + 5
+    with Frontier.open(tmp_path / "frontier", keep_leases=True, replicated=True) as f:
+        with f.atomic(note=REPLICA) as batch:
+            batch.replicate(first)
+            f.schedule_many(pages("A", 2))
+            assert one(f).id == first
+        assert f._counters.epoch == 7, "what repairs a copy takes no higher lease for one that was given out"
+        with f.atomic() as batch:
+            batch.replicate(3 << keys.EPOCH_SHIFT)
+        assert f._counters.epoch == 7
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("queue_id", 99), ("key", b"x"), ("cost", 10**6), ("expires", 0.0), ("landed", True), ("queue", "z"), ("id", 5)],
+)
+def test_a_lease_cannot_be_changed_by_its_caller(tmp_path: Path, field: str, value: object) -> None:
+    with on_disk(tmp_path, concurrency=9) as f:
+        f.schedule_many(pages("A", 2))
+        lease, copied = f.lease(2)
+        with pytest.raises(AttributeError):
+            setattr(lease, field, value)
+        f.finish(lease)
+        if field != "id":
+            f.finish(msgspec.structs.replace(copied, **{field: value}))
+            assert f.summary().succeeded == 2
+        f.check()
+
+
+def test_a_lease_shows_its_caller_when_it_was_renewed_and_has_landed() -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 1))
+        lease = one(f)
+        copied = msgspec.structs.replace(lease)
+        f.renew(copied, 9.0)
+        f.landed(copied)
+        assert (lease.expires, lease.landed) == (copied.expires, copied.landed) == (START + 9.0, True)
+
+
+def test_a_lease_of_an_earlier_run_ends_as_any_other(tmp_path: Path) -> None:
+    f = on_disk(tmp_path, concurrency=9)
+    f.schedule_many(pages("A", 4))
+    ids = [lease.id for lease in f.lease(3)]
+    f.commit()
+    crash(f)
+    with Frontier.open(tmp_path / "frontier", clock=ManualClock(START), keep_leases=True) as f:
+        kept = [lease for lease in map(f.leased, ids) if lease is not None]
+        fresh = one(f)
+        assert f.finish_many([kept[0], fresh]) == []
+        assert f.finish_many([kept[1], Finish(kept[2])]) == []
+        assert f.finish_many(kept) == kept
+        assert f.summary().succeeded == 4

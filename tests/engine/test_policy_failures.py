@@ -23,6 +23,8 @@ from budgetfrontier.store import keys
 from budgetfrontier.testing import crash
 from tests.support import START, kernel, make_settings, on_disk, one, pages
 
+pytestmark = pytest.mark.usefixtures("same_ids")
+
 URL = "http://a.test/1"
 
 

@@ -14,6 +14,8 @@ from budgetfrontier.rules.queue_states import READY, SNOOZED
 from budgetfrontier.store.keys import TABLES
 from tests.support import START, crawl, kernel, memory, on_disk, pages, state
 
+pytestmark = pytest.mark.usefixtures("same_ids")
+
 
 def test_ready_queues_take_turns() -> None:
     with memory(hold_queues=False) as f:

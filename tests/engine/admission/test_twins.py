@@ -23,6 +23,8 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.records import decode_counters
 from tests.support import START, kernel, memory
 
+pytestmark = pytest.mark.usefixtures("same_ids")
+
 HERE = "tests.engine.admission.test_twins"
 BROKEN: set[str] = set()
 """The policies that fail for some URIs."""
