@@ -58,12 +58,18 @@ def read_settings(txn: keys.Txn, db: Any) -> tuple[Settings | None, list[Overrid
         raise CorruptFrontier(f"the stored settings cannot be read ({e}); restore a backup") from None
 
 
+GONE = (("fetch", "robots_tags"),)
+"""Settings that frontiers of older schemas have stored, and that are passed over."""
+
 # Readers need the settings in each call, and decoding them takes longer than most calls.
 
 
 @lru_cache(maxsize=4)
 def _settings(value: bytes, sources: bytes | None) -> Settings:
-    settings = Settings.from_dict(msgspec.json.decode(value))
+    data = msgspec.json.decode(value)
+    for section, name in GONE:
+        data.get(section, {}).pop(name, None)
+    settings = Settings.from_dict(data)
     places = None if sources is None else decode_sources(sources)
     if places is None or places.checksum != zlib.crc32(value) or len(places.overrides) != len(settings.overrides):
         return settings  # an older version has written other settings since
