@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from budgetfrontier.store.seed_list import SeedHosts
 
 _CACHED = 4096
+_NAMED = re.compile(r"((?:.*L)?R*+)P(?:IR{0,5}+)++", re.DOTALL)
+"""Hops of sitemaps that the robots.txt of a page names, which is no embedded resource and no sitemap itself."""
 _LONGEST_KEY = 1024  # characters of a cached key, because userinfo and seeds may be of any length
 
 
@@ -26,7 +29,8 @@ class Verdict(NamedTuple):
     """A decision of the scope: whether a URI is in scope, and the rule that decides.
 
     `rule` is the text of a rule, such as "seed-hosts", "reject ext:zip" or "rules[1] accept all"; or, where rules are
-    not applied or none matches, "seed", "prerequisite", "redirected seed", "max_hops" or "not accepted".
+    not applied or none matches, "seed", "prerequisite", "redirected seed", "sitemap of a site in scope", "max_hops" or
+    "not accepted".
     """
 
     accepted: bool
@@ -41,7 +45,8 @@ class Verdict(NamedTuple):
 _SEED = Verdict(True, "seed")
 _PREREQUISITE = Verdict(True, "prerequisite")
 _REDIRECTED_SEED = Verdict(True, "redirected seed")
-_BY_NATURE = (_SEED, _PREREQUISITE, _REDIRECTED_SEED)
+_NAMED_SITEMAP = Verdict(True, "sitemap of a site in scope")
+_BY_NATURE = (_SEED, _PREREQUISITE, _REDIRECTED_SEED, _NAMED_SITEMAP)
 _TOO_FAR = Verdict(False, "max_hops")
 _NONE_FITS = Verdict(False, "not accepted")
 
@@ -52,9 +57,11 @@ class Scope:
     """The scope of a crawl: `accept`, then `reject`, then `rules` in their order; the last rule that matches decides.
 
     Seeds and imported URIs (those without hops) and prerequisites are always in scope. URIs more than `max_hops` from a
-    seed, and URIs that no rule matches, are not. `seed-hosts` matches the hosts of the seeds, with or without "www.",
-    `seed-domains` their registered domains. The target of a seed's redirect counts as a seed. The seeds are those of
-    the settings, which `add_seeds` adds and which are in memory, and those that the frontier lists, see `add_listed`.
+    seed, and URIs that no rule matches, are not, except for sitemaps, on any host, that the robots.txt of a site in
+    scope names, and those that their indexes list on the same host. `seed-hosts` matches the hosts of the seeds, with
+    or without "www.", `seed-domains` their registered domains. The target of a seed's redirect counts as a seed. The
+    seeds are those of the settings, which `add_seeds` adds and which are in memory, and those that the frontier lists,
+    see `add_listed`.
 
     Raises SettingsError for a file of SURT prefixes that cannot be read. Decisions that hold for a whole host are
     cached for some thousand hosts: `objection` takes 0.8 us with the default rules, 5 us with twenty of all kinds.
@@ -124,12 +131,31 @@ class Scope:
         if verdict := self._by_hops(uri):
             return verdict
         self._look_at_list()
+        if verdict := self._by_rules(uri, header):
+            return verdict
+        return _NAMED_SITEMAP if self._is_named(uri) else _NONE_FITS
+
+    def _by_rules(self, uri: CrawlUri, header: Header | None = None) -> Verdict | None:
         url, seed = uri.url, None if uri.meta is None else _seed_of(uri.meta)
         key = url[: url.find("/", 8) + 1], seed
         for fits, verdict in self._plans.get(key) or self._plan(*key):
             if fits is _always or fits(uri, header):
                 return verdict
-        return _NONE_FITS
+        return None
+
+    def _is_named(self, uri: CrawlUri) -> bool:
+        """Tell whether a URI that no rule matches is a sitemap that is named where it counts (sitemaps.org).
+
+        Its `via`, which was in scope itself, is the robots.txt, an index, or what has redirected.
+        """
+        match = _NAMED.fullmatch(uri.hops)
+        if match is None or uri.via is None or uri.hops[-1] == "R":
+            return match is not None
+        if uri.hops[-2] != "P":
+            return uris.host(uri.url) == uris.host(uri.via)
+        site = CrawlUri(uri.via[: uri.via.find("/", 8) + 1], hops=match[1] or "L", meta=uri.meta)
+        verdict = self._by_rules(site)
+        return verdict is not None and verdict.accepted
 
     def accepted(self, uris: Iterable[CrawlUri]) -> list[CrawlUri]:
         """Return those of some URIs that are in scope, in order: quicker than `verdict` for each."""
@@ -152,6 +178,9 @@ class Scope:
                     if verdict.accepted:
                         found.append(uri)
                     break
+            else:
+                if uri.hops[-1] in "IR" and self._is_named(uri):
+                    found.append(uri)
         return found
 
     def _by_hops(self, uri: CrawlUri) -> Verdict | None:

@@ -142,15 +142,18 @@ class Visitor:
         return await self._discover(uri, response)
 
     def sitemaps(self, uri: CrawlUri, response: Response) -> list[CrawlUri]:
-        """Return the sitemaps in scope that a robots.txt names."""
+        """Write the sitemaps that a robots.txt names to the outputs, and return those in scope."""
         if not self._links.sitemaps or not 200 <= response.status < 300:
             return []
-        return self._children(uri, ((url, "I") for url in islice(links.sitemaps(response.body, uri.url), _BATCH)))
+        named = [(url, "I") for url in islice(links.sitemaps(response.body, uri.url), _BATCH)]
+        self._write_links(uri.url, named)
+        return self._children(uri, named)
 
     async def _discover(self, uri: CrawlUri, response: Response) -> Visit:
         """Extract the links of a response, schedule or return those in scope, and write all."""
         large = len(response.body) > _LARGE
-        extract = partial(links.discover, uri.url, response, self._links, agent=self._agent)
+        declared = uri.hops.rstrip("R").endswith("I")
+        extract = partial(links.discover, uri.url, response, self._links, agent=self._agent, declared=declared)
         page = await in_thread(extract) if large else extract()
         response.notes += [note for note, said in ((NOINDEX, page.noindex), (NOFOLLOW, page.nofollow)) if said]
         found: list[CrawlUri] = []

@@ -25,11 +25,12 @@ def page(
     *headers: tuple[str, str],
     status: int = 200,
     agent: str = "",
+    declared: bool = False,
     **settings: Any,
 ) -> PageLinks:
     sent = CIMultiDict([*([("Content-Type", mime)] if mime is not None else []), *headers])
     answer = Response(status=status, headers=sent, body=body)
-    return discover(URL, answer, LinkSettings(**settings), agent=agent)
+    return discover(URL, answer, LinkSettings(**settings), agent=agent, declared=declared)
 
 
 def found(*args: Any, **options: Any) -> list[tuple[str, str]]:
@@ -119,6 +120,36 @@ def test_what_is_read(body: bytes, mime: str | None) -> None:
 )
 def test_what_is_not_read(body: bytes, mime: str | None) -> None:
     assert found(body, mime) == []
+
+
+TEXT_SITEMAP = b"# our pages\r\nhttps://example.org/1\r\n"
+
+
+@pytest.mark.parametrize("mime", ["text/html", "image/png", "application/json", "text/css", "application/gzip", None])
+@pytest.mark.parametrize(
+    "body",
+    [
+        SITEMAP,
+        SITEMAP.removeprefix(b"<?xml version='1.0'?>"),
+        b"\xef\xbb\xbf" + SITEMAP,
+        SITEMAP.decode().encode("utf-16"),
+        RSS,
+        ATOM,
+        TEXT_SITEMAP,
+        TEXT_SITEMAP.replace(b"\r\n", b"\r"),
+        b"\xef\xbb\xbfhttps://example.org/1",
+        "https://example.org/1\n".encode("utf-16"),
+    ],
+)
+def test_what_is_declared_to_be_a_sitemap_is_read_by_its_content(body: bytes, mime: str | None) -> None:
+    for sent in (body, gzip.compress(body, mtime=0)):
+        assert found(sent, mime, declared=True, feeds=False) == ONE
+    assert found(SITEMAP, mime, declared=True, sitemaps=False) == []
+
+
+def test_what_is_declared_to_be_a_sitemap_and_is_a_page_is_read_as_one() -> None:
+    assert found(b"<!doctype html><title>t</title><a href=/1>", "text/html", declared=True) == ONE
+    assert found(b"\x89PNG\r\n\x1a\n", "image/png", declared=True) == []
 
 
 @pytest.mark.parametrize(

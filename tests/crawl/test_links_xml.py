@@ -43,6 +43,9 @@ ATOM = """<feed xmlns="http://www.w3.org/2005/Atom" xml:base="https://example.or
             "https://example.org/?a=1&b=2&c L https://example.org/de L /i.png E /t.png E /v E",
         ),
         ("<sitemapindex><sitemap><loc>/s.xml.gz</loc></sitemap></sitemapindex>", "/s.xml.gz I"),
+        ("<sitemapindex><sitemap>\n/s.xml\n</sitemap><sitemap> <x/>/t</sitemap></sitemapindex>", "/s.xml I"),
+        ("<sitemapindex><loc>/s</loc></sitemapindex>", "/s I"),
+        ("<urlset><loc>/1</loc><url>/2</url></urlset>", "/1 L /2 L"),
         ("<sm:urlset xmlns:sm='s'><sm:url><sm:loc>/1</sm:loc></sm:url></sm:urlset>", "/1 L"),
         (
             RSS,

@@ -186,6 +186,31 @@ def test_hops_count_without_prerequisites() -> None:
     assert scope(max_hops=-1).objection(link("https://example.org/", "L" * 99)) is None
 
 
+@pytest.mark.parametrize(
+    ("url", "hops", "via", "accepted"),
+    [
+        ("https://maps.test/a.xml", "PI", f"{SEED}robots.txt", True),
+        ("https://maps.test/a.xml", "LLRPI", f"{SEED}robots.txt", True),
+        ("https://maps.test/a.xml", "PI", "https://elsewhere.test/robots.txt", False),  # of a site out of scope
+        ("https://maps.test/a.xml", "EPI", f"{SEED}robots.txt", False),  # of what a page embeds
+        ("https://maps.test/own.xml", "PIPI", "https://maps.test/robots.txt", False),  # of the host of a sitemap
+        ("https://maps.test/part.xml", "PII", "https://maps.test/a.xml", True),
+        ("https://other.test/part.xml", "PII", "https://maps.test/a.xml", False),
+        ("https://other.test/a.xml", "PIR", "https://maps.test/a.xml", True),
+        ("https://maps.test/page", "PIL", "https://maps.test/a.xml", False),
+        ("https://maps.test/reject.xml", "PI", f"{SEED}robots.txt", False),
+        ("https://maps.test/a.xml", "I", SEED, False),
+    ],
+)
+def test_sitemaps_that_the_robots_txt_of_a_site_in_scope_names_are_in(
+    url: str, hops: str, via: str, accepted: bool
+) -> None:
+    made = scope(accept=("seed-hosts",), reject=("regex:reject",))
+    uri = CrawlUri(url, hops=hops, via=via)
+    assert made.verdict(uri).accepted is accepted
+    assert made.accepted([uri]) == [uri] * accepted
+
+
 def test_seeds_and_prerequisites_are_always_in() -> None:
     rules = scope(reject=("all",), max_hops=0)
     assert str(rules.verdict(link("https://a.test/", ""))) == "accepted as a seed"

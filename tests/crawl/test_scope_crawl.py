@@ -46,6 +46,33 @@ def test_rules_refine_what_is_fetched(tmp_path: Path) -> None:
     assert fetched(site) == {"a.test/", "cdn.test/i.png", "a.test/downloads/2.zip", "sub.listed.test/"}
 
 
+def test_sitemaps_on_other_hosts_are_read_if_robots_txt_names_them(tmp_path: Path) -> None:
+    """With the robots.txt of their own hosts, and charged to those; the pages in them are subject to the scope."""
+    named = ("maps.test/index.xml", "maps.test/private.xml", "rejected.test/map.xml")
+    index = (
+        "<sitemapindex><sitemap>http://maps.test/a.txt</sitemap><sitemap>http://far.test/b.xml</sitemap></sitemapindex>"
+    )
+    pages: dict[str, Page] = {
+        "a.test/": "page",
+        "a.test/robots.txt": typed("text/plain", "".join(f"Sitemap: http://{each}\n" for each in named)),
+        "maps.test/robots.txt": typed(
+            "text/plain", "User-agent: *\nDisallow: /private\nSitemap: http://maps.test/own.xml"
+        ),
+        "maps.test/index.xml": typed("image/png", index),
+        "maps.test/a.txt": typed("text/html", "http://a.test/deep\nhttp://maps.test/page\n"),
+        "a.test/deep": "page",
+    }
+    with Site(pages) as site:
+        settings = site.settings(HOME, scope={"reject": ["host:rejected.test"]}, output={"links": "jsonl"})
+        assert run(settings, tmp_path)[0] == 0
+    assert fetched(site) == {"a.test/", "a.test/deep", "maps.test/index.xml", "maps.test/a.txt"}
+    assert outcomes(tmp_path)["http://maps.test/private.xml"][0] == "-9998"
+    assert "http://rejected.test/map.xml" in (tmp_path / "logs/links.jsonl").read_text()
+    with Reader(tmp_path / "frontier") as reader:
+        queue = reader.queue("maps.test")
+        assert queue is not None and queue.expenditure == 2
+
+
 def test_an_answer_out_of_scope_is_not_read(tmp_path: Path) -> None:
     pages: dict[str, Page] = {
         "a.test/": linking("/picture", "/large", "/small"),

@@ -37,13 +37,16 @@ class PageLinks(msgspec.Struct):
     nofollow: bool = False
 
 
-def discover(url: str, response: Response, settings: LinkSettings, *, agent: str = "") -> PageLinks:
+def discover(
+    url: str, response: Response, settings: LinkSettings, *, agent: str = "", declared: bool = False
+) -> PageLinks:
     """Return the links of a response to `url` (a normalized href): those of its header, then those of its body.
 
     Hops are L (navigational links; URLs of a sitemap), E (embedded resources), R (redirects by status, Refresh header
     or meta refresh, as in Heritrix) and I (sitemaps listed in an index). A redirect has its Location as the only link.
     Bodies are read if the status is 200 to 299: HTML, CSS, and depending on the settings sitemaps (XML or text,
     compressed with gzip or not) and feeds (RSS, Atom); media type and first bytes determine the format. The
+    URL of a sitemap that was `declared`, in robots.txt or an index, is read as one whatever its media type is. The
     X-Robots-Tag header and robots meta elements for all crawlers or for `agent` are read: `nofollow` drops the links
     with hops L and I, depending on the settings. `settings.max_per_page` limits the number of distinct links.
 
@@ -55,7 +58,7 @@ def discover(url: str, response: Response, settings: LinkSettings, *, agent: str
     follow = settings.rel_nofollow == "follow"
     page = html.Html(page_url, [], iter(()))
     if 200 <= response.status < 300 and response.body:
-        page = _read(url, response, settings, follow=follow) or page
+        page = _read(url, response, settings, follow=follow, declared=declared and settings.sitemaps) or page
     header = (
         (resolve(page_url, reference) or "", hop)
         for reference, hop in http.references(response.headers, nofollow=follow)
@@ -77,15 +80,18 @@ def sitemaps(body: bytes, url: str) -> Iterator[str]:
     return (href for href, _ in unique(can_ada.parse(url), named))
 
 
-def _read(url: str, response: Response, settings: LinkSettings, *, follow: bool) -> html.Html | None:
-    """Read a body in the format given by its media type and first bytes; return None if it is not one with links."""
+def _read(url: str, response: Response, settings: LinkSettings, *, follow: bool, declared: bool) -> html.Html | None:
+    """Read a body in the format given by its media type and first bytes; return None if it is not one with links.
+
+    That of a `declared` sitemap is given by its first bytes alone.
+    """
     mime, body, charset = response.mime, response.body, response.charset
-    if mime == "text/css":
+    if mime == "text/css" and not declared:
         return html.Html(can_ada.parse(url), [], css.references(text.decode(body, charset=charset)[0]))
     is_html = mime in html.HTML_TYPES
-    if is_html and not body[:_BEGINNING].lstrip(_LEADING_SPACE).startswith(b"<?xml"):
+    if is_html and not declared and not body[:_BEGINNING].lstrip(_LEADING_SPACE).startswith(b"<?xml"):
         return _read_html(url, response, follow=follow)
-    if not (is_html or mime in _AMBIGUOUS_TYPES or mime.endswith("xml")):
+    if not (declared or is_html or mime in _AMBIGUOUS_TYPES or mime.endswith("xml")):
         return None
     pieces = xml.pieces(body)
     first = b""
@@ -95,9 +101,11 @@ def _read(url: str, response: Response, settings: LinkSettings, *, follow: bool)
     if kind in _HTML_ROOTS and (is_html or not mime or (kind == "html" and mime.endswith("xml"))):
         return _read_html(url, response, follow=follow)
     texts = xml.decoded(chain([first], pieces), text.encoding(first, charset=charset) or "utf-8")
-    if kind == "text" and settings.sitemaps and mime in _AMBIGUOUS_TYPES:
+    if (declared and kind not in xml.SITEMAPS | xml.FEEDS) or (
+        kind == "text" and settings.sitemaps and mime in _AMBIGUOUS_TYPES
+    ):
         references = xml.lines(texts)
-    elif (kind in xml.SITEMAPS and settings.sitemaps) or (kind in xml.FEEDS and settings.feeds):
+    elif (kind in xml.SITEMAPS and settings.sitemaps) or (kind in xml.FEEDS and (settings.feeds or declared)):
         references = xml.references(texts, url)
     else:
         return None

@@ -49,8 +49,11 @@ _ENTITY = re.compile(r"&[^\W\d][\w.-]*+;")
 # The hop of a URL in the text of an element, and in an attribute.
 _TEXTS = {
     **dict.fromkeys(("loc", "link", "guid", "comments"), "L"),
+    "sitemap": "I",  # in indexes without `loc`
     **dict.fromkeys(("url", "icon", "logo", "content_loc", "player_loc", "thumbnail_loc"), "E"),
 }
+_LOCATIONS = {"url": "L", "urlset": "L", "sitemap": "I", "sitemapindex": "I"}
+"""The hops of a `loc` in these elements."""
 _ATTRIBUTES = {
     "link": ("href", "L"),
     "source": ("url", "L"),
@@ -118,7 +121,7 @@ def lines(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield (URL, "L") for each line of a text sitemap that begins with "http"."""
     rest = ""
     for text in texts:
-        *whole, rest = (rest + text).split("\n")
+        *whole, rest = (rest + text).replace("\r", "\n").split("\n")
         yield from ((line, "L") for line in map(str.strip, whole) if line[:4].lower() == "http")
         if len(rest) > uris.MAX_LENGTH:
             rest = " "  # too long for a URL
@@ -280,11 +283,13 @@ class _XmlReader:
         if self._text:
             hop = _TEXTS[name]
             if name == "loc":
-                hop = {"url": "L", "sitemap": "I"}.get(parent, "E")
+                hop = _LOCATIONS.get(parent, "E")
             reference = unescaped("".join(self._text)).strip()
             if name == "guid" and not reference.startswith(("http://", "https://")):
                 reference = ""
-            if name != "url" or parent == "image":
+            if name == "url" and parent == "urlset":
+                hop = "L"
+            if name != "url" or parent in ("image", "urlset"):
                 self._add(reference, hop)
         self._text = None
         self._bases.pop()
