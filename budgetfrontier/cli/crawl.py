@@ -96,7 +96,13 @@ def crawl(args: argparse.Namespace) -> int:
     warn_of_adjustments(settings, folder)
     with _metrics(args.metrics, args.allow_host) as metrics, _rare_collections():
         return job.crawl(
-            settings, folder, paused=args.paused, adopt=args.adopt, command=shlex.join(again), metrics=metrics
+            settings,
+            folder,
+            paused=args.paused,
+            adopt=args.adopt,
+            command=shlex.join(again),
+            config=args.config,
+            metrics=metrics,
         )
 
 

@@ -26,7 +26,7 @@ PATTERN_COLUMNS = ("uris", "share", "pattern", "example")
 PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
 AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error", "line", "inverse")
 AUDIT_DROP = ("line", "effect", "error", "inverse")
-_TIMES = ("wake_time", "last_lease_time")
+_TIMES = ("wake_time", "last_lease_time", "failed_at")
 
 
 def write_queue(args: argparse.Namespace, record: QueueRecord, items: Iterable[tuple[int, PendingUri]]) -> None:
@@ -50,7 +50,8 @@ def write_queue(args: argparse.Namespace, record: QueueRecord, items: Iterable[t
         for place, item in items
     ]
     row = report_row(record)
-    more = {"future": record.future, "out": record.out, "penalties": record.penalties, "by_name": record.by_name}
+    names = ("future", "out", "penalties", "by_name", "failure", "failed_at")
+    more = {name: getattr(record, name) for name in names}
     if args.format == "json":
         json.dump(row | more | {"pending": pending}, sys.stdout, indent=1)
         sys.stdout.write("\n")

@@ -80,6 +80,8 @@ def merged_standing(
         first_url=oldest.first_url,
         next_wake=_earliest(one.next_wake for one in standings),
         for_robots=sum(one.for_robots for one in standings),
+        for_retry=sum(one.for_retry for one in standings),
+        failure=next((one.failure for one in standings if one.failure), ""),
         next_due=_earliest(one.next_due for one in standings),
         over_budget=bool(inactive) and all(one.over_budget for one in inactive),
         held=sum(one.held for one in standings),

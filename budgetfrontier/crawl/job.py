@@ -38,6 +38,7 @@ from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.store.backup import CACHE
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.report import Report
+from budgetfrontier.store.start_command import note_config
 
 ServingMetrics = Callable[[Path], contextlib.AbstractAsyncContextManager[None]]
 """Serves the metrics of the job in a folder until the end of a `with` block."""
@@ -53,6 +54,7 @@ def crawl(
     paused: bool = False,
     adopt: bool = False,
     command: str = "",
+    config: Path | None = None,
     metrics: ServingMetrics | None = None,
 ) -> int:
     """Start or continue the crawl in a job folder; return the exit code.
@@ -62,15 +64,16 @@ def crawl(
     flight are finished; after a second one, the crawl stops at once. In both cases, all finished URIs are on disk.
 
     `paused`: fetch nothing until `budgetfrontier resume`. `adopt`: continue a crawl of another name. `command` is the
-    command that runs the crawl again, for the closing summary; `metrics` answers scrapes while it runs. Raises what
-    `Frontier.open` raises, StorageFull, SettingsError if the folder contains another crawl, and ScopeChanged if the
-    crawl was paused because its changed scope would disregard many queued URIs.
+    command that runs the crawl again, for the closing summary, and `config` the file of the settings, for reports;
+    `metrics` answers scrapes while it runs. Raises what `Frontier.open` raises, StorageFull, SettingsError if the
+    folder contains another crawl, and ScopeChanged if the crawl was paused because its changed scope would disregard
+    many queued URIs.
     """
     with interrupts() as heard, progress or ProgressDisplay() as shown:
         try:
             return Job(
                 settings, folder, progress=shown, interrupts=heard, paused=paused, adopt=adopt, command=command,
-                metrics=metrics,
+                config=config, metrics=metrics,
             ).run()  # fmt: skip
         except KeyboardInterrupt:
             if heard.count < 2:  # the KeyboardInterrupt came from elsewhere
@@ -92,11 +95,12 @@ class Job:
         paused: bool,
         adopt: bool,
         command: str,
+        config: Path | None,
         metrics: ServingMetrics | None,
     ) -> None:
         self._metrics = metrics
         self._settings, self._folder, self._progress, self._interrupts = settings, folder, progress, interrupts
-        self._paused, self._adopt, self._command = paused, adopt, command
+        self._paused, self._adopt, self._command, self._config = paused, adopt, command, config
         self._scope = Scope(settings.scope)
         self._fetcher = Fetcher(settings.fetch, seeds=(url for url, _ in each_seed(settings)))
         self._sync: Callable[[], None] | None = None
@@ -117,6 +121,8 @@ class Job:
             raise SettingsError(f"{self._folder} shares a frontier of a server: add --frontier, or name another folder")
         make_folder(self._folder)
         make_folder(frontier, like=self._folder)
+        if self._config is not None:
+            note_config(self._folder, self._config)
         with contextlib.ExitStack() as opened:
             with contextlib.ExitStack() as written:
                 with self._interrupts.breakable():  # nothing is in flight

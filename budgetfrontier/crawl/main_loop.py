@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,15 @@ import msgspec
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
-from budgetfrontier.crawl.fetch.response import BROKEN, Response
+from budgetfrontier.crawl.fetch.response import (
+    BLOCKED,
+    BROKEN,
+    CONNECT_FAILED,
+    CONNECTION_LOST,
+    DNS_FAILED,
+    TIMED_OUT,
+    Response,
+)
 from budgetfrontier.crawl.interrupts import Interrupts
 from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.outputs import Outputs
@@ -37,15 +46,22 @@ from budgetfrontier.crawl.visit import PutBack, Visit, Visits, revisit, should_r
 from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.reports.format import counted
+from budgetfrontier.reports.log_tables import meaning
 from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.attempts import attempts_told
 from budgetfrontier.rules.seeds import is_seed
+from budgetfrontier.rules.uri_outcomes import error_status
 from budgetfrontier.settings import Settings
+from budgetfrontier.units import say_duration
 
 if TYPE_CHECKING:
     from budgetfrontier.crawl.frontiers import CrawlFrontier
 
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # seconds between two checks for external commands
 _ERRORS = 400  # the lowest HTTP status that is an error
+_FAILED = (Outcome.RETRY, Outcome.FAILURE, Outcome.DEAD)
+_SEEDS_TOLD = 10
+_WITHOUT_RESPONSE = (DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN, BLOCKED)
 NO_TIMEOUT = 300.0  # seconds that a page waits for its robots.txt if fetches have no timeout
 
 log = logging.getLogger(__name__)
@@ -91,7 +107,7 @@ class MainLoop:
         self._failed = False  # whether one of them has failed
         self._written: list[tuple[Finish, Response]] = []  # those in the outputs whose leases are to be finished
         self._slots = list(range(parts.most_visits, 0, -1))
-        self._failures = 0
+        self._failures = self._seeds_told = 0
         self._next_commit = self._last_reports = self._last_statistics = self._last_renewal = time.monotonic()
         self._tick = self._next_commit  # when the frontier would commit by itself
         self._commit_interval = max(SHORTEST_SLEEP, settings.frontier.commit_interval)
@@ -348,6 +364,7 @@ class MainLoop:
                 log.warning("the lease of %s expired during its visit; it will be fetched again", finish.lease.uri.url)
             else:
                 self._count(finish.outcome, response)
+                self._tell_failed_seed(finish)
 
     def _finish_alone(self, finish: Finish, late: list[Lease]) -> bool:
         """Finish a lease, and add it to `late` if it had ended or expired; return False if a policy fails for it."""
@@ -359,10 +376,29 @@ class MainLoop:
 
     def _count(self, outcome: Outcome, response: Response) -> None:
         """Count a finished visit for the progress and the limits."""
-        if response.seconds is not None:
+        if response.status > 0:
             self._progress.count(len(response.raw))
         self._limits.count(len(response.raw), finished=outcome in (Outcome.SUCCESS, Outcome.FAILURE))
         self._failures += response.status < 0 and outcome is not Outcome.DISREGARDED
+
+    def _tell_failed_seed(self, finish: Finish) -> None:
+        """Print the first failed attempt of a seed, or of its robots.txt: its host may be misspelt, or down."""
+        uri, failed = finish.lease.uri, finish.outcome in _FAILED or error_status(finish.reason)
+        of_seed = is_seed(uri) or (is_robots(uri) and not uri.hops[:-1].strip("R"))
+        if not failed or not of_seed or finish.lease.attempt > 1 or self._seeds_told > _SEEDS_TOLD:
+            return
+        self._seeds_told += 1
+        if self._seeds_told > _SEEDS_TOLD:
+            listing = shlex.join(("budgetfrontier", "report", str(self._folder), "--kind", "seeds"))
+            self._progress.say(f"more seeds fail; `{listing}` lists all")
+            return
+        again = ""
+        if finish.outcome is Outcome.RETRY:
+            settings = self._frontier.settings_for(finish.lease)
+            wait = settings.retry_delay if finish.delay is None else finish.delay
+            again = f"; tried again in {say_duration(wait)}, {attempts_told(1, settings, wait)}"
+        seed = f"{uri.via}: {uri.url}" if is_robots(uri) else uri.url
+        self._progress.say(f"seed {seed} failed: {finish.reason}{again}")
 
 
 def lease_ttl(settings: Settings) -> float:
@@ -378,9 +414,14 @@ def patience(settings: Settings) -> float:
 def _reason(uri: CrawlUri, outcome: Outcome, response: Response) -> str:
     """Return the reason with which a lease is finished: of a SUCCESS the status, if it is an error, or of a seed."""
     status = f"status {response.status}"
-    if outcome is Outcome.SUCCESS:
-        return status if response.status >= _ERRORS or is_seed(uri) else ""
-    return response.reason or status
+    if outcome is Outcome.SUCCESS:  # without a robots.txt, all is allowed
+        is_error = response.status >= _ERRORS and not is_robots(uri)
+        return status if is_error or is_seed(uri) else ""
+    if response.status not in _WITHOUT_RESPONSE:
+        return response.reason or status
+    # One reason for one cause, whatever the host: crawl.log has the error in the words of the library.
+    setting = f": {response.reason}" if "fetch." in response.reason and response.status != BLOCKED else ""
+    return f"{meaning(response.status)} ({response.status}){setting}"
 
 
 def _with_uri(lease: Lease, uri: CrawlUri) -> Lease:

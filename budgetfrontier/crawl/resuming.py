@@ -8,10 +8,11 @@ from pathlib import Path
 
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.scope import Scope
-from budgetfrontier.crawl.scope_change import PAUSE_REASON, ScopeLoss, count_loss, identity
+from budgetfrontier.crawl.scope_change import ScopeLoss, count_loss, identity
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import NotAFrontier, ScopeChanged, SettingsError
 from budgetfrontier.model import CrawlState
+from budgetfrontier.rules import crawl_states
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.differences import changes
 from budgetfrontier.store.reader import Reader
@@ -56,7 +57,7 @@ def check_changes(
     for change in changes(stored, settings) if stored else ():
         say(f"changed since the last run: {change}")
     this, known = identity(settings.scope, scope), cache.scope()
-    paused_for_scope = frontier.summary().pause_reason == PAUSE_REASON
+    paused_for_scope = frontier.summary().pause_reason == crawl_states.SCOPE
     if known is None:
         changed = stored is not None and (stored.scope, stored.seeds) != (settings.scope, settings.seeds)
     else:
@@ -78,7 +79,7 @@ def _pause_or_resume(frontier: Frontier, loss: ScopeLoss, *, paused_for_scope: b
         if paused_for_scope:
             frontier.resume(reason="the scope leaves what is queued", who="crawl")
     elif frontier.state is not CrawlState.PAUSED:
-        frontier.pause(reason=PAUSE_REASON, who="crawl")
+        frontier.pause(reason=crawl_states.SCOPE, who="crawl")
     frontier.commit()
 
 

@@ -17,8 +17,6 @@ from budgetfrontier.store.reader import Reader
 MOST, SHARE = 100, 0.01
 """The most waiting URIs, and the largest share of them, that a changed scope may disregard without consent."""
 
-PAUSE_REASON = "scope"
-
 _EXAMPLES = 3
 _SAY_EVERY = 1_000_000  # URIs, which take a few seconds
 _FILE = "surt-file:"

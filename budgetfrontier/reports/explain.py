@@ -14,7 +14,8 @@ from budgetfrontier.reports import near_queues
 from budgetfrontier.reports.explanation import Explanation, Outlook, ScopeOf
 from budgetfrontier.reports.past import PastOf, tell
 from budgetfrontier.reports.sources import setting_sources
-from budgetfrontier.reports.suggested_commands import replenish_amount
+from budgetfrontier.reports.suggested_commands import named, replenish_amount
+from budgetfrontier.rules.attempts import attempts_told, waits_for_retry
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.verdict import is_hung, opener, pause_sentence, process_line, verdict
@@ -81,6 +82,9 @@ class _Explainer:
     def _command(self, name: str, *arguments: str) -> str:
         return shlex.join(("budgetfrontier", name, self._job, *arguments))
 
+    def _of_queue(self, name: str, queue: QueueRecord, *options: str) -> str:
+        return self._command(name, *options, *named(queue))
+
     # -- the URL
 
     def _explain_url(self, explanation: Explanation) -> None:
@@ -105,9 +109,14 @@ class _Explainer:
         if pending.when is not None:
             left = pending.when - self._now
             wait = f"in {say_duration(left)}" if left > 0 else "with the next lease: it is due"
+            why = ""
+            if pending.attempts:
+                told = attempts_told(pending.attempts, self._settings(queue), max(left, 0.0))
+                why = f" Its last attempt failed: {told}."
+                why += f" The last failure in its queue: {queue.failure}." if queue.failure else ""
             explanation.add(
                 "future",
-                f"It is scheduled for later: it comes to queue {queue.queue} {wait}.",
+                f"It is scheduled for later: it comes to queue {queue.queue} {wait}.{why}",
                 verdict=Outlook.LATER,
                 when=pending.when,
             )
@@ -283,7 +292,7 @@ class _Explainer:
             f"{subject} {wait}.",
             verdict=Outlook.LATER,
             when=queue.wake_time,
-            command=self._command("wake", queue.queue),
+            command=self._of_queue("wake", queue),
         )
 
     def _cause_of_wait(self, queue: QueueRecord) -> str:
@@ -291,13 +300,28 @@ class _Explainer:
             seconds = say_duration(queue.paced_until - queue.served)
             return f"it is leased from at most once in {seconds}, its interval, which the command would cut short"
         if max(queue.block, queue.delayed) < queue.wake_time:
-            return "politeness towards its host, or a retry, which the command would cut short"
+            if waits_for_retry(queue):
+                return f"{self._failure_of(queue)}. The command would end the wait now"
+            return "politeness towards its host, which the command would cut short"
         if queue.block < queue.wake_time:
-            return "a worker asked for this delay"
+            failed = f"; {self._failure_of(queue)}" if waits_for_retry(queue) else ""
+            return f"a worker asked for this delay{failed}"
         entry = self._reader.last_snooze(queue)
         if entry is not None:
             return f"an operator snoozed it{_by(entry)}"
         return "it is blocked, and the audit has no `snooze` for that: clients of a service set such blocks"
+
+    def _failure_of(self, queue: QueueRecord) -> str:
+        """Return what the last attempt failed for, when, which one it was, and when its URI is given up."""
+        first = self._reader.pending(queue.queue, 1)
+        settings = self._settings(queue)
+        ago = say_duration(max(self._now - queue.failed_at, 0.0))
+        why = f": {queue.failure}" if queue.failure else ""
+        if not first or not first[0].attempts:
+            return f"its last attempt failed {ago} ago{why}"
+        told = attempts_told(first[0].attempts, settings, max(queue.wake_time - self._now, 0.0))
+        others = "" if settings.retry_uri else ". With `retry.scope: uri`, the other URIs of the queue would go on"
+        return f"{first[0].uri.url} failed {ago} ago{why}. That was {told}{others}"
 
     def _explain_inactive(self, explanation: Explanation, queue: QueueRecord) -> None:
         before, better = self._reader.turns_before(queue)
@@ -321,7 +345,7 @@ class _Explainer:
                 "retired-by-name",
                 f"{name} is RETIRED: an operator retired it by name{_by(self._reader.last_retirement(queue.queue))}.",
                 verdict=Outlook.BLOCKED,
-                command=self._command("unretire", queue.queue),
+                command=self._of_queue("unretire", queue),
             )
         self._explain_budgets(explanation, queue)
         if len(explanation.reasons) == reasons_before:
@@ -329,7 +353,7 @@ class _Explainer:
                 "retired",
                 f"{name} is RETIRED at the request of a worker, not for its budgets.",
                 verdict=Outlook.BLOCKED,
-                command=self._command("unretire", queue.queue),
+                command=self._of_queue("unretire", queue),
             )
 
     def _explain_budgets(self, explanation: Explanation, queue: QueueRecord) -> None:
@@ -358,7 +382,7 @@ class _Explainer:
                 f"{subject}: its limit of {queue.max_completed:,} completed URLs is reached, with {queue.completed:,}. "
                 "The command takes it away; a crawler has set it (SetCrawlLimit), or `set-queue`.",
                 verdict=Outlook.BLOCKED,
-                command=self._command("set-queue", queue.queue, "--limit", "0"),
+                command=self._of_queue("set-queue", queue, "--limit", "0"),
             )
         if replenish <= 0:
             subject = f"Queue {queue.queue} is RETIRED" if retired else "It will retire on its turn without a fetch"

@@ -13,6 +13,11 @@ def replenish_amount(own: int, of_crawl: int) -> int:
     return own if own > 0 else max(of_crawl, 1)
 
 
+def named(queue: QueueRecord) -> list[str]:
+    """Return the last words of a command on a queue: a host name may begin with a hyphen, like an option."""
+    return ["--", queue.queue] if queue.queue.startswith("-") else [queue.queue]
+
+
 def revival_command(queue: QueueRecord, job: str, *, replenish: int, reached: bool) -> str:
     """Return the command that revives a RETIRED queue for one more session; "" if its limit of completed URLs holds it.
 
@@ -27,6 +32,5 @@ def revival_command(queue: QueueRecord, job: str, *, replenish: int, reached: bo
     if queue.balance_replenish_amount <= 0:
         options += ["--replenish", str(more)]
     if queue.by_name or not options:
-        dashes = ("--",) if queue.queue.startswith("-") else ()  # a host name may begin with a hyphen, like an option
-        return shlex.join(("budgetfrontier", "unretire", job, *dashes, queue.queue))
+        return shlex.join(("budgetfrontier", "unretire", job, *named(queue)))
     return shlex.join(("budgetfrontier", "adjust", job, "--match", f"queue:{queue.queue}", *options))

@@ -8,6 +8,8 @@ FINISH = "finish"
 """The reason of a pause caused by `pause_at_finish`."""
 LIMIT = "limit"
 """The reason for which a crawl in partitions is PAUSED while one of its totals is used up."""
+SCOPE = "scope"
+"""The reason of a pause of a crawl whose changed scope would disregard many of the URIs that wait."""
 
 
 def is_empty(*, queued: int, leases: int, future: int, future_retired: int) -> bool:

@@ -7,12 +7,13 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from budgetfrontier.errors import NO_ROOM, StorageFull
+from budgetfrontier.errors import NO_ROOM, ScopeChanged, StorageFull
 from budgetfrontier.model import Run, RunEnd, RunRow
 
 MOST_RUNS = 1000
 """The runs that are kept, the latest."""
 LONGEST_REASON = 500  # characters
+_LONGEST_WORD = 50  # characters of a last word that is left out whole
 
 
 _Ended = TypeVar("_Ended", Run, RunRow)
@@ -61,6 +62,8 @@ def end_of(error: BaseException | None) -> tuple[RunEnd | None, str]:
         return None, ""
     if isinstance(error, StorageFull) or (isinstance(error, OSError) and error.errno in NO_ROOM):
         return RunEnd.DISK_FULL, shortened(str(error))
+    if isinstance(error, ScopeChanged):
+        return RunEnd.EXIT, "the scope had changed"
     if isinstance(error, KeyboardInterrupt):
         return RunEnd.SIGNAL, "Ctrl-C"
     if isinstance(error, SystemExit | GeneratorExit):
@@ -82,8 +85,12 @@ def steered_by(what: str, who: str, reason: str) -> str:
 
 
 def shortened(reason: str) -> str:
-    """Return a reason in the length that is stored."""
-    return reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
+    """Return a reason in the length that is stored, cut between two words."""
+    if len(reason) <= LONGEST_REASON:
+        return reason
+    cut = reason[: LONGEST_REASON - 1]
+    words, blank, last = cut.rpartition(" ")
+    return (words if blank and len(last) < _LONGEST_WORD else cut) + "…"
 
 
 def ended(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
-from budgetfrontier.rules.crawl_states import FINISH, LIMIT
+from budgetfrontier.rules.crawl_states import FINISH, LIMIT, SCOPE
 from budgetfrontier.rules.crawled import crawled
 from budgetfrontier.rules.run_history import SERVE, may_crawl, steered_by
 from budgetfrontier.units import counted, say_duration
@@ -62,6 +62,10 @@ class Standing(msgspec.Struct, kw_only=True):
     """The earliest wake time of a SNOOZED queue."""
     for_robots: int = 0
     """The part of the first SNOOZED queues that wait for their robots.txt."""
+    for_retry: int = 0
+    """The part of the first SNOOZED queues whose last attempt failed."""
+    failure: str = ""
+    """The reason for which the attempt of the first of these failed."""
     next_due: float | None = None
     """The time of the first URI that is scheduled for later."""
     over_budget: bool = False
@@ -195,9 +199,10 @@ def _stopped(s: Standing) -> Verdict:
     slug = "stopped" if stop is None or stop.end in (None, RunEnd.EXIT) else stop.end.lower()
     told = _stop(s, stop) if stop else "how the last one stopped is not known"
     commit = "" if s.process.last_commit is None else f"; the last commit was {_ago(s, s.process.last_commit)}"
-    paused = f" {pause_sentence(s)}" if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING) else ""
-    text = f"No process runs this crawl: {told}{commit}.{paused}"
-    return Verdict(slug, "bad" if stop is None or _stopped_badly(s) else "warn", text, s.start)
+    text, remedy = f"No process runs this crawl: {told}{commit}.", s.start
+    if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):  # it stays so when it is started
+        text, remedy = f"{text} {pause_sentence(s)}", _command(s, "resume")
+    return Verdict(slug, "bad" if stop is None or _stopped_badly(s) else "warn", text, remedy)
 
 
 def _unused(s: Standing) -> Verdict:
@@ -248,6 +253,10 @@ def pause_sentence(s: Standing) -> str:
         out_still = f"; {counted(out, 'URI is', 'URIs are')} still out" if out else ""
         return f"{limit_sentence(s.limit or '')}{out_still}."
     leases = f"; {counted(out, 'lease is', 'leases are')} still out" if s.totals.state is CrawlState.PAUSING else ""
+    if s.totals.pause_reason == SCOPE:
+        why = "its scope has changed, and would disregard many of the URIs that wait"
+        ways = "resume it to agree, or change the scope back and start it again"
+        return f"The crawl is paused, because {why}: {ways}{leases}."
     return f"The crawl is {_steered(s, 'paused', s.totals.pause_reason or '')}{leases}."
 
 
@@ -275,6 +284,8 @@ def _at_work(s: Standing) -> Verdict:
         return _running(s)
     if snoozed:
         robots = f"; {s.for_robots:,} of them wait for their robots.txt" if s.for_robots else ""
+        first = f", the first for: {s.failure}" if s.failure else ""
+        robots += f"; {s.for_retry:,} of them wait because an attempt failed{first}" if s.for_retry else ""
         wakes = f"the next one wakes {_in(s, s.next_wake)}"
         more = f"; {counted(out, 'URI is', 'URIs are')} leased" if out else ""
         soon = s.next_wake is not None and s.next_wake - s.now <= SILENT

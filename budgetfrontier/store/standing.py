@@ -8,6 +8,7 @@ from math import inf
 from pathlib import Path
 
 from budgetfrontier.model import CrawlState, Process, QueueState, Summary
+from budgetfrontier.rules.attempts import waits_for_retry
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.store import keys
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
@@ -103,4 +104,8 @@ def _look_at_snoozed(found: Standing, view: View) -> None:
     for key, _ in islice(view.items(keys.SNOOZED), LOOKED_AT):
         wake_time, queue_id = keys.timed.unpack(key)
         found.next_wake = wake_time if found.next_wake is None else found.next_wake
-        found.for_robots += (heads.url(view.queue_by_id(queue_id)) or "").endswith(_ROBOTS)
+        queue = view.queue_by_id(queue_id)
+        found.for_robots += (heads.url(queue) or "").endswith(_ROBOTS)
+        if waits_for_retry(queue):
+            found.for_retry += 1
+            found.failure = found.failure or queue.failure

@@ -307,8 +307,22 @@ def test_explain_says_what_each_of_two_budgets_is_for(tmp_path: Path, cli: Cli, 
     assert ahead["command"].endswith("--total-budget 3") and session["command"].endswith(f" {3000 + spent}")
 
 
+@pytest.mark.parametrize("scope", ["queue", "uri"])
+def test_explain_names_the_failure_that_a_queue_or_a_uri_waits_for(tmp_path: Path, cli: Cli, scope: str) -> None:
+    retry = {"delay": 900, "max_retries": 4, "scope": scope}
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": {"retry": retry}})) as frontier:
+        frontier.schedule("http://a.test/1")
+        frontier.finish(frontier.lease(1)[0], Outcome.RETRY, reason="host name not found (-1)")
+    told = cli("explain", tmp_path, "http://a.test/1").out
+    assert "host name not found (-1)" in told and "attempt 1 of 5; if all fail, it is given up in 1h" in told
+    assert ("With `retry.scope: uri`, the other URIs of the queue would go on" in told) is (scope == "queue")
+    verdict = json.loads(cli("report", tmp_path, "--format", "json").out)["queues"][0]
+    assert verdict["errors"] == 1
+    assert "failure:                  host name not found (-1)" in cli("queue", tmp_path, "a.test").out
+
+
 def test_explain_says_why_a_queue_waits(job: Path, cli: Cli) -> None:
-    assert ": politeness towards its host, or a retry" in cli("explain", job, "snoozed.test").out
+    assert ": politeness towards its host" in cli("explain", job, "snoozed.test").out
     cli("snooze", job, "snoozed.test", "--for", "2h", "--reason", "their admin asked", "--who", "bob")
     for target in ("snoozed.test", "http://snoozed.test/2"):
         out = cli("explain", job, target).out

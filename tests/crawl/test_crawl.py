@@ -250,7 +250,7 @@ def test_hosts_that_do_not_answer_are_retried_then_dead(tmp_path: Path) -> None:
         summary = frontier.summary()
         assert (summary.succeeded, summary.retried, summary.dead) == (1, 1, 1)
         (letter,) = frontier.dead_letters()
-        assert letter.uri.url == "http://down.test/1" and "Connect" in letter.reason
+        assert letter.uri.url == "http://down.test/1" and letter.reason == "no connection (-2)"
         down = frontier.queue("down.test")
         assert down is not None and down.expenditure == 2
 
@@ -292,6 +292,33 @@ def test_limits_on_bytes_and_time(tmp_path: Path, limits: dict[str, float]) -> N
         code, said = run(settings, tmp_path)
     assert code == 0 and f"limits.{next(iter(limits))} is reached; raise limits.{next(iter(limits))}" in said
     assert sum(site.hits.values()) < 500
+
+
+def test_the_first_failure_of_a_seed_is_said_at_once(tmp_path: Path) -> None:
+    pages: dict[str, Page] = {
+        "a.test/": text("", status=503),
+        "a.test/robots.txt": "",
+        "c.test/robots.txt": text("", status=503),
+    }
+    with Site(pages) as site:
+        seeds = [HOME, "http://b.test/gone", "http://c.test/"]
+        _, said = run(site.settings(*seeds, frontier={"retry": {"max_retries": 2, "delay": 0.0}}), tmp_path)
+    lines = [line for line in said.splitlines() if line.startswith("seed ")]
+    soon = "less than a second"
+    again = f"tried again in {soon}, attempt 1 of 3; if all fail, it is given up in {soon} at the earliest"
+    assert sorted(lines) == [
+        f"seed http://a.test/ failed: status 503; {again}",
+        "seed http://b.test/gone failed: status 404",
+        "seed http://c.test/ failed: robots.txt unreachable",
+        f"seed http://c.test/: http://c.test/robots.txt failed: status 503; {again}",
+    ]
+
+
+def test_only_the_first_of_many_seeds_that_fail_are_said(tmp_path: Path) -> None:
+    with Site({}) as site:
+        _, said = run(site.settings(*[f"{HOME}{number}" for number in range(15)]), tmp_path)
+    assert said.count("failed: status 404") == 10
+    assert f"more seeds fail; `budgetfrontier report {tmp_path} --kind seeds` lists all" in said
 
 
 def test_a_pause_at_finish_names_the_retired_and_a_raised_budget_goes_on(tmp_path: Path) -> None:

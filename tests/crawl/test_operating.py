@@ -151,7 +151,7 @@ def test_seeds_are_added_to_a_crawl_that_is_finished(tmp_path: Path, asked: Aske
         code, said = asked("import", job, "http://b.test/", "--seeds")
         assert code == 0 and said.splitlines() == [
             "http://b.test/: added",
-            f"no process runs this crawl; to go on: budgetfrontier crawl CONFIG --job {job}",
+            f"no process runs this crawl; to go on: budgetfrontier crawl {config} --job {job}",
         ]
         code, said = asked("crawl", config, "--job", job)
     assert code == 0 and "crawl finished" in said

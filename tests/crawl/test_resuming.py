@@ -9,6 +9,7 @@ from typing import Any
 from budgetfrontier import CrawlState, Frontier, Reader, Settings
 from budgetfrontier.cli import main
 from budgetfrontier.crawl.scope_change import ScopeLoss
+from budgetfrontier.rules.verdict import Verdict
 from tests.crawl.conftest import Asked
 from tests.crawl.site import Site, linking
 
@@ -29,6 +30,11 @@ def begun(site: Site, folder: Path, asked: Asked) -> Path:
     config, job = configure(site, folder / "one.yaml", limits={"max_uris": 1}), folder / "job"
     assert asked("crawl", config, "--job", job)[0] == 0
     return job
+
+
+def verdict(job: Path) -> Verdict:
+    with Reader(job / "frontier") as reader:
+        return reader.verdict()
 
 
 def totals(job: Path) -> tuple[CrawlState, str | None, int, int]:
@@ -86,6 +92,21 @@ def test_resume_agrees_to_a_scope(tmp_path: Path, asked: Asked) -> None:
         assert asked("resume", job)[0] == 0
         assert asked("crawl", narrow, "--job", job)[0] == 0
     assert totals(job)[2:] == (0, 8) and set(site.hits) == {"a.test/", "a.test/0"}
+
+
+def test_the_remedies_of_a_scope_that_has_changed_lead_on(tmp_path: Path, asked: Asked) -> None:
+    with Site(WEB) as site:
+        job = begun(site, tmp_path, asked)
+        narrow = configure(site, tmp_path / "narrow.yaml", scope={"reject": ["regex:[1-8]$"]})
+        assert asked("crawl", narrow, "--job", job)[0] == 7
+        first = verdict(job)
+        assert "(the scope had changed); " in first.text and "change the scope back and start it again" in first.text
+        assert first.slug == "stopped" and first.remedy == f"budgetfrontier resume {job}"
+        assert asked(*first.remedy.split()[1:])[0] == 0
+        second = verdict(job)
+        assert "paused" not in second.text and second.remedy == f"budgetfrontier crawl {narrow} --job {job}"
+        assert asked(*second.remedy.split()[1:])[0] == 0
+    assert verdict(job).slug == "disregarded"
 
 
 def test_seeds_that_are_gone_from_their_file_narrow_the_scope(tmp_path: Path, asked: Asked) -> None:
