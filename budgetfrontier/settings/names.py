@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier.settings import synonyms
 from budgetfrontier.settings.field import Field, all_settings, fields
 from budgetfrontier.settings.problems import ValuePath
 from budgetfrontier.settings.schema import FrontierSettings
@@ -60,19 +61,56 @@ def _homes(root: type[msgspec.Struct]) -> dict[str, list[str]]:
     return homes
 
 
+@cache
+def _folded(root: type[msgspec.Struct]) -> dict[str, list[str]]:
+    """Return the settings of the root, by dotted name, for the folded name of each."""
+    found: dict[str, list[str]] = {}
+    for row in all_settings(root):
+        found.setdefault(synonyms.folded(row.name.rpartition(".")[2]), []).append(row.name)
+    return found
+
+
 def unknown(name: str, known: Iterable[str], path: ValuePath, root: type[msgspec.Struct]) -> str:
-    """Return the message for an unknown key: the section it belongs to, else a similar name, else all names."""
-    homes = _homes(root)
+    """Return the message for an unknown key.
+
+    It names what other crawlers mean by it, or the section that it belongs to, or a similar name, or else all names.
+    """
+    folded, homes = synonyms.folded(name[:LONGEST_NAME]), _homes(root)
+    if (text := synonyms.elsewhere().get(folded)) is not None:
+        return f'unknown key "{brief(name)}"; {text}'
+    if (meant := _meant(folded, homes)) is not None:
+        return f'unknown key "{brief(name)}"; did you mean {_placed(meant, path)}?'
     if name in homes and (elsewhere := [home for home in homes[name] if home]):
         return f'"{name}" belongs under {" or ".join(home + ":" for home in elsewhere)}'
-    if name in homes:
+    if name in homes or (name == "profile" and path):
         return f'"{name}" belongs at the top level'
+    if len(same := _folded(root).get(folded, [])) == 1:
+        return f'unknown key "{name}"; did you mean {_placed(same[0], path)}?'
     names = [*known] if path else [*known, "profile"]
     if hint := nearest(name, names):
         return f'unknown key "{name}"{hint}'
     if near := _near(name, homes, 0.8):
-        return f'unknown key "{name}"; did you mean "{near[0]}", under {homes[near[0]][0] or "the top level"}?'
+        home = homes[near[0]][0]
+        return f'unknown key "{name}"; did you mean {_placed(f"{home}.{near[0]}" if home else near[0], path)}?'
     return f'unknown key "{brief(name)}"; known here: {", ".join(names)}'
+
+
+def _meant(folded: str, homes: Mapping[str, list[str]]) -> str | None:
+    """Return the dotted name of the setting that other crawlers call so; None if the sections do not have it."""
+    target = synonyms.targets().get(folded, "")
+    for name in (target, target.removeprefix("frontier.")):
+        home, _, last = name.rpartition(".")
+        if home in homes.get(last, ()):
+            return name
+    return None
+
+
+def _placed(name: str, path: ValuePath) -> str:
+    """Return a setting as it is suggested for a place: with its section, unless it is that of the unknown key."""
+    home, _, last = name.rpartition(".")
+    if home == ".".join(map(str, path)):
+        return f'"{last}"'
+    return f'"{last}", under {home}' if home else f'"{last}", at the top level'
 
 
 def nearest(name: Any, names: Iterable[str]) -> str:
@@ -93,6 +131,7 @@ def not_per_uri(name: str) -> str:
     known = per_uri()
     if name in fields(FrontierSettings):
         return f'"{name}" applies to the whole frontier and cannot be set here; these can: {", ".join(known)}'
-    full = next((n for n in known if n.endswith("." + name)), None)
+    full = synonyms.targets().get(synonyms.folded(name[:LONGEST_NAME]), "").removeprefix("frontier.")
+    full = full if full in known else next((n for n in known if n.endswith("." + name)), "")
     hint = f'; did you mean "{full}"?' if full else nearest(name, known)
     return f'unknown setting "{brief(name)}"{hint or "; known here: " + ", ".join(known)}'

@@ -1,0 +1,78 @@
+"""What other crawlers call our settings: each word leads to a setting that there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings import Settings, synonyms
+from budgetfrontier.settings.field import all_settings
+from budgetfrontier.settings.overrides import validate_override
+from tests.settings.files import problems
+
+SECTIONS = {".".join(row.name.split(".")[:depth]) for row in all_settings(Settings) for depth in range(1, 4)}
+NAMES = {row.name for row in all_settings(Settings)} | SECTIONS
+
+
+def test_each_word_leads_to_a_setting_and_none_to_two() -> None:
+    assert set(synonyms.targets().values()) <= NAMES
+    assert not synonyms.targets().keys() & synonyms.elsewhere().keys()
+    words = [word for words in synonyms._WORDS.values() for word in words.split()]
+    assert len(words) == len(set(map(synonyms.folded, words)))
+
+
+def test_no_word_is_the_name_of_another_setting() -> None:
+    """But `delay`, which only the retries have, and which means the politeness delay to everybody else."""
+    last = {synonyms.folded(row.name.rpartition(".")[2]) for row in all_settings(Settings)}
+    assert last & (synonyms.targets().keys() | synonyms.elsewhere().keys()) == {"delay"}
+
+
+@pytest.mark.parametrize(
+    ("word", "setting"),
+    [
+        ("DOWNLOAD_DELAY", '"min_delay", under frontier.politeness'),
+        ("CONCURRENT_REQUESTS_PER_DOMAIN", '"per_queue_concurrency", under frontier.politeness'),
+        ("DEPTH_LIMIT", '"max_hops", under scope'),
+        ("ALLOWED_DOMAINS", '"accept", under scope'),
+        ("ROBOTSTXT_OBEY", '"robots", under fetch'),
+        ("USER_AGENT", '"user_agent", under fetch'),
+        ("ITEM_PIPELINES", '"sinks", under output'),
+        ("minDelayMs", '"min_delay", under frontier.politeness'),
+        ("delayFactor", '"delay_factor", under frontier.politeness'),
+        ("maxToeThreads", '"concurrency", under fetch'),
+        ("fetcher.server.delay", '"min_delay", under frontier.politeness'),
+        ("http.agent.name", '"user_agent", under fetch'),
+        ("--wait", '"min_delay", under frontier.politeness'),
+        ("level", '"max_hops", under scope'),
+        ("scopeType", '"accept", under scope'),
+        ("depth", '"max_hops", under scope'),
+        ("limit", '"max_uris", under limits'),
+        ("sink", '"sinks", under output'),
+        ("headers", '"requests", under fetch'),
+        ("start_urls", '"seeds"'),
+    ],
+)
+def test_the_words_of_others_lead_to_ours(word: str, setting: str) -> None:
+    [problem] = problems({word: 1})
+    assert f"did you mean {setting}?" in problem or problem.endswith("belongs under fetch:")
+
+
+def test_the_section_is_left_out_where_it_is_the_same() -> None:
+    [problem] = problems({"frontier": {"politeness": {"delay": 2}}})
+    assert problem == 'frontier.politeness: unknown key "delay"; did you mean "min_delay"?'
+    [problem] = problems({"frontier": {"delay": 2}})
+    assert problem == 'frontier: unknown key "delay"; did you mean "min_delay", under frontier.politeness?'
+    [problem] = problems({"frontier": {"profile": "capped"}})
+    assert problem == 'frontier: "profile" belongs at the top level'
+    [problem] = problems({"limits": {"max_pages": 1}})
+    assert problem == 'limits: unknown key "max_pages"; did you mean "max_uris"?'
+
+
+def test_what_is_no_setting_is_told() -> None:
+    [problem] = problems({"output": {"dir": "out"}})
+    assert "`budgetfrontier crawl CONFIG --job DIR` names it" in problem
+
+
+def test_overrides_and_adjustments_know_the_words_too() -> None:
+    with pytest.raises(SettingsError, match=r'unknown setting "delay"; did you mean "politeness\.min_delay"'):
+        validate_override("*", {"delay": 2})
