@@ -122,19 +122,12 @@ def _load_crawler(settings: Settings) -> None:
 
 
 def _bad_seeds(settings: Settings) -> Iterator[str]:
-    """Yield the invalid lines of seed files, as `file:line: what is wrong`; at most a hundred."""
-    from budgetfrontier.crawl.seeds import numbered
-    from budgetfrontier.settings.checks import seed_objection
+    """Yield the invalid lines of seed files, at most a hundred, and what becomes of metadata in them."""
+    from budgetfrontier.crawl.seeds import bad_lines, metadata_notes
     from budgetfrontier.settings.problems import MOST_PROBLEMS
 
-    lines = (
-        f"{seed.file}:{number}: {objection}"
-        for seed in settings.seeds
-        if seed.file
-        for number, url in numbered(Path(seed.file))
-        if (objection := seed_objection(url))
-    )
-    yield from islice(lines, MOST_PROBLEMS)
+    yield from islice(bad_lines(settings.seeds), MOST_PROBLEMS)
+    yield from metadata_notes(settings.seeds)
 
 
 def _print(settings: Settings) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import shlex
 from collections.abc import Callable
+from itertools import chain, islice
 from pathlib import Path
 
 from budgetfrontier.crawl.cache import SHARED, CrawlCache
@@ -23,7 +24,7 @@ from budgetfrontier.crawl.progress import ProgressDisplay, backlog
 from budgetfrontier.crawl.resuming import check_changes, check_name, stored_settings
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.scope import Scope
-from budgetfrontier.crawl.seeds import any_valid, each_seed, refused_seeds, scheduled_seeds
+from budgetfrontier.crawl.seeds import MOST_TOLD, any_valid, bad_lines, each_seed, refused_seeds, scheduled_seeds
 from budgetfrontier.crawl.visit import Visitor
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import SettingsError
@@ -228,7 +229,7 @@ class Job:
             settings=self._settings, stored=self._stored, cache=self._cache, command=self._command, say=say,
         )  # fmt: skip
         tally = frontier.schedule_many(scheduled_seeds(self._settings))
-        for line in refused_seeds(tally):
+        for line in chain(islice(bad_lines(self._settings.seeds), MOST_TOLD), refused_seeds(tally)):
             say(line)
         if frontier.state is CrawlState.TERMINATED:
             say("this crawl was terminated, for good; name another job folder to start over")

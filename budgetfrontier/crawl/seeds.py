@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import msgspec
 
 from budgetfrontier import uris
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri, Directive, Tally
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.totals import reasons_of
-from budgetfrontier.settings import Settings
+from budgetfrontier.settings import Settings, url_lists
 from budgetfrontier.settings.schema import Seed
+from budgetfrontier.settings.url_lists import BadLine, Entry
 
-_COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
+MOST_TOLD = 20
+"""Lines of seed files that are not understood, and named when a crawl begins."""
 
 
 def each_seed(settings: Settings) -> Iterator[tuple[str, Seed]]:
@@ -25,8 +28,11 @@ def each_seed(settings: Settings) -> Iterator[tuple[str, Seed]]:
 
 def scheduled_seeds(settings: Settings) -> Iterator[CrawlUri]:
     """Yield the seeds as URIs to schedule, with a directive that puts them before all links."""
-    for url, seed in each_seed(settings):
-        yield CrawlUri(url, directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue)
+    for seed in settings.seeds:
+        uri = CrawlUri("", directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue)
+        for _, entry in _entries(seed):
+            if isinstance(entry, Entry):
+                yield msgspec.structs.replace(uri, url=entry.text, meta=entry.meta)
 
 
 def refused_seeds(tally: Tally) -> Iterator[str]:
@@ -42,21 +48,30 @@ def refused_seeds(tally: Tally) -> Iterator[str]:
 def seed_urls(seed: Seed) -> Iterator[str]:
     """Yield the URLs of an entry as written: its own, or those of its file. Raises OSError if that cannot be read.
 
-    A file has one URL per line; "#" at the start of a line or after whitespace begins a comment.
+    Lines of the file that are not understood are left out.
     """
-    if seed.url:
-        yield seed.url
-        return
-    for _, url in numbered(Path(seed.file or "")):
-        yield url
+    return (entry.text for _, entry in _entries(seed) if isinstance(entry, Entry))
 
 
-def numbered(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the URLs of a file of seeds, each with its line number, from 1."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            if url := uncommented(line):
-                yield number, url
+def _entries(seed: Seed) -> Iterator[tuple[int, Entry | BadLine]]:
+    return iter([(0, Entry(seed.url, 1, None))]) if seed.url else url_lists.read(Path(seed.file or ""))
+
+
+def bad_lines(seeds: Iterable[Seed]) -> Iterator[str]:
+    """Yield what is wrong in files of seeds, as `file:line:column: words`. Raises OSError."""
+    for seed in seeds:
+        for number, entry in _entries(seed) if seed.file else ():
+            told = str(entry) if isinstance(entry, BadLine) else url_lists.objection(entry.text)
+            if told is not None:
+                yield f"{seed.file}:{number}:{entry.column}: {told}"
+
+
+def metadata_notes(seeds: Iterable[Seed]) -> Iterator[str]:
+    """Yield a sentence for each file of seeds that has metadata: what becomes of it. Raises OSError."""
+    for seed in seeds:
+        found = (entry.meta for _, entry in _entries(seed) if isinstance(entry, Entry)) if seed.file else ()
+        if names := dict.fromkeys(name for meta in found for name in meta or ()):
+            yield f"{seed.file}: {url_lists.metadata_note(names)}"
 
 
 def any_valid(seeds: Iterable[Seed]) -> bool:
@@ -65,12 +80,3 @@ def any_valid(seeds: Iterable[Seed]) -> bool:
         with contextlib.suppress(InvalidUrl):
             return bool(uris.parse(url))
     return False
-
-
-def uncommented(line: str) -> str:
-    """Return a line of a list of URLs without its comment; a "#" within a URL does not begin one.
-
-    >>> uncommented("http://example.org/#top # the front page")
-    'http://example.org/#top'
-    """
-    return _COMMENT.sub("", line).strip()

@@ -1,6 +1,6 @@
 """Reader and writer of plain lists of URLs, and of JSON lines.
 
-A plain list has one URL per line; # starts a comment, at the beginning or after a blank.
+A plain list has one URL per line, as `settings.url_lists` reads them: with comments, and metadata after tabs.
 A JSON line has the fields of a CrawlUri, bytes in base64; `meta` that JSON cannot express is `{"$msgpack": BASE64}`. A
 line that starts with `{` is JSON, any other a URL; a list may mix both. Lists may be compressed with gzip.
 """
@@ -14,41 +14,63 @@ from typing import IO, Any
 
 import msgspec
 
-from budgetfrontier.crawl.seeds import uncommented
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.formats.allowance import MAX_RECORD_SIZE, Allowance, RecordTooLarge
-from budgetfrontier.formats.records import GZIP_ERRORS, BadRecord, Item, Record, lines, truncated_file
+from budgetfrontier.formats.records import GZIP_ERRORS, BadRecord, Item, Note, Record, lines, truncated_file
 from budgetfrontier.model import CrawlUri, Directive
+from budgetfrontier.settings import url_lists
+from budgetfrontier.settings.url_lists import BadLine
 
 _PACKED = "$msgpack"
+_MOST_NAMED = 100  # names of metadata that are remembered for a message
 _MAX_PACKED = 1 << 20  # bytes; decoded, a byte may take eighty
 _DEFAULTS = msgspec.structs.astuple(CrawlUri(""))
 
 
 def read(file: IO[bytes], name: str, allowance: Allowance) -> Iterator[Item]:
     """Yield the URIs of a list."""
-    number = 0
+    number, named = 0, dict[str, None]()
     try:
         for number, line in lines(file, allowance):
             if line is None:
                 yield BadRecord(f"{name}:{number}", "too-large", f"a line of more than {MAX_RECORD_SIZE >> 20} MiB")
             elif line and not line.startswith(b"#"):
-                yield item(f"{name}:{number}", line, allowance)
+                found = item(f"{name}:{number}", line, allowance)
+                if isinstance(found, Record) and found.uri.meta and len(named) < _MOST_NAMED and line[:1] != b"{":
+                    named |= dict.fromkeys(found.uri.meta)
+                yield found
     except GZIP_ERRORS as error:
         yield truncated_file(name, number, error)
+    if named:
+        yield Note(f"{name}: {url_lists.metadata_note(named)}")
 
 
 def item(location: str, line: bytes, allowance: Allowance) -> Item:
-    """Parse a line."""
+    """Parse a line that is not empty and no comment."""
     try:
         if line.startswith(b"{"):
             allowance.spend_json(line)
-        return Record(location, from_json(line) if line.startswith(b"{") else CrawlUri(uncommented(line.decode())))
-    except UnicodeDecodeError as error:
-        return BadRecord(location, "encoding", f"not UTF-8 ({error.reason})")
+            return Record(location, from_json(line))
+        return _written(location, line.decode(errors="surrogateescape"))
     except RecordTooLarge as error:
         return BadRecord(location, "too-large", str(error))
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         return BadRecord(location, "json", str(error))
+
+
+def _written(location: str, line: str) -> Item:
+    """Parse a line that somebody has written."""
+    try:
+        entry = url_lists.parse_line(line)
+    except BadLine as error:
+        return BadRecord(f"{location}:{error.column}", error.reason, str(error))
+    if entry is None:
+        return BadRecord(f"{location}:1", "empty", "there is no URL on this line")
+    try:
+        url_lists.check_url(entry.text)
+    except InvalidUrl as error:
+        return BadRecord(f"{location}:{entry.column}", error.reason, url_lists.objection(entry.text) or str(error))
+    return Record(location, CrawlUri(entry.text, meta=entry.meta))
 
 
 def from_json(line: bytes) -> CrawlUri:

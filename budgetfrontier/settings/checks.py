@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import re
 import shlex
@@ -11,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from budgetfrontier import units
-from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.settings.values import brief, show
+from budgetfrontier.settings.values import show
 
 NEEDS_URLS = (
     "update_priority has to find the URI that waits: set `frontier.keep_urls: true`, too, which is fixed when a "
@@ -65,23 +63,6 @@ def snapshots_objection(folder: str | None, **commands: str | None) -> str | Non
             if not any(needed in word for word in words[1:]):
                 return f"{name} needs {needed} among the arguments of the command"
     return None
-
-
-def seed_objection(url: str) -> str | None:
-    """Return why a seed cannot be crawled, with a suggestion; None if it can."""
-    from budgetfrontier import uris  # loads the URL parser, which only files with seeds need
-
-    try:
-        uris.parse(url)
-    except InvalidUrl as error:
-        reason = str(error).rstrip(":")
-    else:
-        return None
-    if not re.match(r"[A-Za-z][\w+.-]*:(?![0-9])", url):  # "localhost:80" begins with a host, not a scheme
-        with contextlib.suppress(InvalidUrl):
-            uris.parse(f"https://{url}")
-            return f'{show(url)} has no scheme; did you mean "https://{brief(url)}"?'
-    return f"{show(url)} cannot be crawled: {reason}"
 
 
 def policy_name(spec: Any) -> str | None:

@@ -32,7 +32,8 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     url: Annotated[str | None, Field("the URL to start from", optional(TEXT))] = None
     file: Annotated[
-        str | None, Field("a file with one URL per line, relative to the YAML; # starts a comment", "file")
+        str | None,
+        Field("a file with a URL per line, relative to the YAML; # starts a comment, a tab metadata", "file"),
     ] = None
     priority: Annotated[int, Field("URIs with a higher number come first in their queue", integer())] = 0
     source: Annotated[str | None, Field("a label stored with every URI found from this seed", optional(TEXT))] = None

@@ -10,9 +10,12 @@ from typing import Self
 
 from budgetfrontier import uris
 from budgetfrontier.errors import InvalidUrl, SettingsError
+from budgetfrontier.settings import url_lists
+from budgetfrontier.settings.url_lists import BadLine, Entry
 from budgetfrontier.settings.values import brief
 
 _MOST_PROBLEMS = 10
+_WEB = re.compile(r"https?:(?![0-9])", re.IGNORECASE)
 _SURT = re.compile(r"\+?(?:(https?)://)?(\(.*)", re.DOTALL | re.IGNORECASE)
 
 
@@ -34,19 +37,13 @@ class SurtPrefixes:
         """Read a file with one entry per line; # starts a comment. Raises SettingsError. About 3 s for a million."""
         prefixes, problems = [], []
         try:
-            with path.open(encoding="utf-8-sig", errors="replace") as file:
-                for number, line in enumerate(file, 1):
-                    words = line.split(None, 2)
-                    if not words or words[0].startswith("#"):
-                        continue
-                    try:
-                        if len(words) > 1 and not words[1].startswith("#"):
-                            raise SettingsError("more than one entry")
-                        prefixes.append(surt_prefix(words[0]))
-                    except SettingsError as error:
-                        problems.append(f"{path}:{number}: {error}")
-                        if len(problems) == _MOST_PROBLEMS:
-                            break
+            for number, entry in url_lists.read(path):
+                try:
+                    prefixes.append(_only_prefix(entry))
+                except (SettingsError, BadLine) as error:
+                    problems.append(f"{path}:{number}:{entry.column}: {error}")
+                    if len(problems) == _MOST_PROBLEMS:
+                        break
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             raise SettingsError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
         if problems:
@@ -77,6 +74,14 @@ def _surt(href: str) -> str:
     return uris.surt(href).partition("://")[2]
 
 
+def _only_prefix(entry: Entry | BadLine) -> str:
+    if isinstance(entry, BadLine):
+        raise entry
+    if entry.meta is not None:
+        raise SettingsError("metadata follows it, which a SURT prefix cannot have")
+    return surt_prefix(entry.text)
+
+
 def surt_prefix(entry: str) -> str:
     """Return the SURT prefix, without scheme, for an entry: a SURT prefix, a URL or a host. Raises SettingsError.
 
@@ -94,6 +99,7 @@ def surt_prefix(entry: str) -> str:
 def _prefix_of_url(entry: str) -> str:
     plain = entry.removeprefix("+").partition("#")[0].partition("?")[0]
     url = plain if "://" in plain else f"http://{plain}"
+    url_lists.check_url(entry if _WEB.match(entry) else url)
     surt = _surt(uris.parse(url))
     folder = surt[: surt.rindex("/") + 1]
     # Ports and addresses have no subdomains, and "(10.0.0.1" is a prefix of "(10.0.0.11)".

@@ -46,7 +46,7 @@ _WORDS = {
     "fetcher_threads_number parallel max_connections max_concurrency num_threads",
     "fetch.robots": "robotstxt_obey robots_policy robots_policy_name robots_honoring_policy robots_txt obey_robots "
     "respect_robots ignore_robots no_robots",
-    "fetch.robots_tags": "meta_robots noindex",
+    "output.noindex": "meta_robots robots_tags robots_meta",
     "fetch.timeout": "download_timeout http_timeout timeout_seconds request_timeout page_load_timeout read_timeout",
     "fetch.first_byte_timeout": "sotimeout_ms",
     "fetch.max_body": "download_maxsize max_length_bytes http_content_limit max_content_length max_size max_page_size",
@@ -70,7 +70,7 @@ _WORDS = {
     "output.statistics": "stats_interval statistics_interval",
     "reports.every": "logstats_interval report_interval",
     "links.sitemaps": "sitemap sitemap_urls sitemap_discovery use_sitemap",
-    "links.rel_nofollow": "nofollow follow_nofollow",
+    "links.rel_nofollow": "follow_nofollow",
     "links.max_per_page": "max_outlinks db_max_outlinks_per_page max_links_per_page",
     "cluster.kafka": "bootstrap_servers brokers broker",
     "hooks": "extensions listeners signals",

@@ -12,7 +12,7 @@ import msgspec
 
 from budgetfrontier import plugins, uris
 from budgetfrontier.errors import InvalidUrl, SettingsError
-from budgetfrontier.settings import schema
+from budgetfrontier.settings import schema, url_lists
 from budgetfrontier.settings.checks import (
     NEEDS_URLS,
     SNAPSHOT_COMMANDS,
@@ -20,7 +20,6 @@ from budgetfrontier.settings.checks import (
     is_file,
     policy_name,
     retention_objection,
-    seed_objection,
     snapshots_objection,
     topics_objection,
 )
@@ -228,7 +227,7 @@ class Validator:
             except ValueError as error:
                 self._add(path, f"expected a URL, {{url, priority, source, queue}} or {{file}}, got {error}")
                 return None
-        if self.folder is not None and seed.url is not None and (objection := seed_objection(seed.url)):
+        if self.folder is not None and seed.url is not None and (objection := url_lists.objection(seed.url)):
             self._add(path, objection)
         return seed
 

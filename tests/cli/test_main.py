@@ -374,7 +374,7 @@ def test_check_config_names_the_lines_of_seed_files_that_will_be_refused(tmp_pat
     config.write_text("seeds: [{file: seeds.txt}]\n")
     answer = cli("check-config", config)
     assert answer.code == 0
-    assert f'warning: {seeds}:4: "example.org" has no scheme; did you mean "https://example.org"?' in answer.err
+    assert f'warning: {seeds}:4:1: "example.org" has no scheme; did you mean "https://example.org"?' in answer.err
 
 
 def test_check_config_shows_warnings_beside_errors(tmp_path: Path, cli: Cli) -> None:

@@ -43,7 +43,7 @@ def test_import_of_a_list(job: Path, tmp_path: Path, cli: Cli) -> None:
     answer = cli("import", job, listed)
     assert answer.code == 0
     assert answer.out == "added 2, duplicate 1, full 0, invalid 2 (encoding 1, scheme 1)\n"
-    assert f"{listed}:7: not UTF-8" in answer.err
+    assert f"{listed}:7:1: not UTF-8" in answer.err
     assert [uri.url for uri in pending(job, "new.test")] == ["http://new.test/a", "http://new.test/b"]
 
 
@@ -132,8 +132,8 @@ def test_import_says_what_is_wrong_with_each_line(job: Path, tmp_path: Path, cli
     assert answer.out == "added 1, duplicate 0, full 0, invalid 4 (host 1, port 1, scheme 2)\n"
     told = [line for line in answer.err.splitlines() if line.startswith(str(listed))]
     assert told[:2] == [
-        f"{listed}:1: not an http or https URL (scheme: none)",
-        f"{listed}:2: not an http or https URL (scheme: mailto:)",
+        f'{listed}:1:1: "example.org" has no scheme; did you mean "https://example.org"?',
+        f'{listed}:2:1: "mailto:a@b.c" cannot be crawled: scheme: mailto',
     ]
     assert [line.removeprefix(f"{listed}:")[0] for line in told] == ["1", "2", "3", "4"]
 

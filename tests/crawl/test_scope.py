@@ -410,8 +410,8 @@ def test_bad_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as raised:
         scope(accept=(f"surt-file:{path}",))
     assert len(raised.value.problems) == 10
-    assert raised.value.problems[0].startswith(f'{path}:2: "http://" is not a SURT prefix, URL or host')
-    assert raised.value.problems[1] == f"{path}:3: more than one entry"
+    assert raised.value.problems[0].startswith(f'{path}:2:1: "http://" is not a SURT prefix, URL or host')
+    assert raised.value.problems[1].startswith(f'{path}:3:5: "words" follows a blank; ')
     with pytest.raises(SettingsError, match="cannot be read: No such file or directory"):
         scope(reject=(f"surt-file:{tmp_path / 'none.txt'}",))
 

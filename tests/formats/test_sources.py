@@ -529,5 +529,6 @@ def test_a_kind_that_is_named_is_believed(tmp_path: Path) -> None:
     source = tmp_path / "urls"
     source.write_text("F+ http://a.test/\n")
     assert uris(read(source)) == [CrawlUri("http://a.test/")]
-    assert uris(read(source, "list")) == [CrawlUri("F+ http://a.test/")]
+    [refused] = read(source, "list")
+    assert isinstance(refused, BadRecord) and "more than one entry on a line" in refused.detail
     assert uris(read(tmp_path, "qcrawl")) == []

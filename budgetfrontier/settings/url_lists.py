@@ -1,0 +1,145 @@
+"""Lists that people write, of URLs or of other entries: the meaning of a line, and what is refused in it.
+
+Seed files, the lists that `import` reads and files of SURT prefixes are read by this one reader. What a browser
+forgives in a link is an error here, because it is more likely a mistake: a blank in a URL, "http:/a", a backslash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from budgetfrontier import uris
+from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.settings.values import brief, show
+
+RESERVED = frozenset(("digest", "redirects", "revisit", "seed"))
+"""Names that metadata cannot have: a crawl stores under them what it needs itself."""
+
+_COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
+_UNDECODED = re.compile("[\ud800-\udfff]")
+_ABSOLUTE = re.compile(r"https?://[^/\\]", re.IGNORECASE)
+_FORGIVEN = re.compile(r"[\x00-\x20\x7f]|^[^?#]*(\\)")
+_MOST_NAMED = 5  # names of metadata in a message
+_NAMES_SCHEME = re.compile(r"[A-Za-z][\w+.-]*:(?![0-9])")  # "localhost:80" begins with a host
+
+Metadata = dict[str, str | list[str]]
+
+
+class Entry(NamedTuple):
+    """An entry of a list: its text, the column in which that begins, and its metadata, None if it has none."""
+
+    text: str
+    column: int
+    meta: Metadata | None
+
+
+class BadLine(ValueError):
+    """A line that is not understood, with the column and a slug by which such lines are counted."""
+
+    def __init__(self, message: str, *, column: int, reason: str = "syntax") -> None:
+        super().__init__(message)
+        self.column, self.reason = column, reason
+
+
+def parse_line(line: str) -> Entry | None:
+    """Return the entry of a line; None for an empty line and a comment. Raises BadLine.
+
+    `#` begins a comment at the start of a line or after a blank. Metadata, NAME=VALUE, may follow after tabs, as in the
+    seed lists of Nutch and StormCrawler; a name that is repeated has a list of values.
+
+    >>> parse_line("http://example.org/#top\\tscore=2 # the front page")
+    Entry(text='http://example.org/#top', column=1, meta={'score': '2'})
+    """
+    written = _COMMENT.sub("", line).rstrip()
+    text = written.lstrip()
+    if not text:
+        return None
+    column = len(written) - len(text) + 1
+    if not text.isascii() and (bad := _UNDECODED.search(text)):
+        raise BadLine("not UTF-8", column=column + bad.start(), reason="encoding")
+    first, *fields = text.split("\t")
+    word, *more = first.split(None, 1)
+    if more:
+        raise BadLine(_of_blanks(more[0]), column=column + len(first) - len(more[0]))
+    meta: Metadata = {}
+    at = column + len(first) + 1
+    for field in fields:
+        if field.strip():
+            _add(meta, field.strip(), column=at + len(field) - len(field.lstrip()))
+        at += len(field) + 1
+    return Entry(word, column, meta or None)
+
+
+def _of_blanks(rest: str) -> str:
+    if "://" in rest:
+        return "more than one entry on a line; write each on a line of its own"
+    if "=" in rest:
+        return f"{show(rest)} follows a blank; metadata, NAME=VALUE, follows a tab"
+    return f"{show(rest)} follows a blank; write a blank in a URL as %20, and # before a comment"
+
+
+def _add(meta: Metadata, field: str, *, column: int) -> None:
+    name, equals, value = field.partition("=")
+    if "://" in name:
+        raise BadLine("more than one entry on a line; write each on a line of its own", column=column)
+    if not equals or not name:
+        raise BadLine(f"{show(field)} follows a tab and is no metadata, NAME=VALUE", column=column)
+    if name in RESERVED:
+        raise BadLine(f'metadata cannot be named "{name}": the crawl itself stores something there', column=column)
+    known = meta.get(name)
+    if known is None:
+        meta[name] = value
+    else:
+        meta[name] = [*known, value] if isinstance(known, list) else [known, value]
+
+
+def check_url(text: str) -> None:
+    """Raise InvalidUrl for a text that is no URL, or is one only because browsers forgive much."""
+    uris.parse(text)
+    if not _ABSOLUTE.match(text):
+        raise InvalidUrl("syntax", "two slashes and a host follow the scheme")
+    if found := _FORGIVEN.search(text):
+        raise InvalidUrl("syntax", 'it has a backslash; write "/"' if found[1] else "it has a blank; write %20")
+
+
+def objection(text: str) -> str | None:
+    """Return why a URL that somebody has listed cannot be crawled, with a suggestion; None if it can."""
+    try:
+        check_url(text)
+    except InvalidUrl as error:
+        reason = str(error).rstrip(":")
+    else:
+        return None
+    if not _NAMES_SCHEME.match(text):
+        with contextlib.suppress(InvalidUrl):
+            check_url(f"https://{text}")
+            return f'{show(text)} has no scheme; did you mean "https://{brief(text)}"?'
+    return f"{show(text)} cannot be crawled: {reason}"
+
+
+def metadata_note(names: Iterable[str]) -> str:
+    """Return what becomes of the metadata in a list, with some of its names."""
+    named = [*islice(names, _MOST_NAMED + 1)]
+    shown = ", ".join(named[:_MOST_NAMED]) + ", ..." * (len(named) > _MOST_NAMED)
+    return f"the metadata behind URLs ({shown}) is stored with them, as their meta, and changes nothing in the crawl"
+
+
+def read(path: Path) -> Iterator[tuple[int, Entry | BadLine]]:
+    """Yield the entries of a file and the lines that are not understood, each with the number of its line, from 1.
+
+    Raises OSError, and ValueError for a path that cannot be that of a file.
+    """
+    with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                entry = parse_line(line)
+            except BadLine as error:
+                yield number, error
+            else:
+                if entry is not None:
+                    yield number, entry
