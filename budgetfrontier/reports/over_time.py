@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from budgetfrontier.store.view import View
 
 HOUR, DAY = 3600.0, 86_400.0
+LATELY = 600.0
+"""The seconds of the last minutes, whose rates count if the crawl has changed its pace."""
 LONGEST = 30 * DAY
 """The longest time that can be looked at, beside the same time before it."""
 _POINTS = 96  # of a curve
@@ -166,9 +169,13 @@ def forecast_rows(
     now: float,
     length: float = HOUR,
 ) -> list[forecasts.Forecast]:
-    """Return when each bound would end the crawl, at the rates of the last `length` seconds."""
+    """Return when each bound would end the crawl, at the rates of the last `length` seconds.
+
+    If the crawl has changed its pace, they are those of the last minutes.
+    """
     waiting = totals.queued + totals.future
-    return list(forecasts.forecasts(happened(now - length, now), waiting=waiting, holds=holds, limits=limits))
+    rates = forecasts.latest_of(happened(now - length, now), happened(now - min(length, LATELY), now))
+    return list(forecasts.forecasts(rates, waiting=waiting, holds=holds, limits=limits))
 
 
 def forecast_table(found: Sequence[forecasts.Forecast]) -> Iterator[tuple[Any, ...]]:
@@ -189,24 +196,26 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR)
     when = describe_duration(ceil(first.seconds))
     last = "hour" if length == HOUR else describe_duration(length)
     ends = f"the crawl ends in {when} ({first.sure}), by {first.bound}: {first.why}"
-    return f"While it runs as in the last {last}, {ends}."
+    return f"While it runs as it does now, as seen in the last {last}, {ends}."
 
 
-def held(view: View) -> forecasts.Held:
+def held(view: View, now: float | None = None) -> forecasts.Held:
     """Return what queues hold, for `forecast_rows`. O(queues)."""
     holdings = forecasts.Holdings()
-    deque(holdings.through(view.compact_queues(), terms_of(view)), maxlen=0)
+    deque(holdings.through(view.compact_queues(), terms_of(view, now)), maxlen=0)
     return holdings.held
 
 
-def terms_of(view: View) -> Callable[[QueueRecord], tuple[float, bool]]:
+def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], forecasts.Terms]:
     """Return what `Holdings.through` asks of each queue that holds URIs, by the settings in force."""
-    budgets = BudgetsInForce(view, delays=True)
+    budgets, at = BudgetsInForce(view, delays=True), time.time() if now is None else now
 
-    def terms(queue: QueueRecord) -> tuple[float, bool]:
+    def terms(queue: QueueRecord) -> forecasts.Terms:
         settings = budgets.settings(queue)
         delay = min(settings.min_delay, settings.max_delay) / max(settings.per_queue_concurrency, 1)
-        return delay, settings.reached
+        if settings.per_queue_concurrency <= 1:
+            delay = forecasts.least_delay(queue, delay)
+        return forecasts.Terms(delay, settings.reached, max(queue.wake_time - at, 0.0))
 
     return terms
 

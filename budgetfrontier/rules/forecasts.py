@@ -7,12 +7,16 @@ from math import ceil, floor
 from typing import NamedTuple, cast
 
 from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.rules.attempts import waits_for_retry
 from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.rules.rates import Rate, Window, lasts
+from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.units import format_size
 
 BYTES = "bytes"
 """The unit of a limit that is shown as a size."""
+CHANGED = 1.5
+"""The factor by which the pace differs from that of the last hour if the forecast is made from the last minutes."""
 SURE = 30
 """The intervals (minutes, as a rule) of the last hour from which a forecast is called sure."""
 
@@ -39,7 +43,7 @@ class Held(NamedTuple):
     unlimited: int
     """URIs in queues without a total budget."""
     tail: float
-    """Seconds that the queue needs whose URIs times its shortest delay are most."""
+    """The least seconds until the last URI of a queue may be leased, of the queue with which that takes longest."""
     tail_queue: str
 
 
@@ -53,6 +57,29 @@ class Limit(NamedTuple):
     unit: str = ""
 
 
+class Terms(NamedTuple):
+    """The terms on which a queue hands out its URIs."""
+
+    delay: float
+    """The least seconds between two of its leases."""
+    reached: bool
+    """Whether it retires as soon as its total budget is reached, not only when it is exceeded."""
+    wait: float = 0.0
+    """The seconds until it wakes."""
+
+
+def least_delay(queue: QueueRecord, configured: float) -> float:
+    """Return the least seconds between two leases of a queue that hands out one URI at a time.
+
+    They are those between its last lease and its wake time, for a Crawl-delay, a slow host or a back-off may have made
+    them longer than the `configured` ones; a block and a retry do not count.
+    """
+    wake = Waits.of(queue).earned
+    if not queue.last_lease_time or waits_for_retry(queue) or wake <= queue.delayed:
+        return configured
+    return max(configured, wake - queue.last_lease_time - 1.0)  # the time of a lease is stored in whole seconds
+
+
 class Holdings:
     """Adds up what queues hold as they pass. O(1) for each, and in memory."""
 
@@ -60,21 +87,17 @@ class Holdings:
         self._spendable = self._unlimited = 0
         self._tail, self._tail_queue = 0.0, ""
 
-    def through(
-        self, queues: Iterable[QueueRecord], terms: Callable[[QueueRecord], tuple[float, bool]]
-    ) -> Iterator[QueueRecord]:
+    def through(self, queues: Iterable[QueueRecord], terms: Callable[[QueueRecord], Terms]) -> Iterator[QueueRecord]:
         """Yield the same queues.
 
-        `terms` is called with those that count: it sets the budgets of one to those in force, and returns its shortest
-        politeness delay, in seconds, and whether it retires as soon as its total budget is reached, not only when it
-        is exceeded.
+        `terms` is called with those that count: it sets the budgets of one to those in force, and returns its terms.
         """
         for queue in queues:
             if queue.queued and queue.state is not QueueState.RETIRED:
                 self._add(queue, *terms(queue))
             yield queue
 
-    def _add(self, queue: QueueRecord, delay: float, reached: bool) -> None:
+    def _add(self, queue: QueueRecord, delay: float, reached: bool, wait: float) -> None:
         urls = queue.queued
         if queue.total_budget < 0:
             self._unlimited += urls
@@ -82,17 +105,29 @@ class Holdings:
             urls = 0
         else:
             left, cost = queue.total_budget - queue.expenditure, queue.average_cost
-            if cost:  # the last URI may go beyond the budget
-                most = ceil(left / cost) if reached else floor(left / cost) + 1
-                urls, left = min(urls, most), round(most * cost)
+            each = cost or 1  # as long as it is not known, as with most policies
+            most = ceil(left / each) if reached else floor(left / each) + 1  # the last may go beyond the budget
+            urls, left = min(urls, most), round(most * cost) if cost else left
             self._spendable += left
-        if urls * delay > self._tail:
-            self._tail, self._tail_queue = urls * delay, queue.queue
+        tail = wait + (urls - 1) * delay if urls else 0.0
+        if tail > self._tail:
+            self._tail, self._tail_queue = tail, queue.queue
 
     @property
     def held(self) -> Held:
         """The sums over the queues that have passed."""
         return Held(self._spendable, self._unlimited, self._tail, self._tail_queue)
+
+
+def latest_of(hour: Window, lately: Window) -> Window:
+    """Return the rates to forecast from: those of the last hour, or `lately` if the crawl has changed its pace since.
+
+    A rate of the whole hour would outlive a crawl that has slowed down.
+    """
+    if not lasts(lately.seconds) or not lately.rates or not hour.rates:
+        return hour
+    then, now = hour.rates["finished"].per_hour, lately.rates["finished"].per_hour
+    return lately if max(then, now) > CHANGED * min(then, now) else hour
 
 
 def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[str, Limit]) -> Iterator[Forecast]:
@@ -129,12 +164,17 @@ def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[st
 def binding(found: Sequence[Forecast]) -> Forecast | None:
     """Return the bound that would end the crawl first; None if none would, or if that is not known.
 
-    What waits is not crawled before the last queue is: of rate and politeness, the later one counts.
+    What waits is not crawled, and no budget used up, before the last URI of each queue may be leased: whatever rate and
+    budgets say, the crawl does not end before politeness allows it. Only limits end it earlier.
     """
     known = {forecast.bound: forecast for forecast in found if forecast.seconds is not None}
-    rate, politeness = known.get("rate"), known.pop("politeness", None)
-    if rate and politeness and _seconds(politeness) > _seconds(rate) > 0:
-        known["rate"] = politeness
+    politeness, rate = known.pop("politeness", None), known.get("rate")
+    if politeness is not None and not (rate is not None and not _seconds(rate)):
+        for bound in ("rate", "budgets"):
+            if bound in known and _seconds(known[bound]) < _seconds(politeness):
+                known[bound] = politeness
+        if any(forecast.bound == "rate" and forecast.sure == "unknown" for forecast in found):
+            known["rate"] = politeness  # nothing else is known of what waits
     return min(known.values(), key=_seconds, default=None)
 
 
@@ -148,7 +188,7 @@ def _by_rate(last: Window, waiting: int) -> Forecast:
         return Forecast("rate", 0.0, 0.0, 0.0, "exact", "nothing waits")
     if not last.rates:
         return Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")
-    ended = sum(last.rates[name].per_hour for name in ("succeeded", "failed", "disregarded"))
+    ended = sum(last.rates[name].per_hour for name in ("succeeded", "failed", "disregarded", "buried"))
     net = ended - last.rates["discovered"].per_hour
     if net <= 0:
         why = f"{-net:,.0f} an hour more are scheduled than end" if net else "as many are scheduled as end"

@@ -88,7 +88,7 @@ ANSWERS = {
         ("No end is in sight", "5 URIs are in queues without a total budget"),
     ),
     "Which queue has the longest tail of politeness?": Answer(
-        ("politeness  3h", "slow.test"), ("politeness 3h from 3h on", "slow.test at its shortest delay")
+        ("politeness  2h", "slow.test"), ("politeness 2h from 2h on", "slow.test at its shortest delay")
     ),
     "Who changed this queue?": Answer(("alice", "too much of it"), ("alice too much of it",)),
     "How do I take that back?": Answer(

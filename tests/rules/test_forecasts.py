@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.rules.forecasts import Forecast, Held, Holdings, Limit, binding, forecasts
+from budgetfrontier.rules.forecasts import (
+    Forecast,
+    Held,
+    Holdings,
+    Limit,
+    Terms,
+    binding,
+    forecasts,
+    latest_of,
+    least_delay,
+)
 from budgetfrontier.rules.rates import Window, window
 from budgetfrontier.store.series import SeriesRow
 
@@ -17,7 +27,7 @@ def queue(name: str, state: QueueState, queued: int, budget: int = -1, spent: in
 def held(*queues: tuple[QueueRecord, float], reached: bool = True) -> Held:
     """What these queues hold, each given with its shortest delay."""
     holdings, delays = Holdings(), {queue.queue: delay for queue, delay in queues}
-    passing = holdings.through((queue for queue, _ in queues), lambda queue: (delays[queue.queue], reached))
+    passing = holdings.through((queue for queue, _ in queues), lambda queue: Terms(delays[queue.queue], reached))
     assert [*passing] == [q for q, _ in queues]
     return holdings.held
 
@@ -87,14 +97,14 @@ def test_the_longest_queue_at_its_delay_is_the_tail() -> None:
         (queue("c", QueueState.RETIRED, 1000, 5, 6), 10.0),
         (queue("d", QueueState.EXHAUSTED, 0, 50), 10.0),
     )
-    assert found == Held(70, 10, 40.0, "b")
+    assert found == Held(70, 10, 30.0, "b")
     tail = by_bound(an_hour(), 5, found)["politeness"]
-    assert (tail.seconds, tail.sure) == (40, "at least")
+    assert (tail.seconds, tail.sure) == (30, "at least")
 
 
 def test_a_queue_is_not_crawled_beyond_its_budget() -> None:
     costly = queue("a", QueueState.READY, 1_000_000, budget=100, spent=40, charges=20)
-    assert held((costly, 10.0)) == Held(60, 0, 300.0, "a"), "30 URIs of cost 2"
+    assert held((costly, 10.0)) == Held(60, 0, 290.0, "a"), "30 URIs of cost 2"
     spent = queue("a", QueueState.READY, 1_000_000, budget=30, spent=40, charges=20)
     assert held((spent, 10.0)) == Held(0, 0, 0.0, "")
 
@@ -126,6 +136,8 @@ def test_the_bound_that_comes_first_binds() -> None:
     assert first(an_hour(), 7200, tail, max_time=Limit(60, ())) == "max_time"
     assert first(an_hour(), 0, NOTHING, max_time=Limit(60, ())) == "rate", "nothing waits"
     assert first(an_hour(scheduled=90), 5, tail) == "", "it grows"
+    assert first(window([], 0, 3600), 5, tail) == "politeness", "no rate is known"
+    assert first(an_hour(), 7200, Held(20, 0, 9000.0, "slow")) == "politeness", "budgets are not used up before"
 
 
 def test_the_rates_of_a_moment_say_nothing_of_hours() -> None:
@@ -136,3 +148,25 @@ def test_the_rates_of_a_moment_say_nothing_of_hours() -> None:
     assert (found["rate"].seconds, found["rate"].sure) == (None, "unknown")
     assert found["max_urls"].sure == "unknown" and found["max_urls"].why.endswith("after a minute of crawling")
     assert (found["max_fetched"].seconds, found["max_fetched"].sure) == (0.0, "exact")
+
+
+@pytest.mark.parametrize(
+    ("fields", "delay"),
+    [
+        ({"wake_time": 1045.5, "last_lease_time": 1000}, 44.5),  # its Crawl-delay
+        ({"wake_time": 1003.0, "last_lease_time": 1000}, 5.0),
+        ({}, 5.0),
+        ({"wake_time": 1900.0, "last_lease_time": 1000, "failed_at": 1000.5}, 5.0),  # a retry
+        ({"wake_time": 1900.0, "last_lease_time": 1000, "delayed": 1900.0}, 5.0),
+        ({"wake_time": 1900.0, "last_lease_time": 1000, "block": 1900.0, "rest": 1030.0}, 29.0),
+    ],
+)
+def test_the_delay_of_a_queue_is_that_of_its_last_lease(fields: dict[str, float], delay: float) -> None:
+    one = QueueRecord("a", 1, **fields)  # type: ignore[arg-type]
+    assert least_delay(one, 5.0) == delay
+
+
+def test_the_last_minutes_count_if_the_pace_has_changed() -> None:
+    hour, slow, same = an_hour(), window([SeriesRow(0), SeriesRow(300, succeeded=1)], 0, 600), an_hour(step=9)
+    assert latest_of(hour, slow) is slow and latest_of(hour, same) is hour
+    assert latest_of(hour, window([], 0, 600)) is hour
