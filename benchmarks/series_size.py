@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks import script
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.rules.busiest import Busy
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.store import keys
 
@@ -35,9 +36,8 @@ def run(folder: Path, hours: int) -> dict[str, dict[str, int]]:
     with Frontier.open(folder, settings, clock=clock) as frontier:
         tables, counters = frontier._kernel.tables, frontier._kernel.counters
         for hour in range(hours):
-            tables.busiest.start(
-                {rng.randrange(QUEUES): (rng.randrange(1, 4000), rng.randrange(1, 1000)) for _ in range(FETCHED_FROM)}
-            )
+            fetched = (rng.randrange(QUEUES) for _ in range(FETCHED_FROM))
+            tables.busiest.start(Busy({queue: (rng.randrange(1, 4000), rng.randrange(1, 1000)) for queue in fetched}))
             minutes = 60 if hour >= hours - MINUTELY else 1
             for minute in range(minutes):
                 for name, amount in AN_HOUR.items():

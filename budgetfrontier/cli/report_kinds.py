@@ -323,12 +323,21 @@ def _busiest(args: argparse.Namespace, reader: Reader) -> Rows:
 def busiest(args: argparse.Namespace, found: Busiest) -> Rows:
     """Return the busiest queues."""
     from budgetfrontier.reports import over_time
-    from budgetfrontier.reports.format import percent
+    from budgetfrontier.reports.format import percent, span
 
-    rows: Iterable[tuple[Any, ...]] = over_time.busiest_rows(found)
-    if args.format == "text":
-        rows = ((*row[:2], percent(row[2]), *row[3:]) for row in rows)
-    return Rows(over_time.BUSIEST, rows, drop=over_time.BUSIEST_DROP, unknown=over_time.busiest_known(found))
+    rows, unknown = over_time.busiest_rows(found), over_time.busiest_known(found)
+    if args.format != "text":
+        return Rows(over_time.BUSIEST, rows, unknown=unknown)
+    told = (
+        (
+            queue,
+            spent if spent == spent_most else span(spent, spent_most),
+            percent(share),
+            fetched if fetched == fetched_most else span(fetched, fetched_most),
+        )
+        for queue, spent, spent_most, share, fetched, fetched_most in rows
+    )
+    return Rows(over_time.BUSIEST_TEXT, told, unknown=unknown)
 
 
 def _forecast(args: argparse.Namespace, reader: Reader) -> Rows:

@@ -265,8 +265,12 @@ def merged_busiest(found: Sequence[Busiest]) -> Busiest:
         since=min((one.since for one in found), default=0.0),
         until=max((one.until for one in found), default=0.0),
         queues=queues[:_NAMED],
-        missed=max((one.missed for one in found), default=0),
-        estimated=any(one.estimated for one in found),
+        others_spent=max(
+            [*(one.others_spent for one in found), *(one.spent_most for one in queues[_NAMED:])], default=0
+        ),
+        others_fetched=max(
+            [*(one.others_fetched for one in found), *(one.fetched_most for one in queues[_NAMED:])], default=0
+        ),
     )
 
 

@@ -52,8 +52,7 @@ class Series:
         """
         value = self._env.txn.get(records.series_key(Resolution.BUSIEST_OF_HOUR, self._hour), db=self._table)
         if value is not None:
-            counts, missed, sampled = records.decode_busy(value)
-            self._busiest.start(counts, missed, sampled=sampled)
+            self._busiest.start(records.decode_busy(value))
 
     def record(self, now: float) -> None:
         """Write the row of the totals as they are now, and thin old rows. The commit is the caller's.
@@ -92,12 +91,9 @@ class Series:
     def _write_busiest(self, now: float) -> None:
         """Write the busiest queues of the current hour so far; if it is over, the next one begins."""
         counted = self._busiest
-        if top := counted.top():
-            self._put(
-                Resolution.BUSIEST_OF_HOUR,
-                self._hour,
-                records.encode_busy(top, counted.missed, sampled=counted.sampled),
-            )
+        top = counted.top()
+        if top.counts:
+            self._put(Resolution.BUSIEST_OF_HOUR, self._hour, records.encode_busy(top))
         hour = series_periods.hour_of(int(now))
         if hour != self._hour:
             self._hour = hour
@@ -130,9 +126,7 @@ class Series:
             last = max(reversed(rows), key=rates.progress)  # not by time: clocks are set back
             stopped = rates.stopped(rows, self._before(resolution, start))
             return encode(msgspec.structs.replace(last, begins=False, stopped=stopped))
-        parts = [records.decode_busy(value) for value in values]
-        counts, missed = busiest.merged((counts, missed) for counts, missed, _ in parts)
-        return records.encode_busy(counts, missed, sampled=any(sampled for _, _, sampled in parts))
+        return records.encode_busy(busiest.merged(map(records.decode_busy, values))[0])
 
     def _before(self, resolution: Resolution, start: int) -> records.SeriesRow | None:
         """Return the last row of totals before the oldest of a resolution, which is one of a coarser resolution."""

@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 
 from budgetfrontier.model import QueueState
-from budgetfrontier.reports.format import clean, percent
+from budgetfrontier.reports.format import clean, percent, span
 
 STATES = (
     QueueState.IN_PROCESS,
@@ -68,17 +68,21 @@ def share_bar(part: float, whole: float, *, kind: str = "s-ready") -> str:
     )
 
 
-def ranking(rows: Iterable[tuple[str, str, int]]) -> str:
-    """Return a list with a bar for each (name, link, amount), scaled to the largest amount; an empty link is none."""
+def ranking(rows: Iterable[tuple[str, str, int] | tuple[str, str, int, int]]) -> str:
+    """Return a list with a bar for each (name, link, amount), scaled to the largest amount; an empty link is none.
+
+    Of an estimate, the least and the most that it may be are given.
+    """
     shown = list(rows)
-    most = max((amount for _, _, amount in shown), default=0) or 1
+    most = max((row[2] for row in shown), default=0) or 1
     lines = []
-    for name, link, amount in shown:
+    for name, link, amount, *highest in shown:
         label = f"<bdi>{text(name if len(name) <= 80 else name[:79] + '…')}</bdi>"
         label = f'<a href="{escape(link, quote=True)}">{label}</a>' if link else label
         bar = f'<rect class="fill" width="{100 * amount / most:.1f}" height="8"/>'
         svg = f'<svg class="share" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">{bar}</svg>'
-        lines.append(f'<tr><th scope="row" class="key">{label}</th><td class="n">{amount:,}</td><td>{svg}</td></tr>')
+        number = span(amount, *highest or [amount])
+        lines.append(f'<tr><th scope="row" class="key">{label}</th><td class="n">{number}</td><td>{svg}</td></tr>')
     return f'<table class="ranking">{"".join(lines)}</table>\n' if lines else '<p class="none">None.</p>\n'
 
 

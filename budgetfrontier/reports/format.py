@@ -29,6 +29,11 @@ def without_password(text: str) -> str:
     return _PASSWORD.sub(r"\1:***@", text)
 
 
+def span(least: int, most: int) -> str:
+    """Return a count as text: an estimate as the least and the most that it may be, `20..24`."""
+    return f"{least:,}" if least == most else f"{least:,}..{most:,}"
+
+
 def percent(share: float, digits: int = 0) -> str:
     """Format a share, 0.0 to 1.0, as a percentage. A share above 0 is never shown as 0.
 

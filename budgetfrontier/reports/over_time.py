@@ -33,8 +33,8 @@ _POINTS = 96  # of a curve
 
 RATES = ("figure", "count", "per_hour", "before", "yesterday", "low", "high")
 RATES_DROP = ("low", "high")
-BUSIEST = ("queue", "spent", "share", "fetched", "low_by")
-BUSIEST_DROP = ("low_by",)
+BUSIEST = ("queue", "spent", "spent_most", "share", "fetched", "fetched_most")
+BUSIEST_TEXT = ("queue", "spent", "share", "fetched")
 FORECAST = ("bound", "seconds", "earliest", "latest", "sure", "why", "first")
 FORECAST_DROP = ("earliest", "latest")
 
@@ -145,7 +145,7 @@ def busiest_rows(busiest: Busiest) -> Iterator[tuple[Any, ...]]:
     spent = sum(queue.spent for queue in busiest.queues)
     for queue in busiest.queues:
         share = round(queue.spent / spent, 4) if spent else 0.0
-        yield queue.queue, queue.spent, share, queue.fetched, busiest.missed
+        yield queue.queue, queue.spent, queue.spent_most, share, queue.fetched, queue.fetched_most
 
 
 def busiest_known(busiest: Busiest) -> str:
@@ -153,10 +153,11 @@ def busiest_known(busiest: Busiest) -> str:
     if not busiest.queues:
         return UNKNOWN
     notes = []
-    if busiest.estimated:
-        notes.append("counts are estimates: a part of the attempts was counted, for there were too many")
-    if busiest.missed:
-        notes.append(f"counts may be too low by {busiest.missed:,}: there were more queues than are counted at a time")
+    if not busiest.exact:
+        notes.append("some counts are estimates, given as the least and the most that they may be")
+    if busiest.others_spent or busiest.others_fetched:
+        others = f"spent {busiest.others_spent:,} and fetched {busiest.others_fetched:,} at the most"
+        notes.append(f"a queue that is not listed {others}")
     return "; ".join(notes)
 
 

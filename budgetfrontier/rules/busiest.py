@@ -1,62 +1,94 @@
-"""The queues that spent and fetched most, found with bounded memory."""
+"""The queues that spent and fetched most, found with bounded memory, and how far their counts are certain.
+
+No count is too high. One that may be too low is an estimate, which is shown with the most that it may be.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import nlargest
 from operator import itemgetter
+from typing import NamedTuple
 
 MOST = 1000
 """Queues that are kept of an hour or a day: half of them for what they spent, half for what they fetched."""
 ROOM = 16 << 10
 """Queues that are counted at the same time, about 150 bytes each."""
 
-Counts = dict[int, tuple[int, int]]
-"""By queue id: what it spent, and the attempts that were charged to it."""
+Amounts = tuple[int, int]
+"""The amount that a queue spent, and the number of attempts that were charged to it."""
+Counts = dict[int, Amounts]
+"""The amounts of queues by their ids."""
+NOTHING: Amounts = (0, 0)
 
 
-def _spent(item: tuple[int, tuple[int, int]]) -> int:
+class Busy(NamedTuple):
+    """The busiest queues of a period."""
+
+    counts: Counts
+    low: Amounts = NOTHING
+    """The most by which their counts may be too low."""
+    others: Amounts = NOTHING
+    """The most that any other queue may have."""
+
+
+def _spent(item: tuple[int, Amounts]) -> int:
     return item[1][0]
 
 
-def _fetched(item: tuple[int, tuple[int, int]]) -> int:
+def _fetched(item: tuple[int, Amounts]) -> int:
     return item[1][1]
 
 
-def busiest(counts: Counts, most: int = MOST) -> Counts:
+def plus(one: Amounts, other: Amounts) -> Amounts:
+    """Return the sum of amounts."""
+    return one[0] + other[0], one[1] + other[1]
+
+
+def _largest(amounts: Iterable[Amounts]) -> Amounts:
+    spent = fetched = 0
+    for one in amounts:
+        spent, fetched = max(spent, one[0]), max(fetched, one[1])
+    return spent, fetched
+
+
+def busiest(counts: Counts, most: int = MOST) -> Busy:
     """Return the `most` queues at most, half of which spent most, and half fetched most, the busiest first."""
+    kept = counts
     if len(counts) > most:
         kept = dict(nlargest(most // 2, counts.items(), key=_spent))
         for queue_id, count in nlargest(most, counts.items(), key=_fetched):
             if len(kept) >= most:
                 break
             kept[queue_id] = count
-        counts = kept
-    return dict(sorted(counts.items(), key=itemgetter(1), reverse=True))
+    others = _largest(count for queue_id, count in counts.items() if queue_id not in kept)
+    return Busy(dict(sorted(kept.items(), key=itemgetter(1), reverse=True)), others=others)
 
 
-def without_smallest(counts: Counts, room: int) -> tuple[Counts, int]:
-    """Return the busiest queues, half of `room` at the most, and the most that one of the others may have fetched.
+def without_smallest(counts: Counts, room: int) -> tuple[Counts, Amounts]:
+    """Return the busiest queues, half of `room` at the most, and the most that one of the others has.
 
     This is lossy counting (Manku and Motwani, 2002): a queue that was dropped and is counted again starts from zero, so
     that a count is too low by at most the sum of what was returned each time. If no more queues than half of `room` are
     fetched from, nothing is dropped and all counts are exact.
     """
-    kept = busiest(counts, room // 2)
-    return kept, max((count[1] for queue_id, count in counts.items() if queue_id not in kept), default=0)
+    found = busiest(counts, room // 2)
+    return found.counts, found.others
 
 
-def merged(parts: Iterable[tuple[Counts, int]]) -> tuple[Counts, int]:
-    """Return the busiest queues of several periods together, and the most by which a count may be too low.
-
-    Each part is the busiest queues of a period, and the most by which a count of it may be too low. A queue that is
-    none of the busiest of a period, if there were more, may have been fetched from as often as the least of them.
-    """
+def merged(parts: Iterable[Busy]) -> tuple[Busy, Counts]:
+    """Return the busiest queues of several periods together, and for each of them the most that its counts may be."""
     sums: Counts = {}
-    low = 0
-    for part, missed in parts:
-        for queue_id, (spent, fetched) in part.items():
-            before = sums.get(queue_id, (0, 0))
-            sums[queue_id] = before[0] + spent, before[1] + fetched
-        low += missed + (min(fetched for _, fetched in part.values()) if len(part) >= MOST else 0)
-    return busiest(sums), low
+    above: Counts = {}
+    unlisted = NOTHING  # what a queue may have of which no period has a count
+    for counts, low, others in parts:
+        unlisted = plus(unlisted, others)
+        for queue_id, amounts in counts.items():
+            sums[queue_id] = plus(sums.get(queue_id, NOTHING), amounts)
+            less = above.get(queue_id, NOTHING)
+            above[queue_id] = less[0] + low[0] - others[0], less[1] + low[1] - others[1]
+    most = {queue_id: plus(amounts, plus(unlisted, above[queue_id])) for queue_id, amounts in sums.items()}
+    counts = busiest(sums).counts
+    low = _largest((most[id_][0] - spent, most[id_][1] - fetched) for id_, (spent, fetched) in counts.items())
+    others = _largest([unlisted, *(amounts for queue_id, amounts in most.items() if queue_id not in counts)])
+    return Busy(counts, low, others), {queue_id: most[queue_id] for queue_id in counts}

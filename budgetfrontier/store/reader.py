@@ -276,10 +276,11 @@ class Reader:
     def busiest(self, since: float, until: float = inf) -> Busiest:
         """Return the queues that spent and fetched most between two times (epoch seconds), the busiest first.
 
-        At most 1,000 of each hour are known, for 30 days, and of each day before that. O(hours).
+        No count is too high; of one that may be too low, it is said what it may be at the most. At most 1,000 of each
+        hour are known, for 30 days, and of each day before that. O(hours).
         """
         with self.view() as view:
-            return series.busiest(view.txn, view.db, since, until, lambda queue: view.queue_by_id(queue).queue)
+            return series.busiest(view.txn, view.db, since, until, view.queue_by_id)
 
     def backup(self, path: str | os.PathLike[str], *, max_growth: int | None = None) -> None:
         """Copy the frontier as of its last commit to the folder `path`, which must be empty or not exist.

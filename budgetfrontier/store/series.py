@@ -7,9 +7,9 @@ from math import isfinite
 
 import msgspec
 
-from budgetfrontier.model import Number, Summary
+from budgetfrontier.model import Number, QueueRecord, Summary
 from budgetfrontier.rules import series_periods
-from budgetfrontier.rules.busiest import Counts, merged
+from budgetfrontier.rules.busiest import NOTHING, Busy, merged
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
@@ -78,19 +78,28 @@ _TOTALS = tuple(f for f in SeriesRow.__struct_fields__[2:] if f not in (*_STATES
 class BusyRow(msgspec.Struct, array_like=True, gc=False):
     """The busiest queues of an hour or a day, as numbers in threes: queue id, what it spent, attempts charged to it."""
 
-    missed: Number = 0
-    """The most attempts by which a count may be too low."""
+    fetched_low: Number = 0
+    """The most by which their attempts may be too low."""
     counts: list[Number] = []
     sampled: bool = False
-    """Whether not all attempts were counted."""
+    """Always false: an older version counted a part of the attempts, and said so here."""
+    spent_low: Number = 0
+    """The most by which what they spent may be too low."""
+    others: tuple[Number, Number] = NOTHING
+    """The most that any other queue may have spent, and its attempts."""
 
 
 class BusyQueue(msgspec.Struct, kw_only=True):
-    """A queue with what it spent, and how often an attempt was charged to it, in a part of a crawl."""
+    """A queue with what it spent, and how often an attempt was charged to it, in a part of a crawl.
+
+    Both are exact, unless `spent_most` or `fetched_most` is more: then they are between the two.
+    """
 
     queue: str
     spent: int
+    spent_most: int
     fetched: int
+    fetched_most: int
 
 
 class Busiest(msgspec.Struct, kw_only=True):
@@ -99,10 +108,15 @@ class Busiest(msgspec.Struct, kw_only=True):
     since: float
     until: float
     queues: list[BusyQueue]
-    missed: int
-    """The most attempts by which a count may be too low; 0 if all are exact."""
-    estimated: bool
-    """Whether there were more than a thousand attempts a second, of which only a part was counted."""
+    others_spent: int
+    """The most that a queue which is not listed may have spent."""
+    others_fetched: int
+    """The most attempts that may have been charged to one."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether all counts are exact."""
+        return all(one.spent == one.spent_most and one.fetched == one.fetched_most for one in self.queues)
 
 
 decode_row = decoder(SeriesRow)
@@ -116,21 +130,20 @@ def row_of(totals: Summary, now: float, *, run: int = 0, begins: bool = False) -
     return SeriesRow(now, begins, run=run, **values, **states)
 
 
-def encode_busy(counts: Counts, missed: int, *, sampled: bool) -> bytes:
+def encode_busy(busy: Busy) -> bytes:
     """Return the value of the busiest queues."""
-    return encode(BusyRow(missed, [number for queue, count in counts.items() for number in (queue, *count)], sampled))
+    numbers = [number for queue, count in busy.counts.items() for number in (queue, *count)]
+    return encode(BusyRow(busy.low[1], numbers, spent_low=busy.low[0], others=busy.others))
 
 
-def decode_busy(value: bytes) -> tuple[Counts, int, bool]:
-    """Return the busiest queues, the most by which a count may be too low, and whether they are estimates.
-
-    Raises Damage.
-    """
+def decode_busy(value: bytes) -> Busy:
+    """Return the busiest queues. Raises Damage."""
     row = _decode_busy(value)
     queues, spent, fetched = row.counts[::3], row.counts[1::3], row.counts[2::3]
     if len(row.counts) % 3 or any(not 0 <= queue < 1 << 32 for queue in queues):
         raise Damage("not a list of queues")
-    return dict(zip(queues, zip(spent, fetched, strict=True), strict=True)), row.missed, row.sampled
+    counts = dict(zip(queues, zip(spent, fetched, strict=True), strict=True))
+    return Busy(counts, (row.spent_low, row.fetched_low), row.others)
 
 
 def series_key(resolution: Resolution, time: float) -> bytes:
@@ -191,25 +204,36 @@ def _last_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: f
     return cursor.item() if found and cursor.key()[:1] == series_key(resolution, 0)[:1] else None
 
 
-def busiest(txn: keys.Txn, db: keys.Tables, since: float, until: float, name_of: Callable[[int], str]) -> Busiest:
+def busiest(
+    txn: keys.Txn, db: keys.Tables, since: float, until: float, queue_of: Callable[[int], QueueRecord]
+) -> Busiest:
     """Return the queues that spent and fetched most in the periods of which any second is in a time."""
     times: list[int] = []
-    parts: list[tuple[Counts, int, bool]] = []
+    parts: list[Busy] = []
     for resolution in (Resolution.BUSIEST_OF_DAY, Resolution.BUSIEST_OF_HOUR):
         seconds = series_periods.PERIODS[resolution]
         for key, value in rows_between(txn, db, resolution, since - seconds + 1, until):
             start = keys.series.unpack(key)[1]
             times += [start, start + seconds]
             parts.append(decode_busy(value))
-    counts, missed = merged((counts, missed) for counts, missed, _ in parts)
+    busy, most = merged(parts)
     return Busiest(
         since=min(times, default=since),
         until=max(times, default=until),
-        queues=[
-            BusyQueue(queue=name_of(id_), spent=spent, fetched=fetched) for id_, (spent, fetched) in counts.items()
-        ],
-        missed=missed,
-        estimated=any(sampled for _, _, sampled in parts),
+        queues=[_busy_queue(queue_of(id_), *amounts, *most[id_]) for id_, amounts in busy.counts.items()],
+        others_spent=busy.others[0],
+        others_fetched=busy.others[1],
+    )
+
+
+def _busy_queue(queue: QueueRecord, spent: int, fetched: int, spent_most: int, fetched_most: int) -> BusyQueue:
+    """Return a queue with its counts, which are not more than what it spent in its whole life."""
+    return BusyQueue(
+        queue=queue.queue,
+        spent=spent,
+        spent_most=max(spent, min(spent_most, queue.expenditure)),
+        fetched=fetched,
+        fetched_most=max(fetched, min(fetched_most, queue.charges)),
     )
 
 

@@ -56,7 +56,7 @@ SAME = {
     "sourcetags": set(),
     "threads": {"url"},
     "rates": {"figure"},
-    "busiest": {"queue", "spent", "fetched"},
+    "busiest": {"queue", "spent", "spent_most", "fetched", "fetched_most"},
     "forecast": {"bound"},
 }
 """The columns of reports that do not depend on when something happened."""

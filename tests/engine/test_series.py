@@ -113,7 +113,7 @@ def test_the_busiest_queues_of_an_hour_are_kept(tmp_path: Path) -> None:
             ("b.test", 11, 1),
             ("a.test", 1, 1),
         ]
-        assert (first.since, first.until, first.missed) == (START - 30, START - 30 + HOUR, 0)
+        assert (first.since, first.until, first.exact) == (START - 30, START - 30 + HOUR, True)
         both = reader.busiest(START, START + HOUR)
         assert sum(queue.fetched for queue in both.queues) == 2 + len(leases) + len(rest)
 

@@ -9,6 +9,7 @@ import pytest
 from budgetfrontier import Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.model import Summary
+from budgetfrontier.rules.busiest import Busy
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.store import keys, series
 from budgetfrontier.store.damage import Damage
@@ -31,8 +32,8 @@ def test_a_row_has_every_total_of_a_summary() -> None:
 
 
 def test_the_busiest_queues_can_be_read_again() -> None:
-    counts = {7: (5, 2), 9: (1 << 40, 3)}
-    assert series.decode_busy(series.encode_busy(counts, 4, sampled=True)) == (counts, 4, True)
+    busy = Busy({7: (5, 2), 9: (1 << 40, 3)}, (4, 3), (8, 7))
+    assert series.decode_busy(series.encode_busy(busy)) == busy
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,9 @@ def test_rows_may_begin_with_the_last_one_before_the_time(tmp_path: Path) -> Non
 def test_the_busiest_queues_of_days_and_hours_are_added_up(tmp_path: Path) -> None:
     with on_disk(tmp_path, ManualClock(START)) as f:
         f.schedule_many(pages("AB", 1))
+        a_record = f._tables.queues.find("a.test")
+        assert a_record is not None
+        a_record.expenditure, a_record.charges = 8, 3
         env, a, b = f._tables.env, f._tables.queues.look_up("a.test"), f._tables.queues.look_up("b.test")
         assert a is not None
         assert b is not None
@@ -93,11 +97,12 @@ def test_the_busiest_queues_of_days_and_hours_are_added_up(tmp_path: Path) -> No
             (Resolution.BUSIEST_OF_HOUR, 2 * day, a),
             (Resolution.BUSIEST_OF_HOUR, 2 * day + 3600, b),
         ]:
-            value = series.encode_busy({queue.id: (3, 1)}, 1, sampled=False)
+            value = series.encode_busy(Busy({queue.id: (3, 1)}, (2, 1), (5, 1)))
             env.txn.put(series.series_key(resolution, time), value, db=env.db[keys.SERIES])
     with Reader(tmp_path / "frontier") as reader:
         found = reader.busiest(day + 5, 2 * day + 10)
         assert [(queue.queue, queue.spent, queue.fetched) for queue in found.queues] == [("a.test", 6, 2)]
-        assert (found.since, found.until, found.missed, found.estimated) == (day, 2 * day + 3600, 2, False)
+        assert [(queue.spent_most, queue.fetched_most) for queue in found.queues] == [(8, 3)], "it has spent 8 in all"
+        assert (found.since, found.until, found.others_spent, found.exact) == (day, 2 * day + 3600, 10, False)
         nothing = reader.busiest(3 * day, 4 * day)
-        assert (nothing.queues, nothing.missed) == ([], 0)
+        assert (nothing.queues, nothing.others_spent, nothing.exact) == ([], 0, True)

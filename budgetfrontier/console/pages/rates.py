@@ -45,5 +45,5 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         ],
         "busiest": busiest,
         "busiest_known": busiest_known(busiest),
-        "top": [(one.queue, job.base + key_path(one.queue), one.spent) for one in busiest.queues[:TOP]],
+        "top": [(one.queue, job.base + key_path(one.queue), one.spent, one.spent_most) for one in busiest.queues[:TOP]],
     }
