@@ -24,6 +24,7 @@ from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.known_urls import Known, KnownUrls
+from budgetfrontier.engine.lost_frontiers import close_waiting, watch
 from budgetfrontier.engine.regulation import Asked
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierError
@@ -70,6 +71,7 @@ class Frontier:
         self._hooks = Hooks(self, hooks)
         self._hooks.attach(parts.kernel, parts.buried, paused=parts.paused)
         self._guard = Guard(parts, clock, self._hooks, replicated=replicated)
+        self._guard.watching = watch(self, parts.kernel.tables.env, self._guard.delivery.mailbox)
         self._kernel = parts.kernel
         self._tables = parts.kernel.tables
         self._counters = parts.kernel.counters
@@ -116,6 +118,7 @@ class Frontier:
         FrontierLocked, NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and
         then has written nothing. Cost: O(READY queues + leases that were out), not O(URIs).
         """
+        close_waiting()
         clock = clock or WallClock()
         folder = None if str(path) == ":memory:" else Path(path)
         program = this_program() if program is None else str(program)

@@ -71,6 +71,8 @@ class Guard:
         mailbox = None if parts.kernel.tables.env.memory or replicated else Mailbox(parts.path)
         self.delivery = Delivery(self, self.commands, mailbox)
         self.commits = CommitSchedule(parts.kernel.tables)
+        self.watching: weakref.finalize[..., object] | None = None
+        """Closes the files if the frontier is lost."""
         self.batch: AtomicBatch | None = None
         """The atomic batch in progress: nothing is committed before its end."""
         _open.add(self)
@@ -283,6 +285,8 @@ class Guard:
     def _release(self, why: str) -> None:
         self.closed = self.closed or why
         self.owner = 0
+        if self.watching is not None:
+            self.watching.detach()
         _open.discard(self)
         self.hooks.waiting.clear()
         with contextlib.suppress(lmdb.Error):

@@ -45,7 +45,8 @@ class Returns:
         tables.pending.insert([(key, value)], None, why)
         if why is not Arrival.MOVED:
             tables.seeds.moved(directive, value, queue.queue, SeedFate.WAITING, now)
-        self._turns.arrived(queue, 1, short_url(value), settings, precedence, now)
+        hold = why is Arrival.RETURNED
+        self._turns.arrived(queue, 1, short_url(value), settings, precedence, now, hold=hold)
 
     def place_due(self, now: float) -> None:
         """Put the URIs scheduled for later that are due on their queues, by due time; a few hundred in one call."""

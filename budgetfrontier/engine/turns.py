@@ -64,11 +64,20 @@ class Turns:
     # -- arrivals
 
     def arrived(
-        self, queue: QueueRecord, count: int, short: str, settings: QueueSettings, precedence: int | None, now: float
+        self,
+        queue: QueueRecord,
+        count: int,
+        short: str,
+        settings: QueueSettings,
+        precedence: int | None,
+        now: float,
+        *,
+        hold: bool = False,
     ) -> None:
         """Count URIs that were placed on a queue, and move it if they change its state. `short`: the last one's URL.
 
         The queue takes the budgets in force for the last one; `precedence` is what a policy says, None without one.
+        With `hold`, an EXHAUSTED queue waits for its turn even if `hold_queues` is false.
         """
         tables = self._tables
         queue.last_enqueued = short if len(short) <= LONGEST_SHOWN else short[:LONGEST_SHOWN]
@@ -81,7 +90,7 @@ class Turns:
             tables.counters.queued += count
         if state is not EXHAUSTED and state is not IN_PROCESS:  # the common case of the rule: it stays where it is
             return
-        after, at_once = queue_states.after_arrival(queue, settings, now, tables.in_force.frontier.hold_queues)
+        after, at_once = queue_states.after_arrival(queue, settings, now, hold or tables.in_force.frontier.hold_queues)
         if after is state:
             return
         if state is IN_PROCESS:

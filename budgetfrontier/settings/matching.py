@@ -123,6 +123,29 @@ def _queues(text: str, pattern: str) -> Match:
     return Match("queues", text, frozenset(spellings(names)).__contains__, keys=tuple(dict.fromkeys(names)))
 
 
+def disjoint(one: Match, other: Match) -> bool:
+    """Tell whether it is sure that no URI, in whatever queue, matches both patterns."""
+    if one.keys or other.keys:
+        if not one.keys:
+            one, other = other, one
+        return other.kind in ("queue", "queues") and not any(map(other.test, spellings(one.keys)))
+    if one.exact is not None and other.exact is not None:
+        return not one.test(other.exact) and not other.test(one.exact)
+    if one.prefixes and other.prefixes:
+        return not any(
+            mine.startswith(each) or each.startswith(mine) for mine in one.prefixes for each in other.prefixes
+        )
+    if other.prefixes or other.exact is None:
+        one, other = other, one
+    if other.exact is None:
+        return False
+    if one.prefixes:  # of a SURT, other than the host or domain
+        starts = [uris.surt(f"{each.partition(':')[0]}://{other.exact}/").partition(")")[0] for each in one.prefixes]
+        pairs = zip(one.prefixes, starts, strict=True)
+        return not any(prefix.startswith(start) or start.startswith(prefix) for prefix, start in pairs)
+    return one.kind == other.kind == "host" and not one.test(other.exact)
+
+
 def spellings(keys: Iterable[str]) -> tuple[str, ...]:
     """Return keys as typed, each followed by the form in which a queue of that host has it, if that is another."""
     return tuple(dict.fromkeys(each for key in keys for each in (key, uris.key_form(key)) if each is not None))

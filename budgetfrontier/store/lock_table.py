@@ -24,7 +24,7 @@ _USERS_BYTE = 0
 _LACKING = (errno.EROFS, errno.EACCES, errno.ENOENT)
 """The errors of a lock file that LMDB works without, or reports itself."""
 
-_closers: WeakKeyDictionary[lmdb.Environment, finalize[[], lmdb.Environment]] = WeakKeyDictionary()
+_files: WeakKeyDictionary[lmdb.Environment, LockFile] = WeakKeyDictionary()
 
 
 def reserve(path: Path) -> None:
@@ -56,8 +56,8 @@ def secure(env: lmdb.Environment, path: Path) -> None:
         if e.errno in _LACKING:
             return
         raise
-    _closers[env] = closer = finalize(env, file.close)  # not earlier: that would release LMDB's own locks
-    closer.atexit = False
+    _files[env] = file  # open until `close`: closing it earlier would release LMDB's own locks
+    finalize(env, file.close).atexit = False
     env.reader_check()
     if not file.lock(_USERS_BYTE, shared=True):
         return
@@ -68,7 +68,7 @@ def secure(env: lmdb.Environment, path: Path) -> None:
 
 
 def close(env: lmdb.Environment) -> None:
-    """Close an environment, and then its locks."""
+    """Close an environment, and then its locks. A call that Ctrl-C has interrupted can be repeated."""
     env.close()
-    if (closer := _closers.pop(env, None)) is not None:
-        closer()
+    if (file := _files.get(env)) is not None:
+        file.close()

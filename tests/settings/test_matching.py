@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.settings.matching import match_text, parse_match, queues_match
+from budgetfrontier.settings.matching import disjoint, match_text, parse_match, queues_match
 from tests.settings.test_overrides import effective
 
 
@@ -84,3 +84,69 @@ def test_a_list_of_queues_is_written_as_a_match(names: list[str]) -> None:
 def test_what_is_no_list_of_queues(value: Any) -> None:
     with pytest.raises(SettingsError, match="queues"):
         match_text(value)
+
+
+_PATTERNS = [
+    "*",
+    "regex:b",
+    "domain:b.test",
+    "domain:a.b.test",
+    "domain:test",
+    "domain:ab.test",
+    "host:b.test",
+    "host:a.b.test",
+    "host:*.test",
+    "host:a.*",
+    "host:*b.test",
+    "queue:b.test",
+    "queue:B.test",
+    "queue:a.*",
+    "queues:b.test,c.test",
+    "queues:c.test,d.test",
+    "surt:(test,b,",
+    "surt:(test,b,)/x",
+    "surt:http://(test,b,",
+    "surt:https://(test,b,a,)/",
+    "surt:(test,b,:8080)/",
+    "surt:(test,",
+    "surt:(org,",
+    "domain:127.0.0.1",
+    "surt:(127.0.0.1)/",
+    "host:127.0.0.1",
+]
+_URIS = [
+    f"{scheme}://{host}{rest}"
+    for scheme in ("http", "https")
+    for host in ("b.test", "a.b.test", "ab.test", "c.test", "x.org", "127.0.0.1")
+    for rest in ("/", "/x/y", ":8080/")
+]
+_QUEUES = ("a.test", "b.test", "c.test", "d.test", "a.b.test", "x.org")
+
+
+@pytest.mark.parametrize("one", _PATTERNS)
+def test_patterns_that_are_disjoint_have_no_uri_in_common(one: str) -> None:
+    mine = parse_match(one)
+    for other in map(parse_match, _PATTERNS):
+        if disjoint(mine, other):
+            assert not any(mine.matches(uri, queue) and other.matches(uri, queue) for uri in _URIS for queue in _QUEUES)
+        assert disjoint(mine, other) == disjoint(other, mine)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("queue:a.test", "queue:b.test"),
+        ("queue:a.test", "queues:b.test,c.test"),
+        ("queue:a.*", "queue:b.test"),
+        ("domain:a.test", "domain:b.test"),
+        ("domain:a.test", "host:b.test"),
+        ("host:a.*", "host:b.test"),
+        ("surt:(test,a,", "surt:(test,b,"),
+        ("surt:http://(test,a,", "surt:https://(test,a,"),
+        ("surt:(test,a,)/", "domain:b.test"),
+        ("surt:(test,a,)/", "host:www.a.test"),
+    ],
+)
+def test_patterns_of_other_hosts_or_queues_are_disjoint(one: str, other: str) -> None:
+    assert disjoint(parse_match(one), parse_match(other))
+    assert not disjoint(parse_match(one), parse_match(one))

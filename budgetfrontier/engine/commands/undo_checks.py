@@ -18,7 +18,9 @@ from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED, after_unretirement
 from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, PACING, PAUSING, RETIRING, WAITING, command_of
 from budgetfrontier.rules.wake_times import Waits
+from budgetfrontier.settings.matching import disjoint, parse_match
 from budgetfrontier.settings.overrides import Override
+from budgetfrontier.settings.values import brief
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.removed import ended, kept
 from budgetfrontier.store.view import View
@@ -63,13 +65,21 @@ def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: b
     remove = [number for number in inverse["remove"] if number in there]
     if not remove and not restore:
         raise FrontierError(f"what {entry.id} has changed is not in force any more: later commands have replaced it")
-    names = {name for one in (*restore, *(there[number] for number in remove)) for name in one.set}
-    later = [one.id for one in there.values() if one.id > entry.id and names & one.set.keys()]
+    changed = [*restore, *(there[number] for number in remove)]
+    later = [one for one in there.values() if one.id > entry.id and any(_contend(one, each) for each in changed)]
     gone = len(remove) < len(inverse["remove"])
     if (later or gone) and not force:
-        what = f"adjustment {later[-1]} sets the same settings" if later else "a part of it was replaced"
-        raise FrontierError(f"{entry.id} is not undone, because {what} since; {FORCE}")
+        what, where = "a part of it was replaced", ""
+        if later:
+            what = f"adjustment {later[-1].id} sets the same settings"
+            where = f', and "{brief(later[-1].match)}" may match the same queues'
+        raise FrontierError(f"{entry.id} is not undone, because {what} since{where}; {FORCE}")
     return Edit(remove, restore)
+
+
+def _contend(one: Override, other: Override) -> bool:
+    """Tell whether two adjustments set the same settings, of queues that both may match."""
+    return not one.set.keys().isdisjoint(other.set) and not disjoint(parse_match(one.match), parse_match(other.match))
 
 
 def key_of(entry: AuditEntry) -> str:

@@ -111,6 +111,21 @@ def test_a_queue_that_is_emptied_comes_back_and_the_crawl_goes_on(tmp_path: Path
         assert crawl(f) == "AAA"
 
 
+def test_a_queue_that_comes_back_waits_for_its_turn_whatever_arrivals_do(tmp_path: Path) -> None:
+    with on_disk(tmp_path, hold_queues=False) as f:
+        f.schedule_many(pages("a", 2))
+        f.schedule(CrawlUri("https://b.test/later", not_before=f._guard.now() + 3600))
+        assert state(f, "a") == "READY"
+        for key in "a.test", "b.test":
+            f.delete(queue=key)
+            f.undo(last(f))
+        assert state(f, "a") == "INACTIVE"
+        f.schedule_many(pages("c", 1))
+        assert state(f, "c") == "READY"
+        assert crawl(f) == "CAA"
+        f.check()
+
+
 def test_a_queue_retired_by_name_stays_so(tmp_path: Path) -> None:
     with on_disk(tmp_path, hold_queues=True) as f:
         f.schedule_many(pages("A", 3))

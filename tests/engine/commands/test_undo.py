@@ -69,6 +69,23 @@ def test_a_setting_that_was_changed_since_is_refused() -> None:
             f.undo(2, force=True)
 
 
+def test_what_was_changed_since_for_other_queues_alone_hinders_no_undo() -> None:
+    with memory() as f:
+        f.adjust(match="host:a.test", queue_total_budget=5)
+        f.adjust(match="domain:b.test", queue_total_budget=6, balance_replenish_amount=7)
+        f.adjust(match="host:c.test", queue_total_budget=8)
+        f.adjust(match="queue:b.test", queue_total_budget=9)
+        with pytest.raises(FrontierError, match=r'adjustment 4 sets .* since, and "queue:b.test" may match the same'):
+            f.undo(2)
+        with pytest.raises(FrontierError, match="adjustment 4"):
+            f.undo(1)  # a URI of any host may have been scheduled on any queue
+        f.undo(4)
+        f.undo(1)
+        f.undo(3)
+        f.undo(2)
+        assert in_force(f) == []
+
+
 @pytest.mark.parametrize(
     ("first", "command", "since"),
     [

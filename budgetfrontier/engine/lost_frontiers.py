@@ -1,0 +1,66 @@
+"""Frontiers that nobody has any more, although they were not closed: their files are closed, and their lock released.
+
+What was not committed is dropped, as at a kill. The garbage collector may find one in any thread, but LMDB's
+transaction can only be ended in the thread that has begun it: what another thread finds waits for the next opening
+there.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from threading import get_ident
+from typing import NamedTuple
+from weakref import finalize
+
+from budgetfrontier.engine.commands.mailbox import Mailbox
+from budgetfrontier.store.environment import Environment
+
+
+class _Files(NamedTuple):
+    env: Environment
+    mailbox: Mailbox | None
+    thread: int
+    pid: int
+
+    def close(self) -> None:
+        """Close them without a commit."""
+        try:
+            self.env.close()
+        finally:
+            if self.mailbox is not None:
+                self.mailbox.close()
+
+
+_waiting: list[_Files] = []
+
+
+def watch(frontier: object, env: Environment, mailbox: Mailbox | None) -> finalize[[_Files], object]:
+    """Close the files of a frontier once it is lost, unless what is returned was detached before."""
+    watching = finalize(frontier, _lose, _Files(env, mailbox, get_ident(), os.getpid()))
+    watching.atexit = False  # the locks end with the process
+    return watching
+
+
+def close_waiting() -> None:
+    """Close the files of what this thread has lost, and another thread has found."""
+    for files in list(_waiting):
+        if files.thread == get_ident():
+            _waiting.remove(files)
+            if files.pid == os.getpid():
+                files.close()
+
+
+def _lose(files: _Files) -> None:
+    if files.pid != os.getpid():
+        return  # in a forked child, which has nothing to close
+    if files.thread == get_ident():
+        files.close()
+    else:
+        _waiting.append(files)
+    warnings.warn(
+        f"the frontier {files.env.path} was lost without `close`: what was not committed is dropped. Use `with "
+        "Frontier.open(...)`",
+        ResourceWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,72 @@
+"""A frontier that is lost without `close`: its lock goes with it, and what was not committed."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier
+from budgetfrontier.errors import FrontierLocked
+from tests.crash.processes import in_child
+from tests.support import PATIENCE
+
+
+def lose(path: Path | str) -> None:
+    """Open a frontier, change it, and lose it."""
+    f = Frontier.open(path)
+    f.schedule("https://a.test/")
+    f.commit()
+    f.schedule("https://a.test/2")
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    """Do something in another thread."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(PATIENCE)
+
+
+def test_it_can_be_opened_again_as_of_its_last_commit(tmp_path: Path) -> None:
+    with pytest.warns(ResourceWarning, match="lost without `close`"):
+        lose(tmp_path / "frontier")
+        gc.collect()
+    assert in_child(lambda: Frontier.open(tmp_path / "frontier").close()).error == ""
+    with Frontier.open(tmp_path / "frontier") as f:
+        assert f.summary().queued == 1
+        f.check()
+
+
+def test_one_that_another_thread_finds_is_closed_when_its_own_opens_the_next(tmp_path: Path) -> None:
+    gc.disable()
+    try:
+        lose(tmp_path / "frontier")
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            in_thread(gc.collect)
+        assert [one.category for one in told if "lost without" in str(one.message)] == [ResourceWarning]
+    finally:
+        gc.enable()
+    assert in_child(lambda: Frontier.open(tmp_path / "frontier")).error == FrontierLocked.__name__
+    Frontier.open(":memory:").close()
+    with Frontier.open(tmp_path / "frontier") as f:
+        assert f.summary().queued == 1
+
+
+def test_one_that_was_closed_or_is_lost_in_a_forked_child_is_left_alone(tmp_path: Path) -> None:
+    def lose_all() -> None:
+        held.clear()
+        gc.collect()
+
+    held = [Frontier.open(tmp_path / "frontier")]
+    held[0].schedule("https://a.test/")
+    assert in_child(lose_all).error == ""
+    held[0].schedule("https://a.test/2")
+    held[0].close()
+    lose_all()
+    with Frontier.open(tmp_path / "frontier") as f:
+        assert f.summary().queued == 2
