@@ -16,7 +16,7 @@ from budgetfrontier.errors import (
 )
 from budgetfrontier.model import Finish, Lease
 
-OPTIONS = ("fetch_seconds", "crawl_delay", "discovered", "reason", "delay", "retire_queue", "size")
+OPTIONS = ("fetch_seconds", "crawl_delay", "discovered", "reason", "delay", "retire_queue", "size", "status")
 LATE = "lease {} of {} has ended; drop the result, its URI is delivered again if need be"
 
 Failure = tuple[Lease, Exception]

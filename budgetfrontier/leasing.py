@@ -258,14 +258,17 @@ class LeaseQueue:
         """Give the URI back untried, at no cost: it keeps its position, priority and attempts."""
         return self._finish(lease, Outcome.DEFERRED)
 
-    def retry_lease(self, lease: Lease | int | str, *, delay: float | None = None, reason: str = "") -> bool:
+    def retry_lease(
+        self, lease: Lease | int | str, *, delay: float | None = None, reason: str = "", status: int = 0
+    ) -> bool:
         """Give the URI back after a failed attempt, which counts; retry after `delay` seconds (None: `retry.delay`).
 
         Its whole queue waits, or with `retry.scope: uri` the URI alone. After `retry.max_retries` it becomes a dead
-        letter.
+        letter. With the `status` of the response, a host that answered 429 or 503 rests as `frontier.backoff` says,
+        unless `delay` is above 0; after any other answer its queue goes on.
         """
         return self._finish(
-            lease, Outcome.RETRY, delay=delay, reason=Reason.RETRY_EXHAUSTED if reason == "" else reason
+            lease, Outcome.RETRY, delay=delay, reason=Reason.RETRY_EXHAUSTED if reason == "" else reason, status=status
         )
 
     def dead_letter(self, lease: Lease | int | str, reason: str = Reason.FAILED) -> bool:

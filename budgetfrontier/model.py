@@ -200,6 +200,10 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """The reason of its last failed attempt, as `finish` was told it; "" before the first."""
     failed_at: float = 0
     """The time at which that attempt ended."""
+    backoff: float = 0
+    """The length of its last back-off in seconds: its host had answered 429 or 503 without a Retry-After."""
+    overloaded_until: float = 0
+    """The end of the rest that its host was given for its last 429 or 503."""
 
     @property
     def average_cost(self) -> float:
@@ -385,6 +389,7 @@ class Finish(_Ending, kw_only=True):
     delay: float | None = None
     retire_queue: bool = False
     size: int = 0
+    status: int = 0
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):

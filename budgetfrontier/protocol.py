@@ -158,6 +158,7 @@ class Ended(msgspec.Struct, array_like=True):
     delay: float | None = None
     retire_queue: bool = False
     size: int = 0
+    status: int = 0
 
 
 class RawEnded(msgspec.Struct, array_like=True):
@@ -172,6 +173,7 @@ class RawEnded(msgspec.Struct, array_like=True):
     delay: float | None = None
     retire_queue: bool = False
     size: int = 0
+    status: int = 0
 
 
 class Exchange(msgspec.Struct, array_like=True):

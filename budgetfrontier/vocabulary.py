@@ -89,6 +89,8 @@ ROW_FIELDS = (
     "last_leased",
     "bytes",
     "last_lease_time",
+    "backoff",
+    "overloaded_until",
 )
 """The columns of a queue row in every report, in order."""
 

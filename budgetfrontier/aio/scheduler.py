@@ -26,6 +26,7 @@ from budgetfrontier.aio.worker import Failure, Reply, Worker
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import size as _size
+from budgetfrontier.engine.arguments import status as _status
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierClosed
@@ -280,6 +281,7 @@ class Scheduler:
         delay: float | None = None,
         retire_queue: bool = False,
         size: int = 0,
+        status: int = 0,
     ) -> None:
         """Report the outcome of a request, once for each `get`; the options are those of `Frontier.finish`.
 
@@ -299,7 +301,7 @@ class Scheduler:
         if discovered is not _NO_URIS:
             arguments.uris(discovered)
         waits = fetch_seconds is not None or crawl_delay is not None or delay is not None
-        if outcome is _SUCCESS and not (waits or discovered or reason or retire_queue or size):
+        if outcome is _SUCCESS and not (waits or discovered or reason or retire_queue or size or status):
             self._outbox.end(request)
         else:
             found: list[str | CrawlUri] = list(discovered) if discovered else []
@@ -313,6 +315,7 @@ class Scheduler:
                 delay=None if delay is None else _seconds(delay, "delay"),
                 retire_queue=retire_queue,
                 size=_size(size),
+                status=_status(status),
             )
             self._outbox.end(finish, len(found))
         if entry[0].id == request.id:  # else it took too long, and has been handed out again

@@ -21,6 +21,8 @@ EXPIRES = b"expires"
 """When that lease expires, in epoch seconds."""
 FETCH_SECONDS = b"fetch_seconds"
 """The duration of the fetch, for the politeness delay."""
+RETRY_AFTER = b"retry_after"
+"""The seconds of the Retry-After of a 429 or 503."""
 SIZE = b"size"
 """The size of the response in bytes."""
 DEPTH = b"depth"
@@ -40,7 +42,7 @@ FINGERPRINT = b"fingerprint"
 SCRAPY = b"scrapy"
 """A request of Scrapy, serialized and sealed by the process that made it."""
 
-OF_A_LEASE = frozenset((LEASE, FRONTIER, EXPIRES, FETCH_SECONDS, SIZE))
+OF_A_LEASE = frozenset((LEASE, FRONTIER, EXPIRES, FETCH_SECONDS, RETRY_AFTER, SIZE))
 """The keys that mean one lease alone, and are removed from a request that is stored."""
 
 T = TypeVar("T")

@@ -15,6 +15,7 @@ _KEPT = (
     request_meta.FRONTIER,
     request_meta.EXPIRES,
     request_meta.FETCH_SECONDS,
+    request_meta.RETRY_AFTER,
     request_meta.SIZE,
     request_meta.DEPTH,
 )

@@ -26,7 +26,7 @@ PATTERN_COLUMNS = ("uris", "share", "pattern", "example")
 PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
 AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error", "line", "inverse")
 AUDIT_DROP = ("line", "effect", "error", "inverse")
-_TIMES = ("wake_time", "last_lease_time", "failed_at")
+_TIMES = ("wake_time", "last_lease_time", "failed_at", "overloaded_until")
 
 
 def write_queue(args: argparse.Namespace, record: QueueRecord, items: Iterable[tuple[int, PendingUri]]) -> None:

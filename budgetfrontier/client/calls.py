@@ -230,6 +230,7 @@ def finish(
     delay: float | None = None,
     retire_queue: bool = False,
     size: int = 0,
+    status: int = 0,
 ) -> Steps[None]:
     """End a lease."""
     ending = Finish(
@@ -242,6 +243,7 @@ def finish(
         delay=delay,
         retire_queue=retire_queue,
         size=size,
+        status=status,
     )
     if (yield from finish_many([ending])):
         raise has_ended(lease)
@@ -295,9 +297,8 @@ def _end(item: Lease | Finish) -> int | protocol.Ended:
             found = [_encodable(uri) for uri in found]
     outcome, reason = Outcome(item.outcome), str(item.reason or "")
     size = arguments.size(item.size) if item.size != 0 else 0
-    return protocol.Ended(
-        lease.id, outcome, fetch_seconds, crawl_delay, found, reason, delay, bool(item.retire_queue), size
-    )
+    status, retire = arguments.status(item.status), bool(item.retire_queue)
+    return protocol.Ended(lease.id, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire, size, status)
 
 
 def _finishes(ended: list[int | protocol.Ended]) -> Iterator[tuple[int, int]]:

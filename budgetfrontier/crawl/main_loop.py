@@ -321,10 +321,10 @@ class MainLoop:
     def _write(self, lease: Lease, visit: Visit, *, slot: int) -> None:
         """Write a visit to the outputs, for `_finish_written`; `Job.on_commit` ensures the same order on disk."""
         response, discovered, delay = visit.response, visit.discovered, visit.response.retry_after
-        written = visit.outcome
+        written, status = visit.outcome, response.status
         if self._prerequisites and is_robots(lease.uri):
             # Not earlier: a commit before the output is written would store rules of a fetch that is in no log.
-            visit.outcome, delay = self._prerequisites.record(lease, response)
+            visit.outcome, delay, status = self._prerequisites.record(lease, response)
             written = Outcome.SUCCESS if visit.outcome is Outcome.DEFERRED else visit.outcome  # a hop was fetched
             if discovered:
                 self._cache.put_found(discovered)
@@ -343,6 +343,7 @@ class MainLoop:
             reason=_reason(lease.uri, visit.outcome, response),
             delay=delay,
             size=len(response.raw),
+            status=status,
         )
         self._written.append((finish, response))
 

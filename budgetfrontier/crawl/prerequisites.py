@@ -47,10 +47,20 @@ def is_robots(uri: CrawlUri) -> bool:
 
 
 class RobotsResult(NamedTuple):
-    """The result of a visit of a robots.txt: the outcome of the lease, and the least delay of its queue in seconds."""
+    """The result of a visit of a robots.txt: the outcome of the lease, and the least delay of its queue in seconds.
+
+    `status` is that of the response if the host of the queue itself has given it, otherwise 0.
+    """
 
     outcome: Outcome
     delay: float | None = None
+    status: int = 0
+
+
+def retry_wait(response: Response, settings: QueueSettings) -> float:
+    """Return the seconds until what has failed is requested again: a Retry-After, up to the longest back-off."""
+    asked = response.retry_after
+    return settings.retry_delay if asked is None else min(asked, settings.backoff_max_delay)
 
 
 class Prerequisites:
@@ -123,8 +133,8 @@ class Prerequisites:
         uri = lease.uri
         hop, key = self._in_flight.pop(lease.id, (None, lease.queue))
         if hop is None:
-            return self._record_final(lease, response)
-        retry_delay = self._settings_for(lease, hop, key).retry_delay
+            return self._record_final(lease, response, 0)
+        settings = self._settings_for(lease, hop, key)
         rest = 0.0
         if response.seconds is not None:  # otherwise no request was sent
             delay = self._robots.delay(hop.url)
@@ -133,21 +143,21 @@ class Prerequisites:
             result = RobotsResult(Outcome.DEFERRED, rest if key == lease.queue else None)
             self._robots.postpone(uri.url, self._now() + max(result.delay or 0.0, _SOON))
         else:
-            self._redirects.share(uri, hop, response, until=self._now() + retry_delay)
-            result = self._record_final(lease, response)
+            self._redirects.share(uri, hop, response, until=self._now() + settings.retry_delay)
+            result = self._record_final(lease, response, response.status if key == lease.queue else 0)
         if key != lease.queue:
-            failed = retry_delay if response.outcome is Outcome.RETRY else 0.0
-            self._delays.end(key, max(rest, response.retry_after or failed))
+            failed = retry_wait(response, settings) if response.outcome is Outcome.RETRY else 0.0
+            self._delays.end(key, max(rest, failed))
         return result
 
-    def _record_final(self, lease: Lease, response: Response) -> RobotsResult:
+    def _record_final(self, lease: Lease, response: Response, status: int) -> RobotsResult:
         """Record the response at the end of the redirects. Pages are postponed while the robots.txt is retried."""
         url, delay = lease.uri.url, response.retry_after
         outcome = self._robots.record(url, response)
         if outcome is Outcome.RETRY:
-            wait = self._frontier.settings_for(lease).retry_delay if delay is None else delay
+            wait = retry_wait(response, self._frontier.settings_for(lease))
             self._robots.postpone(url, self._now() + wait + _SOON)
-        return RobotsResult(outcome, delay)
+        return RobotsResult(outcome, delay, status)
 
     def _put_back(self, lease: Lease, wait: float, why: str) -> None:
         self._frontier.finish(lease, Outcome.DEFERRED, delay=wait, reason=why)

@@ -53,6 +53,13 @@ def size(value: object) -> int:
     return int(value)
 
 
+def status(value: object) -> int:
+    """Return the status of an answer, a whole number; 0 if it is not known, below 0 if there was none."""
+    if not isinstance(value, int) or not -(1 << 15) <= value < 1 << 15:
+        raise ValueError(f"status is that of an HTTP response, not {value!r}")
+    return int(value)
+
+
 def queue_key(key: object) -> str:
     """Return a queue key, whether there is such a queue or not."""
     if not isinstance(key, str):

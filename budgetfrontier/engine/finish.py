@@ -8,7 +8,8 @@ from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome, QueueRecord, Tally
-from budgetfrontier.rules import charges, queue_states, uri_outcomes, wake_times
+from budgetfrontier.rules import backoff, charges, queue_states, uri_outcomes, wake_times
+from budgetfrontier.rules.backoff import OVERLOADED
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, SNOOZED
 from budgetfrontier.rules.run_history import shortened
 from budgetfrontier.rules.seeds import SeedFate
@@ -64,6 +65,7 @@ class Finisher:
         delay: float | None,
         retire_queue: bool,
         size: int,
+        status: int,
         now: float,
     ) -> None:
         """End an attempt. Policies are asked first: a PolicyError leaves everything as it was.
@@ -81,8 +83,10 @@ class Finisher:
                 rest = in_force.rest(lease.uri, settings, fetch_seconds, crawl_delay)
         read = self._admitter.read(discovered, Tally(), lease.uri) if discovered else ()
         queue = tables.queues.get(lease.queue_id)
+        if status and status in OVERLOADED:
+            delay = self._back_off(queue, settings, delay, now)
         if outcome is _RETRY or delay:
-            self._rest_after(queue, lease, outcome, settings, rest, delay, now)
+            self._rest_after(queue, lease, outcome, settings, rest, delay, status, now)
         elif rest > 0.0:
             self._rest(queue, rest, now)
         if read:
@@ -109,7 +113,7 @@ class Finisher:
             counters.expenditure += cost
             tables.busiest.charged.append(lease.key)
         else:
-            self._end(queue, lease, outcome, settings, reason, delay, now)
+            self._end(queue, lease, outcome, settings, reason, delay, status, now)
         state = queue.state
         after = queue_states.after_finish(queue, settings, now, rotation.best_waiting, retire_queue)
         if state is IN_PROCESS and after is READY:
@@ -140,14 +144,25 @@ class Finisher:
         settings: QueueSettings,
         politeness: float,
         delay: float | None,
+        status: int,
         now: float,
     ) -> None:
         """Let a queue rest when a retry, or a `delay` given by name, may lengthen that."""
-        seconds, by_name = wake_times.wait_after(outcome, lease.attempt, settings, politeness, delay)
+        seconds, by_name = wake_times.wait_after(outcome, lease.attempt, settings, politeness, delay, status)
         if by_name and delay:
             queue.delayed = max(queue.delayed, now + delay)
         if seconds > 0.0:
             self._rest(queue, seconds, now)
+
+    @staticmethod
+    def _back_off(queue: QueueRecord, settings: QueueSettings, asked: float | None, now: float) -> float | None:
+        """Note that the host of a queue is overloaded; return for how long it rests, None if it gets no rest for that.
+
+        Times of 0 are stored as a whole number, which takes one byte.
+        """
+        seconds, until = backoff.after_overload(queue, settings, asked, now)
+        queue.backoff, queue.overloaded_until = seconds or 0, until or 0
+        return until - now if until > now else None
 
     # -- the charge and the URI
 
@@ -159,12 +174,13 @@ class Finisher:
         settings: QueueSettings,
         reason: str,
         delay: float | None,
+        status: int,
         now: float,
     ) -> None:
         """Count and charge an attempt that was no success, and put its URI where it belongs."""
         tables, counters, key = self._tables, self._tables.counters, lease.key
         if outcome is _RETRY:
-            outcome = self._retry(queue, lease, settings, reason, delay, now)
+            outcome = self._retry(queue, lease, settings, reason, delay, status, now)
         elif outcome is Outcome.DEFERRED:
             counters.deferred += 1
             tables.pending.put_back(queue.id, key)
@@ -200,7 +216,14 @@ class Finisher:
                 tables.busiest.penalized(queue.id, penalty)
 
     def _retry(
-        self, queue: QueueRecord, lease: Lease, settings: QueueSettings, reason: str, delay: float | None, now: float
+        self,
+        queue: QueueRecord,
+        lease: Lease,
+        settings: QueueSettings,
+        reason: str,
+        delay: float | None,
+        status: int,
+        now: float,
     ) -> Outcome:
         """Put the URI back for another attempt, or give it up; return which, as RETRY or DEAD."""
         tables, key = self._tables, lease.key
@@ -208,7 +231,7 @@ class Finisher:
         attempts, deliveries = tries(value)
         value = with_tries(value, attempts + 1, deliveries)
         delay = wake_times.retry_delay(settings, delay)
-        fate = uri_outcomes.fate(_RETRY, attempts + 1, settings, delay)
+        fate = uri_outcomes.fate(_RETRY, attempts + 1, settings, delay, status)
         if fate is Fate.DEAD:
             self._give_up(queue, key, value, reason or "retries exhausted", now)
             return Outcome.DEAD

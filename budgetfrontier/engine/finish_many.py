@@ -13,6 +13,7 @@ from budgetfrontier.engine.guard import Guard
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome
 from budgetfrontier.rules import queue_states
+from budgetfrontier.rules.backoff import OVERLOADED
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL
@@ -83,6 +84,7 @@ class BatchFinisher:
             and item.reason.__class__ is str
             and item.retire_queue.__class__ is bool  # type: ignore[redundant-expr]  # callers may give anything
             and item.size == 0
+            and item.status.__class__ is int
         ):
             return item  # nothing in it has to be changed, as for most pages with links
         if found.__class__ is list:
@@ -99,6 +101,7 @@ class BatchFinisher:
             delay=delay,
             retire_queue=bool(item.retire_queue),
             size=arguments.size(item.size) if item.size != 0 else 0,
+            status=arguments.status(item.status) if item.status != 0 else 0,
         )
 
     def _end(self, part: list[Lease | Finish], bare: bool, late: list[Lease]) -> PolicyError | None:
@@ -148,6 +151,7 @@ class BatchFinisher:
                 item.delay,
                 item.retire_queue,
                 item.size,
+                item.status,
                 now,
             )
             if not counters.queued or counters.state is not _RUNNING:
@@ -317,5 +321,7 @@ def _kind(item: Any) -> int:
     if isinstance(item, Lease):
         return _BARE
     if item.outcome is not _SUCCESS or item.discovered or item.reason or item.delay or item.retire_queue:
+        return _OTHER
+    if item.status in OVERLOADED:
         return _OTHER
     return _BARE if item.fetch_seconds is None and item.crawl_delay is None and not item.size else _TIMED

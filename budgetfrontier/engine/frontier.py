@@ -258,16 +258,18 @@ class Frontier:
         delay: float | None = None,
         retire_queue: bool = False,
         size: int = 0,
+        status: int = 0,
     ) -> None:
         """End a lease: charge the attempt, and move the URI and its queue as the outcome requires.
 
         `fetch_seconds` and robots' `crawl_delay` determine the politeness delay of the queue; `delay` (seconds)
         replaces `retry.delay` for a RETRY, and is a minimum of the delay for other outcomes. `discovered` are URIs
         found in the fetch: they are scheduled before the charge, with this URI as their via, except a revisit (this URI
-        with `force`). `reason` is stored with a dead letter, and with
-        the queue as that of its last failed attempt; that of a SUCCESS counts if it is an error status, such as
-        "status 404". `size` is that of the response in bytes, whatever the
-        outcome; the queue and the totals add it up. Raises LeaseExpired for a lease that has ended, and
+        with `force`). `reason` is stored with a dead letter, and with the queue as that of its last failed attempt;
+        that of a SUCCESS counts if it is an error status, such as "status 404". `size` is that of the response in
+        bytes, whatever the outcome; the queue and the totals add it up. `status` is that of the HTTP response (0: not
+        given): after 429 and 503 the host rests as `frontier.backoff` says, or for `delay`, its Retry-After, if that is
+        not 0; after any other, a RETRY sets only its URI aside. Raises LeaseExpired for a lease that has ended, and
         PolicyError, having changed nothing. For a lease that has landed, `fetch_seconds` and `crawl_delay` are ignored.
         """
         guard, leases = self._guard, self._tables.leases
@@ -279,6 +281,8 @@ class Frontier:
             fetch_seconds, crawl_delay, delay = arguments.waits(fetch_seconds, crawl_delay, delay)
         if size != 0:
             size = arguments.size(size)
+        if status != 0:
+            status = arguments.status(status)
         if reason.__class__ is not str:
             reason = str(reason or "")
         found = guard.materialize(discovered) if discovered else ()
@@ -288,7 +292,7 @@ class Frontier:
             mine, now = guard.still_out(lease)
         try:
             self._finisher.finish(
-                mine, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire_queue, size, now
+                mine, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire_queue, size, status, now
             )
             if not self._counters.queued or self._counters.state is not _RUNNING:
                 guard.settle()

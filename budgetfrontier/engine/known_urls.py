@@ -210,7 +210,7 @@ class KnownUrls:
         cost = lease.cost if lease is not None and uri.cost is None else uri.cost
         revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost)
         if lease is not None:
-            self._finisher.finish(lease, Outcome.SUCCESS, None, None, (revisit,), "", None, False, 0, now)
+            self._finisher.finish(lease, Outcome.SUCCESS, None, None, (revisit,), "", None, False, 0, 0, now)
             del self._leases[lease.key]
             known = Known.FINISHED
         elif row is not None and row.place and row.due == int(again) and name == uri.queue:
@@ -307,7 +307,7 @@ class KnownUrls:
             return False
         completed = self._tables.queues.look(row.queue).completed
         if lease is not None:
-            self._finisher.finish(lease, Outcome.DISREGARDED, None, None, (), "", None, False, 0, now)
+            self._finisher.finish(lease, Outcome.DISREGARDED, None, None, (), "", None, False, 0, 0, now)
             self._tables.pending.settle()
         elif row.place:
             self._take_out(row, now, SeedFate.DELETED, charged=False)

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import Outcome
+from budgetfrontier.rules.backoff import OVERLOADED
 
 if TYPE_CHECKING:
     from budgetfrontier.model import CrawlUri
@@ -37,12 +38,20 @@ def is_last_attempt(attempt: int, settings: QueueSettings) -> bool:
     return attempt > settings.max_retries
 
 
-def fate(outcome: Outcome, attempt: int, settings: QueueSettings, delay: float) -> Fate:
+def waits_alone(status: int, settings: QueueSettings) -> bool:
+    """Tell whether a retry delays only its URI, not its host.
+
+    That is so if `retry.scope` says it, or if the host answered with any status but those that are about the host.
+    """
+    return settings.retry_uri or (status > 0 and status not in OVERLOADED)
+
+
+def fate(outcome: Outcome, attempt: int, settings: QueueSettings, delay: float, status: int = 0) -> Fate:
     """Return what becomes of a URI after an attempt. `delay`: seconds until a retry."""
     if outcome is Outcome.RETRY:
         if is_last_attempt(attempt, settings):
             return Fate.DEAD
-        return Fate.DELAYED if settings.retry_uri and delay > 0 else Fate.KEPT
+        return Fate.DELAYED if delay > 0 and waits_alone(status, settings) else Fate.KEPT
     return _FATES[outcome]
 
 

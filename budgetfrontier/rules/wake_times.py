@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from budgetfrontier.model import Outcome, QueueRecord
 from budgetfrontier.rules import charges
-from budgetfrontier.rules.uri_outcomes import is_last_attempt
+from budgetfrontier.rules.backoff import OVERLOADED
+from budgetfrontier.rules.uri_outcomes import is_last_attempt, waits_alone
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import QueueSettings
@@ -126,14 +127,15 @@ def restored(queue: QueueRecord, before: Waits, after: Waits) -> Waits:
 
 
 def wait_after(
-    outcome: Outcome, attempt: int, settings: QueueSettings, politeness: float, delay: float | None
+    outcome: Outcome, attempt: int, settings: QueueSettings, politeness: float, delay: float | None, status: int = 0
 ) -> tuple[float, bool]:
     """Return for how many seconds a queue waits after a finish, and whether `delay`, given by name, asked for that.
 
-    A RETRY lengthens the wait, unless its URI alone waits or has no attempt left.
+    A RETRY lengthens the wait, unless its URI alone waits or has no attempt left. A back-off of the host, which is then
+    the delay, does so in any case.
     """
-    if outcome is Outcome.RETRY:
-        if settings.retry_uri or is_last_attempt(attempt, settings):
+    if outcome is Outcome.RETRY and not (delay and status in OVERLOADED):
+        if waits_alone(status, settings) or is_last_attempt(attempt, settings):
             return politeness, False
         return max(politeness, retry_delay(settings, delay)), bool(delay)
     return max(politeness, delay or 0.0), bool(delay)

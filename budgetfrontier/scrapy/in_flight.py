@@ -14,6 +14,8 @@ callbacks and pipelines may still be working on it, but its host is free for the
 | no response: the connection failed, or timed out | FAILURE |
 | it never reached the downloader: IgnoreRequest (robots.txt), or a middleware returned a new request | DISREGARDED |
 
+After a 429 or 503 of the host itself, its queue rests as `frontier.backoff` says, or as long as its Retry-After.
+
 A retry of a request, or the request that it is redirected to, is a request of its own, with its own cost, on the queue
 of its own host.
 """
@@ -21,20 +23,21 @@ of its own host.
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 from scrapy import signals
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import Finish, Lease, Outcome
+from budgetfrontier.rules import backoff
 from budgetfrontier.scrapy import download_slots
 
 
 class RequestState:
     """The state of one request in flight."""
 
-    __slots__ = ("landed_at", "lease", "own_slot", "reached", "received", "size", "status")
+    __slots__ = ("landed_at", "lease", "own_slot", "reached", "received", "retry_after", "size", "status")
 
     def __init__(self, lease: Lease, *, own_slot: bool) -> None:
         self.lease = lease
@@ -50,6 +53,8 @@ class RequestState:
         """The bytes of the body that was downloaded for it, 0 before."""
         self.status = 0
         """The HTTP status of its last response, 0 before."""
+        self.retry_after: float | None = None
+        """The seconds for which an overloaded host asks to be left alone, if it was asked and says so."""
 
     def seconds(self, request: Any) -> float | None:
         """Return how long the fetch took; None if nothing was fetched."""
@@ -69,7 +74,8 @@ class RequestState:
         outcome, seconds = self.outcome(), None if self.lease.landed else self.seconds(request)
         if outcome is Outcome.SUCCESS and seconds is None and not self.size:
             return self.lease
-        return Finish(self.lease, outcome, fetch_seconds=seconds, size=self.size)
+        status = self.status if self.reached else 0  # one from the cache says nothing of the host
+        return Finish(self.lease, outcome, fetch_seconds=seconds, size=self.size, status=status, delay=self.retry_after)
 
 
 class InFlight:
@@ -136,6 +142,9 @@ class InFlight:
         if state := self._states.get(request):
             state.status = response.status
             state.size = len(response.body)
+            if response.status in backoff.OVERLOADED:
+                said = (response.headers.get("Retry-After") or b"").decode("latin-1")
+                state.retry_after = backoff.retry_after(said, time())
 
     def _left_downloader(self, request: Any) -> None:
         if request in self._downloading:

@@ -246,6 +246,7 @@ def _finish(ended: protocol.Ended) -> Finish:
         delay=ended.delay,
         retire_queue=ended.retire_queue,
         size=ended.size,
+        status=ended.status,
     )
 
 

@@ -55,6 +55,10 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     revisit_after: float
     retry_uri: bool
     """Whether a retry delays only the URI, not its queue."""
+    backoff_delay: float
+    backoff_factor: float
+    backoff_max_delay: float
+    backoff_forgive_after: float
     total_adjusted: bool = False
     """Whether `queue_total_budget` is that of an adjustment."""
 
@@ -66,6 +70,10 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "retry.delay": ("retry_delay", float, float),
     "retry.scope": ("retry_uri", "uri".__eq__, ("queue", "uri").__getitem__),
     "revisit.after": ("revisit_after", float, float),
+    **{
+        f"backoff.{name}": (f"backoff_{name}", float, float)
+        for name in ("delay", "factor", "max_delay", "forgive_after")
+    },
 }
 
 

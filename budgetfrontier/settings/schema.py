@@ -8,6 +8,7 @@ import msgspec
 
 from budgetfrontier.settings.field import Field
 from budgetfrontier.settings.values import (
+    AT_LEAST_1,
     BROKERS,
     DURATION,
     FLAG,
@@ -120,6 +121,21 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "queue"
 
 
+class BackoffSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Back-off: how long a host rests that answers 429 or 503 without a Retry-After above 0."""
+
+    delay: Annotated[
+        float, Field("rest this long the first time; 0: no back-off, then retry.delay applies", DURATION, True)
+    ] = 60.0
+    factor: Annotated[float, Field("rest this many times as long at each further incident", AT_LEAST_1, True)] = 2.0
+    max_delay: Annotated[
+        float, Field("rest at most this long, also if a Retry-After asks for more", DURATION, True)
+    ] = 86400.0
+    forgive_after: Annotated[
+        float, Field("begin anew after an incident once the last rest is over for this long", DURATION, True)
+    ] = 1800.0
+
+
 class RevisitSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Revisits: when a fetched page is fetched again."""
 
@@ -217,6 +233,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     politeness: PolitenessSettings = PolitenessSettings()
     retry: RetrySettings = RetrySettings()
+    backoff: BackoffSettings = BackoffSettings()
     revisit: RevisitSettings = RevisitSettings()
     canonicalization: CanonicalizationSettings = CanonicalizationSettings()
 

@@ -7,6 +7,8 @@
 | `RequestError` of a request that was never sent, as robots.txt demands | DISREGARDED |
 | `RequestError` of a request that no spider can make again (`RequestLost`) | DEAD |
 | any other `RequestError` | RETRY, or FAILURE if the frontier retries nothing |
+
+After a `PageCrawled` with status 429 or 503 the host rests, as `frontier.backoff` says.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.messages import PageCrawled, RequestError
 from budgetfrontier.model import CrawlUri, Finish, Lease, Outcome
+from budgetfrontier.rules.backoff import OVERLOADED
 
 NOT_TRIED = frozenset(("IgnoreRequest", "NotSupported", "robots"))
 """Errors of requests that no server was asked for."""
@@ -41,18 +44,33 @@ def _lease(lease_id: int) -> Lease:
     return Lease(lease_id, "", _NO_URI, 0, 0.0, 0)
 
 
+def _seconds(meta: Mapping[Any, Any], key: bytes) -> float | None:
+    """Return a number of seconds of the meta; None if it has none that is possible."""
+    seconds = request_meta.get(meta, key, float)
+    return seconds if seconds is not None and 0.0 <= seconds < 1e9 else None
+
+
 def ending_of(result: PageCrawled | RequestError, lease_id: int, *, retries: bool) -> Finish:
     """Return how a lease ends with a result. `retries` is whether errors are retried."""
     meta, lease = meta_of(result), _lease(lease_id)
-    seconds = request_meta.get(meta, request_meta.FETCH_SECONDS, float)
-    seconds = seconds if seconds is not None and 0.0 <= seconds < 1e9 else None
+    seconds = _seconds(meta, request_meta.FETCH_SECONDS)
     if isinstance(result, PageCrawled):
         outcome = Outcome.SUCCESS if result.response.status_code < 500 else Outcome.FAILURE
         size = request_meta.get(meta, request_meta.SIZE, int)
         if size is None:
             size = len(result.response.body or b"")
         reason = "" if outcome is Outcome.SUCCESS else f"status {result.response.status_code}"
-        return Finish(lease, outcome, fetch_seconds=seconds, size=min(max(0, size), 1 << 48), reason=reason)
+        status = result.response.status_code
+        delay = _seconds(meta, request_meta.RETRY_AFTER) if status in OVERLOADED else None
+        return Finish(
+            lease,
+            outcome,
+            fetch_seconds=seconds,
+            size=min(max(0, size), 1 << 48),
+            reason=reason,
+            status=status if status in OVERLOADED else 0,
+            delay=delay,
+        )
     if result.error in NOT_TRIED:
         return Finish(lease, Outcome.DISREGARDED, reason=result.error)
     if result.error.startswith(LOST):

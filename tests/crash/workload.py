@@ -103,6 +103,7 @@ def any_options(chance: Random) -> dict[str, Any]:
         "max_retries": chance.choice((0, 1, 30)),
         "retry_delay": chance.choice((0.0, 10.0, 900.0)),
         "retry_scope": chance.choice(("queue", "uri")),
+        "backoff": chance.random() < 0.8,
         "commit_operations": chance.choice((1, 2, 4, 10)),
         "keep_urls": chance.random() < 0.5,
         "min_interval": chance.choice((0.0, 0.0, 30.0)),
@@ -116,10 +117,11 @@ def settings_of(options: dict[str, Any]) -> Settings:
     if not options["polite"]:
         politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
     retry = {"max_retries": options["max_retries"], "delay": options["retry_delay"], "scope": options["retry_scope"]}
-    nested = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope", "min_interval")
+    nested = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope", "backoff", "min_interval")
     frontier = {name: value for name, value in options.items() if name not in nested}
     frontier["update_priority"] &= options["keep_urls"]
     frontier |= {"politeness": politeness, "retry": retry, "commit_interval": 3600.0}
+    frontier |= {} if options["backoff"] else {"backoff": {"delay": 0.0}}
     return Settings.from_dict({"crawl": "campaign", "frontier": frontier})
 
 
@@ -189,6 +191,7 @@ def _arguments(op: str, model: Ledger, chance: Random) -> tuple[Any, ...] | None
                 "retire_queue": chance.random() < 0.04,
                 "size": chance.choice((0, 0, 700)),
                 "reason": chance.choice(("", "robots")),
+                "status": chance.choice((0, 0, 200, 500, 429, 503)),
             }
             return chance.choice(out), outcome, options, _batch(chance, model.now, chance.choice((0, 0, 1, 4)))
         case "landed" if out:

@@ -76,11 +76,11 @@ class Simulation:
             self.clock.advance(self._seconds)
             answer = self._serve(asked.url)
             answer.seconds = self._seconds
-        outcome, delay = answer.outcome, None
+        outcome, delay, status = answer.outcome, None, answer.status
         if is_robots(lease.uri):
-            outcome, delay = self.prerequisites.record(lease, answer)
+            outcome, delay, status = self.prerequisites.record(lease, answer)
         self.ended[outcome] += 1
-        self.frontier.finish(lease, outcome, fetch_seconds=answer.seconds, delay=delay)
+        self.frontier.finish(lease, outcome, fetch_seconds=answer.seconds, delay=delay, status=status)
 
     def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
         if is_robots(letter.uri):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Directive, Finish, Outcome
+from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
-from tests.support import START, crawl, memory, one, pages, record, state
+from tests.support import START, crawl, memory, on_disk, one, pages, record, state
 
 
 def test_discovered_uris_are_scheduled_first() -> None:
@@ -188,3 +189,71 @@ def test_a_queue_keeps_the_reason_and_the_time_of_its_last_failed_attempt(outcom
         queue = record(f, "A")
     assert (queue.errors, queue.failed_at) == (1, START + 5)
     assert queue.failure.startswith("no connection ?!!!") and len(queue.failure) == 500
+
+
+def overload(f: Frontier, clock: ManualClock, outcome: Outcome = Outcome.RETRY, **options: Any) -> float:
+    """The seconds for which a host rests that answers 503 when its next URI is fetched."""
+    clock.set(max(record(f, "A").wake_time, clock.time()))
+    f.finish(one(f), outcome, status=503, **options)
+    return record(f, "A").wake_time - clock.time()
+
+
+def test_a_host_that_is_overloaded_rests_longer_each_time_also_after_a_restart(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, polite=True) as f:
+        f.schedule_many(pages("AB", 9))
+        assert [overload(f, clock), overload(f, clock, delay=0.0)] == [60.0, 120.0]
+        assert state(f, "A") == "SNOOZED"
+    with on_disk(tmp_path, clock) as f:
+        assert record(f, "A").wake_time == clock.time() + 120
+        assert overload(f, clock) == 240.0
+        assert overload(f, clock, delay=30.0) == 30.0, "a Retry-After is obeyed"
+        assert overload(f, clock, delay=1e6) == 86400.0
+        assert overload(f, clock, Outcome.FAILURE) == 480.0
+        assert overload(f, clock, Outcome.SUCCESS) == 960.0
+        clock.set(record(f, "A").wake_time + 1800)
+        assert overload(f, clock) == 60.0
+        assert f.lease(1)[0].queue == "b.test"
+        f.check()
+
+
+def test_overloads_of_several_fetches_in_flight_are_one_incident() -> None:
+    clock = ManualClock(START)
+    with memory(clock, concurrency=4) as f:
+        f.schedule_many(pages("A", 9))
+        leases = f.lease(4)
+        f.landed(leases[3])
+        f.finish_many([Finish(lease, Outcome.RETRY, status=503 if lease.id % 2 else 429) for lease in leases])
+        assert (record(f, "A").wake_time, record(f, "A").backoff) == (START + 60, 60.0)
+        clock.advance(60)
+        assert [lease.attempt for lease in f.lease(9)] == [2, 2, 2, 2]
+        f.check()
+
+
+def test_the_back_off_is_off_only_on_request() -> None:
+    clock = ManualClock(START)
+    with memory(clock, retry={"delay": 10.0}, backoff={"delay": 0}) as f:
+        f.schedule_many(pages("A", 2))
+        assert [overload(f, clock), overload(f, clock), overload(f, clock, delay=70.0)] == [10.0, 10.0, 70.0]
+
+
+@pytest.mark.parametrize(("status", "scope", "rests"), [(500, "queue", 0), (0, "queue", 900), (0, "uri", 0)])
+def test_an_answer_that_is_not_about_the_host_delays_only_its_uri(status: int, scope: str, rests: float) -> None:
+    clock = ManualClock(START)
+    with memory(clock, retry={"delay": 900.0, "scope": scope}) as f:
+        f.schedule_many(pages("A", 2))
+        f.finish(one(f), Outcome.RETRY, status=status)
+        assert record(f, "A").wake_time in (0, START + rests)
+        clock.advance(rests)
+        assert [lease.uri.url for lease in f.lease(1)] == [f"https://a.test/{0 if rests else 1}"]
+        clock.advance(900)
+        assert f.lease(1) != [] or rests
+        f.check()
+
+
+@pytest.mark.parametrize("status", [1.5, "503", 1 << 20])
+def test_a_status_is_a_whole_number(status: Any) -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 1))
+        with pytest.raises(ValueError, match="status is that of an HTTP response"):
+            f.finish(one(f), status=status)

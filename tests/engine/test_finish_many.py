@@ -86,7 +86,10 @@ def a_finish(draw: random.Random, lease: Lease, number: int) -> Lease | Finish:
     if kind < 0.4:
         return lease
     if kind < 0.6:
-        return Finish(lease, fetch_seconds=draw.choice((None, 0.5, 2.0)), crawl_delay=draw.choice((None, 4.0)))
+        status = draw.choice((0, 200, 200, 429))
+        return Finish(
+            lease, fetch_seconds=draw.choice((None, 0.5)), crawl_delay=draw.choice((None, 4.0)), status=status
+        )
     links: list[str | CrawlUri] = [
         f"https://{draw.choice('abcdx')}.test/new{draw.randrange(number * 3 + 1)}"
         for _ in range(draw.choice((0, 0, 3)))
@@ -101,6 +104,7 @@ def a_finish(draw: random.Random, lease: Lease, number: int) -> Lease | Finish:
         reason=draw.choice(("", "because")),
         delay=draw.choice((None, None, 0.0, 3.0)),
         retire_queue=draw.random() < 0.05,
+        status=draw.choice((0, 0, 0, 200, 500, 503)),
     )
 
 

@@ -20,6 +20,7 @@ PLAIN: dict[str, Any] = {
     "retire_queue": False,
     "size": 0,
     "reason": "",
+    "status": 0,
 }
 """The options of a finish without any."""
 
@@ -70,6 +71,8 @@ class Queue:
     limit: int = 0  # of completed URLs
     served: float = 0.0  # when it was leased from last
     paced: float = 0.0  # until when its interval lets it rest
+    backoff: float = 0.0  # the length of the last back-off
+    overloaded: float = 0.0  # until when its host rests for a 429 or 503
 
     @property
     def wake(self) -> float:
@@ -487,9 +490,15 @@ class Model:
         if outcome == "RETRY":
             uri.retries += 1
             outcome = "DEAD" if uri.retries > self.options["max_retries"] else "RETRY"
-        retry_delay = self.options["retry_delay"] if options["delay"] is None else options["delay"]
+        status, delay, of_host = options["status"], options["delay"], 0.0
+        if status in (429, 503):
+            of_host = self.back_off(queue, delay)
+            delay = of_host or None
+            self.let_rest(queue, of_host)
+        retry_delay = self.options["retry_delay"] if delay is None else delay
+        alone = self.options["retry_scope"] == "uri" or status not in (0, 429, 503)
         pause = 0.0 if uri.landed else self.politeness(options["fetch_seconds"], options["crawl_delay"])
-        if outcome == "RETRY" and self.options["retry_scope"] == "queue":
+        if outcome == "RETRY" and not alone:
             pause = max(pause, retry_delay)
         if outcome not in ("DEFERRED", "DISREGARDED"):
             self.let_rest(queue, pause)
@@ -497,11 +506,21 @@ class Model:
         del self.leases[number]
         uri.out = uri.landed = False
         queue.bytes += options["size"]
-        self.charge(queue, uri, outcome, retry_delay, options["reason"])
+        self.charge(queue, uri, outcome, retry_delay if alone else 0.0, options["reason"])
         if queue.state != RETIRED:
             self.after_finish(queue, options["retire_queue"])
         self.settle()
         return True
+
+    def back_off(self, queue: Queue, asked: float | None) -> float:
+        """For how long the host rests: 60 s, twice as long at each incident up to a day, forgiven after 30 minutes."""
+        if asked:
+            queue.overloaded = max(queue.overloaded, self.now + min(asked, 86400.0))
+        elif self.options["backoff"] and self.now >= queue.overloaded:
+            forgiven = self.now >= queue.overloaded + 1800.0
+            queue.backoff = 60.0 if forgiven or not queue.backoff else min(2 * queue.backoff, 86400.0)
+            queue.overloaded = self.now + queue.backoff
+        return max(queue.overloaded - self.now, 0.0)
 
     def let_rest(self, queue: Queue, seconds: float) -> None:
         if seconds:
@@ -537,7 +556,7 @@ class Model:
             self.gone(uri)
         if outcome == "DEAD":
             self.bury(uri)
-        if outcome == "RETRY" and self.options["retry_scope"] == "uri" and aside > 0:
+        if outcome == "RETRY" and aside > 0:
             queue.uris.remove(uri)
             self.postpone(uri, self.now + aside)
 

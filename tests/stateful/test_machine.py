@@ -64,6 +64,7 @@ ways_to_finish = st.fixed_dictionaries(
         "retire_queue": st.sampled_from((False,) * 9 + (True,)),
         "size": st.sampled_from((0, 0, 700)),
         "reason": st.sampled_from(("", "robots", "status 404")),
+        "status": st.sampled_from((0, 0, 200, 500, 429, 503)),
     }
 )
 option_sets = st.fixed_dictionaries(
@@ -84,6 +85,7 @@ option_sets = st.fixed_dictionaries(
         "max_retries": st.sampled_from((0, 1, 30)),
         "retry_delay": st.sampled_from((0.0, 10.0, 900.0)),
         "retry_scope": st.sampled_from(("queue", "uri")),
+        "backoff": booleans,
         "min_interval": st.sampled_from((0.0, 0.0, 2.0, 30.0)),
         "keep_urls": booleans,
         "update_priority": booleans,
@@ -96,6 +98,7 @@ moves = st.tuples(
         + ("SUCCESS",) * 3
         + ("wait",) * 4
         + ("landed", "landed", "arrive", "arrive", "DEFERRED", "DEAD", "renew", "delete", "back", "back")
+        + ("overloaded", "overloaded")
     ),
     st.integers(0, 9),
 )
@@ -108,6 +111,7 @@ steering = st.lists(
             + ("snooze",) * 4
             + ("undo",) * 5
             + ("wait", "wait", "RETRY", "RETRY", "landed", "wake", "wake", "force", "force", "retire", "unretire")
+            + ("overloaded",)
         ),
         st.integers(0, 9),
     ),
@@ -115,7 +119,7 @@ steering = st.lists(
     max_size=60,
 )
 SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
-NESTED = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope", "min_interval")
+NESTED = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope", "backoff", "min_interval")
 
 
 def settings_of(options: dict[str, Any]) -> Settings:
@@ -127,6 +131,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
     frontier = {name: value for name, value in options.items() if name not in NESTED}
     frontier["update_priority"] &= options["keep_urls"]
     frontier |= {"politeness": politeness, "retry": retry | {"scope": options["retry_scope"]}}
+    frontier |= {} if options["backoff"] else {"backoff": {"delay": 0.0}}
     frontier |= {"commit_interval": 3600.0, "commit_operations": 10**9}
     return Settings.from_dict({"crawl": "machine", "frontier": frontier})
 
@@ -257,7 +262,7 @@ class FrontierMachine(RuleBasedStateMachine):
             if what == "lease":
                 self.lease(1 + number % 3, 15.0 if number > 7 else 300.0)
             elif what == "wait":
-                self.time_passes((10.0, 10.0, 10.0, 3.0, 15.0)[number % 5])
+                self.time_passes((10.0, 10.0, 3.0, 15.0, 60.0)[number % 5])
             elif what == "arrive":
                 url = f"https://{HOSTS[number % 4]}/late/{len(self.model.seen)}"
                 self.schedule(SEED | {"url": url, "directive": number % 3})
@@ -272,6 +277,8 @@ class FrontierMachine(RuleBasedStateMachine):
                 continue
             elif what == "landed":
                 self.land(lease, leased, PLAIN)
+            elif what == "overloaded":
+                self.end(lease, leased, "RETRY", PLAIN | {"status": 503, "delay": (None, 0.0, 40.0)[number % 3]}, [])
             elif what == "renew":
                 self.prolong(lease, leased, 300.0)
             elif what == "back":

@@ -23,6 +23,7 @@ OPTIONS: dict[str, Any] = {
     "max_retries": 30,
     "retry_delay": 0.0,
     "retry_scope": "queue",
+    "backoff": True,
     "min_interval": 0.0,
     "keep_urls": False,
     "update_priority": False,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 
 import msgspec
 
 from budgetfrontier.model import Outcome
+from budgetfrontier.rules import backoff
 
 # Heritrix's status codes for fetches without an HTTP response: https://heritrix.readthedocs.io/en/latest/glossary.html#status-codes
 DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN = -1, -2, -3, -4, -5
@@ -22,7 +21,6 @@ that browsers block."""
 
 _RETRIED = frozenset({DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, 429, 503})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_LONGEST_WAIT = 86400
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 
 
@@ -97,20 +95,9 @@ class Response(msgspec.Struct, kw_only=True):
 
     @property
     def retry_after(self) -> float | None:
-        """The Retry-After of a 429 or 503, a number or an HTTP date (RFC 9110, 10.2.3), in seconds; at most a day.
-
-        0 where a stale connection was met.
-        """
+        """The Retry-After of a 429 or 503 in seconds, None if it asks for nothing; 0 if a stale connection was met."""
         if self.stale:
             return 0.0  # the delay of the host is enough: the next attempt gets a connection of its own
-        value = self.headers.get("Retry-After", "").strip()
-        if self.status not in _RETRIED or not value:
+        if self.status not in backoff.OVERLOADED:
             return None
-        if value.isascii() and value.isdigit():
-            return float(min(int(value[:9]), _LONGEST_WAIT))
-        try:
-            date = parsedate_to_datetime(value)
-            until = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, OverflowError):
-            return None
-        return min(max(until - self.started - (self.seconds or 0.0), 0.0), float(_LONGEST_WAIT))
+        return backoff.retry_after(self.headers.get("Retry-After", ""), self.started + (self.seconds or 0.0))

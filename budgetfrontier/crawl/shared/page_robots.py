@@ -16,7 +16,7 @@ from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.crawl.cache import StoredRobots
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.host_delays import HostDelays
-from budgetfrontier.crawl.prerequisites import robots_uri
+from budgetfrontier.crawl.prerequisites import retry_wait, robots_uri
 from budgetfrontier.crawl.robots import Robots, site_of
 from budgetfrontier.crawl.robots_redirects import RobotsRedirects
 from budgetfrontier.crawl.shared.questions import Questions
@@ -108,8 +108,8 @@ class PageRobots:
             again = self._record(lease, uri, hop, response)
         rest, settings = await self._rest_after(hop, key, response), self._settings_for(lease, hop, key)
         if key != lease.queue:
-            failed = settings.retry_delay if response.outcome is Outcome.RETRY else 0.0
-            self._delays.end(key, max(rest, settings.min_interval, response.retry_after or failed))
+            failed = retry_wait(response, settings) if response.outcome is Outcome.RETRY else 0.0
+            self._delays.end(key, max(rest, settings.min_interval, failed))
             rest = 0.0
         if again is not None:
             raise PutBack(max(again, rest), _FAILING)
@@ -138,7 +138,7 @@ class PageRobots:
         if tries > settings.max_retries:
             self._robots.give_up(uri.url)
             return None
-        wait = settings.retry_delay if response.retry_after is None else response.retry_after
+        wait = retry_wait(response, settings)
         self._robots.postpone(uri.url, self._now() + wait + _SOON)
         return wait
 

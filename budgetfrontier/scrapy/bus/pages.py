@@ -84,6 +84,8 @@ def _result(page: _Page, request: Any, state: RequestState) -> PageCrawled | Req
     meta = {**page.request.meta, request_meta.SIZE: state.size}
     if (seconds := state.seconds(request)) is not None:
         meta[request_meta.FETCH_SECONDS] = seconds
+    if state.retry_after is not None:
+        meta[request_meta.RETRY_AFTER] = state.retry_after
     source = msgspec.structs.replace(page.request, meta=meta)
     if state.received:
         return PageCrawled(Response(page.url or request.url, state.status, page.headers, page.body, source))

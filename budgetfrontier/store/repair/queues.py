@@ -291,7 +291,7 @@ _BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
 _REPORTED_FIELDS = (
     "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "bytes",
     "charges", "errors", "wake_time", "block", "delayed", "rest", "position", "urls", "completed", "max_completed",
-    "interval", "paced_until", "served", "own_budget",
+    "interval", "paced_until", "served", "own_budget", "backoff", "overloaded_until",
 )  # fmt: skip
 _TELLS_OUTCOMES = 3
 """The first schema whose totals tell what was spent on each outcome."""
@@ -336,7 +336,7 @@ def correct(queue: QueueRecord, now: float) -> None:
     queue.precedence = min(max(queue.precedence, 0), queue_states.WORST_PRECEDENCE)
     if not 0 <= queue.wake_time < inf:
         queue.wake_time = 0
-    for name in "block", "delayed", "rest", "paced_until", "served":
+    for name in "block", "delayed", "rest", "paced_until", "served", "backoff", "overloaded_until":
         if not 0 <= getattr(queue, name) < inf:
             setattr(queue, name, 0)
     if queue.interval is not None and not 0 <= queue.interval < inf:

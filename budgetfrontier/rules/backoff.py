@@ -1,0 +1,60 @@
+"""The back-off: how long a host rests that answers that it has too much to do.
+
+It may say for how long. If it does not, answers that come before its rest is over belong to the same incident, and the
+rest of the next incident is longer, unless nothing was heard of one for long enough since.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from budgetfrontier.model import QueueRecord
+    from budgetfrontier.settings.overrides import QueueSettings
+
+OVERLOADED = frozenset({429, 503})
+"""The HTTP statuses of a host that has too much to do: Too Many Requests and Service Unavailable."""
+
+
+_MOST_DIGITS = 9  # of a number of seconds; more are years
+
+
+def retry_after(value: str, now: float) -> float | None:
+    """Return the seconds that a Retry-After asks for, which is a number or an HTTP date (RFC 9110, section 10.2.3).
+
+    None if it asks for nothing: 0, a date that has passed, or anything else.
+    """
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:_MOST_DIGITS]) or None
+    try:
+        date = parsedate_to_datetime(value)
+        seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now
+    except (ValueError, OverflowError):
+        return None
+    return seconds if seconds > 0.0 else None
+
+
+class BackOff(NamedTuple):
+    """The length of the last back-off of a queue in seconds, and the end of the rest that its host was given last."""
+
+    seconds: float
+    until: float
+
+
+def after_overload(queue: QueueRecord, settings: QueueSettings, asked: float | None, now: float) -> BackOff:
+    """Return the back-off of a queue whose host is overloaded; `asked`: its Retry-After, none if it is 0.
+
+    That is obeyed, up to the longest back-off, and is no incident: the next one is no longer for it.
+    """
+    if asked:
+        return BackOff(queue.backoff, max(queue.overloaded_until, now + min(asked, settings.backoff_max_delay)))
+    if now < queue.overloaded_until or not settings.backoff_delay:
+        return BackOff(queue.backoff, queue.overloaded_until)
+    seconds = settings.backoff_delay
+    if queue.backoff and now < queue.overloaded_until + settings.backoff_forgive_after:
+        seconds = max(seconds, queue.backoff * settings.backoff_factor)
+    seconds = min(seconds, settings.backoff_max_delay)
+    return BackOff(seconds, now + seconds)
