@@ -1,4 +1,4 @@
-"""Hypothesis profiles, temporary files in memory, and the closing of frontiers that tests leave open.
+"""Hypothesis profiles, temporary files in memory, and what each test has to leave as it found it.
 
 The profile is `dev` on a desk, `ci` (derandomised) in CI; choose with HYPOTHESIS_PROFILE. Temporary files are in memory
 where there is room: processes are killed there, and no machine, and syncing would wait for a disk that others use, too.
@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import support
+from tests import process_state, support
 
 SHARED_MEMORY = Path("/dev/shm")
 ROOM = 4 << 30
@@ -41,6 +41,26 @@ os.register_at_fork(after_in_child=gc.freeze)
 if "TMPDIR" not in os.environ and SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free >= ROOM:
     os.environ["TMPDIR"] = str(SHARED_MEMORY)  # for the processes that are started, too
     tempfile.tempdir = None  # it may have been looked up
+tempfile.gettempdir()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _module_leaves_the_process_as_it_was() -> Iterator[None]:
+    """Do for the fixtures of a module what is done for each test."""
+    yield from _unchanged()
+
+
+@pytest.fixture(autouse=True)
+def _test_leaves_the_process_as_it_was() -> Iterator[None]:
+    """Restore the state of the process after a test, and fail the test if it has changed it, or left a thread."""
+    yield from _unchanged()
+
+
+def _unchanged() -> Iterator[None]:
+    before = process_state.read()
+    yield
+    if changes := process_state.restored(before):
+        pytest.fail("the state of the process was left changed:\n" + "\n".join(changes), pytrace=False)
 
 
 @pytest.fixture

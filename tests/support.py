@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import subprocess
 import time
 import tracemalloc
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from budgetfrontier import Frontier, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
@@ -128,6 +131,16 @@ def whole(frontier: Frontier) -> None:
     frontier.dead_letters()
     frontier.report()
     frontier.commit()
+
+
+def logged(caplog: pytest.LogCaptureFixture, *loggers: str, level: int = logging.WARNING) -> list[str]:
+    """Return the messages of these loggers, and of those below them, from a level on.
+
+    A test that says what was not logged names who would have logged it: libraries log at their own will.
+    """
+    mine = tuple(f"{name}." for name in loggers)
+    records = (record for record in caplog.records if f"{record.name}.".startswith(mine))
+    return [record.getMessage() for record in records if record.levelno >= level]
 
 
 def post(path: Path, op: str, **args: Any) -> int:

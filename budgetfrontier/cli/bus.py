@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import threading
 from pathlib import Path
 
 from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.messages import note
+from budgetfrontier.cli.signals import stopped_by_signals
 from budgetfrontier.units import counted
 
 
@@ -32,16 +32,15 @@ def register(commands: Commands) -> None:
 
 
 def broker(args: argparse.Namespace) -> None:
-    """Run until SIGINT or SIGTERM."""
+    """Run until SIGINT, SIGTERM or SIGHUP."""
     from budgetfrontier.bus.zeromq import server  # which raises MissingExtra
 
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
 
     def started(address: str, dropped: int) -> None:
         if dropped:
             note(f"{args.journal}: the last record was cut off; {counted(dropped, 'byte')} dropped")
         note(f"message bus at zmq+{address}, journal {args.journal}; Ctrl-C ends it")
 
-    server.serve(args.listen, args.journal, started=started, stop=stop)
+    with stopped_by_signals(lambda _: stop.set()):
+        server.serve(args.listen, args.journal, started=started, stop=stop)

@@ -115,15 +115,15 @@ def work(args: argparse.Namespace) -> int:
 
     if (args.role == DB) != (args.job is not None):
         args.parser.error("JOB is the folder of a database worker, which needs one; a strategy worker has none")
-    log_lines.begin(as_json=args.log_format == common.JSON)
-    try:
-        _work(args)
-    except Exception as error:
-        code = exit_code(error)
-        if args.log_format != common.JSON or code is None:
-            raise
-        log.critical("%s", error, extra={"event": "failed"})
-        return code
+    with log_lines.on_stderr(as_json=args.log_format == common.JSON):
+        try:
+            _work(args)
+        except Exception as error:
+            code = exit_code(error)
+            if args.log_format != common.JSON or code is None:
+                raise
+            log.critical("%s", error, extra={"event": "failed"})
+            return code
     return 0
 
 

@@ -89,7 +89,6 @@ def connected(
         from budgetfrontier.cluster.client import ClusterFrontier
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
-    logging.getLogger("budgetfrontier.client").setLevel(logging.ERROR)  # who does not answer is said at the end
     where = kafka.place_for_clients(str(job))
     token = token_in(token_file) or os.environ.get("BUDGETFRONTIER_TOKEN") or None
     tls: bool | str = False if tls_ca is None else tls_ca == "system" or tls_ca
@@ -99,5 +98,17 @@ def connected(
         return kafka.log_ends(where, partitions)
 
     options: dict[str, Any] = {"token": token, "tls": tls, "retry_for": RETRY_FOR, "timeout": timeout}
-    with ClusterFrontier(where.crawl, directory, **options) as frontier:
+    with _quiet_clients(), ClusterFrontier(where.crawl, directory, **options) as frontier:
         yield Operator(frontier, job=shown(str(job)), ends=ends)
+
+
+@contextmanager
+def _quiet_clients() -> Iterator[None]:
+    """Let clients log errors alone: a command says at its end which owners have not answered."""
+    clients = logging.getLogger("budgetfrontier.client")
+    before = clients.level
+    clients.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        clients.setLevel(before)

@@ -66,15 +66,15 @@ def serve(args: argparse.Namespace) -> int:
     """Serve until SIGINT, SIGTERM or SIGHUP."""
     from budgetfrontier.service import log_lines
 
-    log_lines.begin(as_json=args.log_format == common.JSON)
-    try:
-        return _serve(args)
-    except Exception as error:
-        code = exit_code(error)
-        if args.log_format != common.JSON or code is None:
-            raise
-        log.critical("%s", error, extra={"event": "failed"})
-        return code
+    with log_lines.on_stderr(as_json=args.log_format == common.JSON):
+        try:
+            return _serve(args)
+        except Exception as error:
+            code = exit_code(error)
+            if args.log_format != common.JSON or code is None:
+                raise
+            log.critical("%s", error, extra={"event": "failed"})
+            return code
 
 
 def _serve(args: argparse.Namespace) -> int:

@@ -46,6 +46,13 @@ def register(commands: Commands) -> None:
 
 def worker(args: argparse.Namespace) -> int:
     """Work until SIGINT, SIGTERM or SIGHUP."""
+    from budgetfrontier.service import log_lines
+
+    with log_lines.on_stderr(as_json=args.log_format == common.JSON):
+        return _work(args)
+
+
+def _work(args: argparse.Namespace) -> int:
     from msgspec.structs import replace
 
     from budgetfrontier.settings import Settings
@@ -54,11 +61,10 @@ def worker(args: argparse.Namespace) -> int:
     try:
         from budgetfrontier.cli.serve import token_in
         from budgetfrontier.cluster import kafka, run
-        from budgetfrontier.service import log_lines, process, server
+        from budgetfrontier.service import process, server
         from budgetfrontier.service.stopping import Stop
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
-    log_lines.begin(as_json=args.log_format == common.JSON)
     settings = Settings.from_yaml(args.config)
     if settings.cluster.kafka is None:
         raise FrontierError(f"{args.config}: give `cluster.kafka`, the brokers of the partitions' logs")

@@ -7,6 +7,9 @@ import logging
 import os
 import sys
 import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from budgetfrontier.reports.format import clean
@@ -38,21 +41,34 @@ class JsonLines(logging.Formatter):
         return json.dumps(fields, default=str)
 
 
-def begin(*, as_json: bool) -> None:
-    """Log to stderr for the rest of the process: records of the level INFO and above.
+@contextmanager
+def on_stderr(*, as_json: bool) -> Iterator[None]:
+    """Log to stderr within a `with` block: records of the level INFO and above.
 
-    gRPC's own messages, which have another form, are left out, unless the environment has a GRPC_VERBOSITY: call this
-    before gRPC is imported.
+    gRPC's own messages, which have another form, are left out, unless the environment has a GRPC_VERBOSITY: enter the
+    block before gRPC is imported. At the end logging, warnings and threads are as they were before.
     """
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if as_json else TextLines())
     root = logging.getLogger()
+    before = root.level, logging.raiseExceptions, threading.excepthook, warnings.showwarning
+    is_ours = "GRPC_VERBOSITY" not in os.environ
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     logging.captureWarnings(True)
     logging.raiseExceptions = False  # on a full disk, say
     threading.excepthook = _log_failed_thread
+    try:
+        yield
+    finally:
+        level, logging.raiseExceptions, threading.excepthook, showwarning = before
+        if warnings.showwarning is not showwarning:  # otherwise they were captured before
+            logging.captureWarnings(False)
+        root.setLevel(level)
+        root.removeHandler(handler)
+        if is_ours:
+            del os.environ["GRPC_VERBOSITY"]
 
 
 def _time(record: logging.LogRecord) -> str:

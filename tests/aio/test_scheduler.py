@@ -20,7 +20,7 @@ from budgetfrontier.aio import Scheduler
 from budgetfrontier.clock import ManualClock
 from tests.aio.loops import drain, in_loop, page, waiting
 from tests.aio.places import Place
-from tests.support import START, make_settings
+from tests.support import START, logged, make_settings
 
 ADDED, DUPLICATE, FULL = Admission.ADDED, Admission.DUPLICATE, Admission.FULL
 
@@ -354,7 +354,7 @@ async def test_a_full_queue_may_drop_and_says_so(exact: Place, caplog: pytest.Lo
         before = await scheduler.stats()
         with caplog.at_level(logging.WARNING, "budgetfrontier.aio"):
             assert await scheduler.add(page(2)) is FULL
-        assert caplog.messages == [f"queue full, dropping request: {page(2)}"]
+        assert logged(caplog, "budgetfrontier.aio") == [f"queue full, dropping request: {page(2)}"]
         assert await scheduler.stats() == before
         assert await drain(scheduler, 1) == [page(1)]
         assert await scheduler.add(page(2)) is ADDED  # it left no trace
@@ -491,7 +491,7 @@ async def test_requests_that_took_too_long_are_logged_and_the_others_of_their_tu
         for request in requests:
             scheduler.task_done(request)
         assert (await scheduler.stats())["queued"] == 2
-        assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+        assert [line.partition(";")[0] for line in logged(caplog, "budgetfrontier.aio")] == [
             f"lease {request.id} of {request.uri.url} has ended" for request in (requests[0], requests[2])
         ]
 

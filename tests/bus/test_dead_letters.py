@@ -20,6 +20,7 @@ from budgetfrontier.bus.messages import BadMessage, Offset
 from budgetfrontier.bus.streams import DATABASE, OPERATORS, streams
 from budgetfrontier.testing import ManualClock
 from tests.bus.limited import LimitedBus
+from tests.support import logged
 
 
 def test_malformed_messages_are_set_apart_and_the_others_go_on() -> None:
@@ -47,21 +48,25 @@ def test_malformed_messages_are_set_apart_and_the_others_go_on() -> None:
 
 def test_the_log_has_the_first_and_then_their_number(caplog: pytest.LogCaptureFixture) -> None:
     """With a wrong codec every message is a dead letter: one line says why, and not one for each."""
+
+    def said() -> list[str]:
+        return logged(caplog, "budgetfrontier.bus")
+
     bus, names, clock = MemoryBroker().bus(), streams(), ManualClock(0.0)
     letters = DeadLetters(bus, names.dead_letters, now=clock.time)
     for offset in range(100):
         letters.reject(Received(0, offset, b"x"), names.spider_log, f"no {offset}")
-    [line] = caplog.messages
+    [line] = said()
     assert "frontier-dead" in line and "frontier-done, partition 0, offset 0: no 0" in line
     letters.flush()
     clock.advance(SAY_EVERY)
     letters.flush()
-    assert "99 more messages" in caplog.messages[1] and "no 99" in caplog.messages[1]
+    assert "99 more messages" in said()[1] and "no 99" in said()[1]
     letters.flush()
     letters.reject(Received(0, 100, b"x"), names.spider_log, "no" * MAX_REASON)
-    assert len(caplog.messages) == 2
+    assert len(said()) == 2
     letters.close()
-    assert "1 more message " in caplog.messages[2]
+    assert "1 more message " in said()[2]
     *_, last = bus.consumer(names.dead_letters, OPERATORS).poll()
     assert read_dead_letter(last.data).reason == ("no" * MAX_REASON)[:MAX_REASON]
 

@@ -19,17 +19,10 @@ from budgetfrontier.bus.streams import SPIDERS, streams
 from budgetfrontier.cli import bus_worker, main
 from budgetfrontier.cli.bus_worker import BUS
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.service import log_lines
 from tests.bus.conftest import zeromq_broker
 from tests.support import PATIENCE, until
 
 STRATEGY = ["bus-worker", "--role", "strategy", "--bus", "zmq+ipc:///nowhere"]
-
-
-@pytest.fixture(autouse=True)
-def log_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the log of this process as it is; that of the command is seen where it has a process of its own."""
-    monkeypatch.setattr(log_lines, "begin", lambda *, as_json: None)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from budgetfrontier.store.lock_table import READERS
 from tests.crash import processes
 from tests.crash.disks import Disk, disk_or_skip
 from tests.crash.faults import die
-from tests.support import PATIENCE, crawl, make_settings, memory, on_disk, pages, post
+from tests.support import PATIENCE, crawl, logged, make_settings, memory, on_disk, pages, post
 
 PAGE = 4096
 WHOLE = "whole"
@@ -344,11 +344,11 @@ def test_a_reader_that_never_ends_is_named(tmp_path: Path, caplog: pytest.LogCap
             f.commit()
         assert [first, *rows]
         assert f"process {os.getpid()} has been reading {path}" in caplog.text
-        told = len(caplog.records)
+        told = logged(caplog, "budgetfrontier.store")
         for number in range(LOOK_AT_READERS):
             f.schedule(f"https://b.test/more/{number}")
             f.commit()
-        assert len(caplog.records) == told
+        assert logged(caplog, "budgetfrontier.store") == told
 
 
 def test_more_readers_than_may_look_at_once_are_told(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from budgetfrontier.crawl.outputs.statistics import LEGEND, Statistics
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlState, Outcome, Summary
 from tests.crawl.warcs import Known, answer, lease
+from tests.support import logged
 
 MODULE = "sinks_of_a_test"
 
@@ -87,10 +88,10 @@ def test_what_a_sink_raises_is_logged_once_and_counted(
     with job(tmp_path, "bad", "sink") as outputs:
         for status in (200, 404, 200, 200):
             outputs.write(lease(), answer(status=status), Outcome.SUCCESS, slot=1)
-        assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+        assert len(logged(caplog, "budgetfrontier.crawl", level=logging.ERROR)) == 2
         outputs.sync()
     assert len(module.sink.calls) == 6  # the other one had them all
-    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
+    assert logged(caplog, "budgetfrontier.crawl")[2:] == [
         f"the sink {MODULE}:bad failed 3 times with ValueError",
         f"the sink {MODULE}:bad failed once with KeyError",
     ]

@@ -12,6 +12,7 @@ import pytest
 
 from budgetfrontier.urlfrontier import service
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
+from tests.support import logged
 from tests.urlfrontier.service_client import OK, SKIPPED, Client, discovered, info, known, serving
 
 INVALID, NOT_FOUND = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND
@@ -24,7 +25,7 @@ def client(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Client]
         assert client.put(discovered("http://a.test/1")) == [OK]
         yield client
         assert client.GetStats(crawlID="c").size >= 1
-    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+    assert not logged(caplog, "budgetfrontier", "grpc", "asyncio", level=logging.ERROR)
 
 
 def refused(call: Callable[..., Any], *args: Any, **fields: Any) -> grpc.StatusCode:

@@ -12,6 +12,7 @@ from budgetfrontier.bus.interface import Received, Start
 from budgetfrontier.bus.memory import MemoryBroker
 from budgetfrontier.bus.streams import Stream, streams
 from budgetfrontier.workers.log_reader import LogReader
+from tests.support import logged
 
 
 class Topic:
@@ -77,7 +78,7 @@ def test_a_log_that_was_made_anew_is_read_from_its_beginning(
     if restarted:
         one = reader(topic, offsets=one.offsets, log_id=one.log_id)
     assert read(one) == NEW[:count] and (one.offsets, one.log_id) == ({0: count}, b"second")
-    [line] = caplog.messages
+    [line] = logged(caplog, "budgetfrontier.workers")
     assert "the log begins again" in line
 
 
@@ -88,8 +89,8 @@ def test_a_lower_offset_is_a_repeat_only_where_offsets_are_never_given_twice(cap
         one = reader(topic, offsets={0: 6}, log_id=log_id or b"")
         topic.position = 0
         assert read(one) == expected
-        assert [line for line in caplog.messages if "begins again, or has lost its end" in line] == caplog.messages
-        assert len(caplog.messages) == bool(expected)
+        lines = logged(caplog, "budgetfrontier.workers")
+        assert len(lines) == bool(expected) and all("begins again, or has lost its end" in line for line in lines)
         caplog.clear()
 
 
@@ -101,6 +102,7 @@ def test_messages_that_are_missing_are_said(first: int | None, is_lost: bool, ca
     one = reader(topic, offsets={0: 2})
     topic.position = 4
     assert read(one) == OLD[4:]
-    assert len(caplog.messages) == is_lost
-    for line in caplog.messages:
+    lines = logged(caplog, "budgetfrontier.workers")
+    assert len(lines) == is_lost
+    for line in lines:
         assert "messages are missing" in line and "after offset 1 of partition 0 comes 4" in line

@@ -12,6 +12,7 @@ from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.memory import MemoryBroker
 from budgetfrontier.bus.streams import STATISTICS, streams
 from budgetfrontier.workers import loop
+from tests.support import logged
 
 
 class Steps:
@@ -38,18 +39,25 @@ def run(worker: Steps, *, partitions: int = 1, every: float = 0.0) -> None:
     loop.run(worker, bus, names, Codec(), every=every, stopped=lambda seconds: not worker.errors)
 
 
+def _said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return logged(caplog, "budgetfrontier.workers", level=logging.INFO)
+
+
 def test_a_bus_that_is_away_is_waited_for_and_a_refusal_is_not(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     worker = Steps(BusAway("gone"), BusAway("still gone"), None, BusError("not allowed"), None)
     with pytest.raises(BusError, match="not allowed"):
         run(worker)
     assert worker.errors == [None]
-    assert caplog.messages == ["waiting for the message bus: gone", "the message bus answers again"]
+    assert _said(caplog) == [
+        "waiting for the message bus: gone",
+        "the message bus answers again",
+    ]
 
 
 def test_a_step_that_was_ended_early_is_no_wait(caplog: pytest.LogCaptureFixture) -> None:
     run(Steps(BusAway("gone")))
-    assert caplog.messages == ["ended without an answer of the message bus: gone"]
+    assert _said(caplog) == ["ended without an answer of the message bus: gone"]
 
 
 def test_statistics_that_are_refused_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
