@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from budgetfrontier import protocol
+from budgetfrontier.endpoints import addresses
 from budgetfrontier.errors import FrontierError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def crawl_at(address: str, crawl: str) -> str:
     Raises FrontierError for a wrong address, and for two names; MissingExtra.
     """
     if not is_cluster(address):
-        protocol.checked_address(address)
+        addresses.checked(address)
         return crawl
     from budgetfrontier.cluster.kafka import place
 

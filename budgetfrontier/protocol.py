@@ -6,7 +6,6 @@ the end than a reader knows, which it ignores, and fewer, which then have their 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -46,39 +45,6 @@ encode: Final = msgspec.msgpack.Encoder().encode
 
 Uri = str | CrawlUri | None
 """A URI as it is sent; None stands for what is none."""
-
-
-def checked_address(address: str, *, any_port: bool = False) -> str:
-    """Return an address, HOST:PORT or unix:PATH. Raises FrontierError for anything else.
-
-    With `any_port`, the port may be 0, for a server that takes a free one.
-    """
-    if address.startswith("unix:"):
-        if address.removeprefix("unix:"):
-            return address
-    elif (found := _HOST_AND_PORT.fullmatch(address)) and (not any_port) <= int(found[1]) <= 65535:
-        return address
-    raise errors.FrontierError(
-        f"{address!r} is no address: give HOST:PORT, such as 127.0.0.1:7071 or [::1]:7071, or unix:PATH"
-    )
-
-
-_HOST_AND_PORT = re.compile(r"(?:[^\s/:\[\]@]+|\[[0-9A-Fa-f:.]+(?:%\w+)?\]):([0-9]{1,5})", re.ASCII)
-
-
-_LONGEST_TOKEN = 4096  # characters: an RPC has room for 8 KiB of metadata
-
-
-def checked_token(text: str) -> str:
-    """Return a token without the spaces and line breaks around it. Raises ValueError with what is wrong with it."""
-    token = text.strip()
-    if not token:
-        raise ValueError("is empty")
-    if not token.isascii() or not token.isprintable():
-        raise ValueError("has characters that cannot be sent: a token is one line of ASCII")
-    if len(token) > _LONGEST_TOKEN:
-        raise ValueError(f"has more than {_LONGEST_TOKEN:,} characters, which cannot be sent")
-    return token
 
 
 class Call(msgspec.Struct, array_like=True, gc=False):

@@ -1,7 +1,8 @@
 """The state of the process that a test has to leave as it found it: what is compared, and how it is restored.
 
 Each part is read before a test and again afterwards. What differs is restored, so that one test fails and not those
-that come after it, in whatever order. All of it takes some tenths of a millisecond.
+that come after it, in whatever order. All of it takes some tenths of a millisecond. The filters of warnings are not
+among it: pytest restores them. Nor are loggers that come with a module which a test is the first to import.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -31,7 +32,8 @@ _OF_PYTEST = b"PYTEST_CURRENT_TEST"  # which it changes between the phases of a 
 _NAMES = ("INT", "TERM", "HUP", "QUIT", "ALRM", "USR1", "USR2", "CHLD", "PIPE", "WINCH")
 _SIGNALS = tuple(signal.Signals[f"SIG{name}"] for name in _NAMES)
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS)
-_NEW_LOGGER = (logging.NOTSET, True, False)
+_PYTEST = "_pytest.logging"
+_OF_GRPC = "(_poll_wrapper)"  # the one thread of grpc.aio, which ends with the last channel that is collected
 _ATTRIBUTES: dict[str, tuple[Any, str]] = {
     "logging.disable": (logging.root.manager, "disable"),
     "logging.raiseExceptions": (logging, "raiseExceptions"),
@@ -63,13 +65,15 @@ def read() -> State:
 def restored(before: State) -> list[str]:
     """Restore what differs from an earlier state; return a line for each part that did."""
     found: list[str] = []
-    now = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if now != before["open files"]:
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files != before["open files"]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before["open files"])
-        if now < before["open files"]:  # a crawl raises it, and that does no harm
-            found.append(f"limit of open files: {before['open files']} became {now}")
+        if files < before["open files"]:  # a crawl raises it, and that does no harm
+            found.append(f"limit of open files: {before['open files']} became {files}")
     for name, part in _PARTS.items():
         was, now = before[name], part.read()
+        if name == "loggers":
+            now = {each: now[each] for each in now if each in was}
         if was != now:
             part.restore(was)
             found.append(f"{name}: {_difference(was, now)}")
@@ -84,15 +88,14 @@ def _difference(was: Any, now: Any) -> str:
 
 
 def _modules(before: dict[str, ModuleType]) -> Iterator[str]:
-    """Yield a line for each module that was removed, replaced, or imported from a temporary folder."""
+    """Yield a line for each module that was removed or replaced; forget those that came from a temporary folder."""
     now = sys.modules
     if now == before:
         return
     temporary = tempfile.gettempdir()
     for name in [name for name in now if name not in before]:
         if (getattr(now[name], "__file__", None) or "").startswith(temporary):
-            del now[name]
-            yield f"sys.modules: {name} was imported from a temporary folder"
+            del now[name]  # a later test may have another one of that name
     for name, module in before.items():
         if now.get(name) is not module:
             now[name] = module
@@ -102,35 +105,35 @@ def _modules(before: dict[str, ModuleType]) -> Iterator[str]:
 def _threads(before: set[threading.Thread]) -> Iterator[str]:
     """Yield a line for each thread that was started since and does not end."""
     for thread in threading.enumerate():
-        if thread not in before:
+        if thread not in before and not thread.name.endswith(_OF_GRPC):
             thread.join(PATIENCE)
             if thread.is_alive():
                 yield f"threads: {thread.name} is still running"
 
 
 def _loggers() -> dict[str, tuple[Any, ...]]:
-    """Return level, propagation, handlers and filters of each logger in which they are not those of a new one.
+    """Return level, propagation, handlers and filters of each logger.
 
     pytest's own handlers, which it adds for each phase of a test, are left out.
     """
-    found: dict[str, tuple[Any, ...]] = {}
-    for name, each in [("root", logging.root), *logging.root.manager.loggerDict.items()]:
-        if isinstance(each, logging.Logger):
-            handlers = [one for one in each.handlers if type(one).__module__ != "_pytest.logging"]
-            state = each.level, each.propagate, each.disabled, *handlers, *each.filters
-            if state != _NEW_LOGGER:
-                found[name] = state
-    return found
+    return {
+        name: (each.level, each.propagate, each.disabled, *_lasting(each.handlers), *each.filters)
+        for name, each in [("root", logging.root), *logging.root.manager.loggerDict.items()]
+        if isinstance(each, logging.Logger)
+    }
+
+
+def _lasting(handlers: list[logging.Handler]) -> Iterable[logging.Handler]:
+    return (each for each in handlers if type(each).__module__ != _PYTEST)
 
 
 def _restore_loggers(before: dict[str, tuple[Any, ...]]) -> None:
-    for name in {**before, **_loggers()}:
-        level, propagate, disabled, *added = before.get(name, _NEW_LOGGER)
+    for name, (level, propagate, disabled, *added) in before.items():
         logger = logging.root if name == "root" else logging.getLogger(name)
         logger.setLevel(level)
         logger.propagate, logger.disabled = propagate, disabled
-        kept = [each for each in logger.handlers if type(each).__module__ == "_pytest.logging"]
-        logger.handlers[:] = [each for each in added if isinstance(each, logging.Handler)] + kept
+        of_pytest = [each for each in logger.handlers if type(each).__module__ == _PYTEST]
+        logger.handlers[:] = [each for each in added if isinstance(each, logging.Handler)] + of_pytest
         logger.filters[:] = [each for each in added if not isinstance(each, logging.Handler)]
 
 
@@ -182,11 +185,6 @@ def _restore_attributes(before: dict[str, Any]) -> None:
         setattr(owner, attribute, before[name])
 
 
-def _restore_warnings(before: list[Any]) -> None:
-    warnings.resetwarnings()  # the list itself is another one within `catch_warnings`
-    warnings.filters[:] = before  # type: ignore[index]
-
-
 def _restore_collection(before: tuple[bool, int, int, int]) -> None:
     enabled, *thresholds = before
     gc.set_threshold(*thresholds)
@@ -204,7 +202,6 @@ _PARTS = {
     "umask": Part(_mask, os.umask),
     "signal handlers": Part(lambda: {number: signal.getsignal(number) for number in _SIGNALS}, _restore_signals),
     "limits": Part(lambda: {number: resource.getrlimit(number) for number in _LIMITS}, _restore_limits),
-    "warning filters": Part(lambda: list(warnings.filters), _restore_warnings),
     "sys.path": Part(lambda: list(sys.path), lambda before: sys.path.__setitem__(slice(None), before)),
     "sys.meta_path": Part(lambda: list(sys.meta_path), lambda before: sys.meta_path.__setitem__(slice(None), before)),
     "event loop": Part(_event_loop, asyncio.set_event_loop),

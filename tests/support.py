@@ -143,6 +143,14 @@ def logged(caplog: pytest.LogCaptureFixture, *loggers: str, level: int = logging
     return [record.getMessage() for record in records if record.levelno >= level]
 
 
+def token_file(folder: Path, token: str = "a token for the tests") -> Path:
+    """Write a token that its owner alone can read into a file of a folder."""
+    path = folder / "token"
+    path.write_text(f"{token}\n")
+    path.chmod(0o600)
+    return path
+
+
 def post(path: Path, op: str, **args: Any) -> int:
     """Leave a command in the mailbox of the frontier at `path`, as another process would; its number."""
     mailbox = Mailbox(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import pydoc
 import subprocess
 import sys
@@ -10,7 +12,11 @@ from importlib.metadata import metadata, version
 from importlib.resources import files
 from pathlib import Path
 
+import aiohttp
 import pytest
+from aiohttp.client_proto import ResponseHandler
+from grpc._cython import cygrpc
+from packaging.requirements import Requirement
 
 import budgetfrontier
 from tests.support import PATIENCE
@@ -42,6 +48,34 @@ def test_version_is_one() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert version("budgetfrontier") == budgetfrontier.__version__ == project["version"]
     assert metadata("budgetfrontier")["License-Expression"] == "Apache-2.0"
+
+
+@pytest.mark.parametrize("name", ["aiohttp", "grpcio"])
+def test_what_has_names_that_we_use_undocumented_has_an_upper_bound_and_is_within_it(name: str) -> None:
+    """Whoever raises a bound has tried the newest release: this says when there is one to try."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    mine = [Requirement(text) for extra in extras.values() for text in extra]
+    bounds = [each.specifier for each in mine if each.name == name]
+    assert bounds and all(any(one.operator == "<" for one in bound) for bound in bounds)
+    assert all(version(name) in bound for bound in bounds)
+
+
+def test_the_undocumented_names_that_we_use_are_there() -> None:
+    async def of_aiohttp() -> list[object]:
+        loop = asyncio.get_running_loop()
+        async with aiohttp.TCPConnector() as connector:
+            handler = ResponseHandler(loop)
+            return [
+                connector._conns, connector._factory, connector._release, connector._loop,
+                getattr(handler, "_parser", missing), getattr(handler, "_payload", missing),
+            ]  # fmt: skip
+
+    missing = object()
+    assert missing not in asyncio.run(of_aiohttp())
+    assert callable(cygrpc.ReceiveMessageOperation) and callable(cygrpc.SendMessageOperation)
+    assert list(inspect.signature(aiohttp.TCPConnector._release).parameters) == [
+        "self", "key", "protocol", "should_close",
+    ]  # fmt: skip
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:

@@ -6,7 +6,7 @@ import argparse
 import threading
 from pathlib import Path
 
-from budgetfrontier.cli.common import Commands, add_command
+from budgetfrontier.cli.common import Commands, add_anybody, add_command
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cli.signals import stopped_by_signals
 from budgetfrontier.units import counted
@@ -29,6 +29,7 @@ def register(commands: Commands) -> None:
         "--listen", default="tcp://127.0.0.1:5550", metavar="WHERE",
         help="tcp://ADDRESS:PORT, or ipc://PATH for a socket (default: tcp://127.0.0.1:5550)",
     )  # fmt: skip
+    add_anybody(parser, "an address that other machines reach may be used by anybody there, for there are no tokens")
 
 
 def broker(args: argparse.Namespace) -> None:
@@ -43,4 +44,4 @@ def broker(args: argparse.Namespace) -> None:
         note(f"message bus at zmq+{address}, journal {args.journal}; Ctrl-C ends it")
 
     with stopped_by_signals(lambda _: stop.set()):
-        server.serve(args.listen, args.journal, started=started, stop=stop)
+        server.serve(args.listen, args.journal, anybody=args.allow_anybody, started=started, stop=stop)

@@ -18,6 +18,7 @@ from budgetfrontier.cli.messages import note
 from budgetfrontier.cluster import owner_calls
 from budgetfrontier.cluster.operation import Operator
 from budgetfrontier.connections import shown
+from budgetfrontier.endpoints import tokens
 from budgetfrontier.errors import FrontierError, MissingExtra
 
 RETRY_FOR = 5.0
@@ -84,13 +85,12 @@ def connected(
 ) -> Iterator[Operator]:
     """Connect to a crawl in partitions; `timeout` is that of its client. Raises FrontierError and BusError."""
     try:
-        from budgetfrontier.cli.serve import token_in
         from budgetfrontier.cluster import kafka
         from budgetfrontier.cluster.client import ClusterFrontier
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
     where = kafka.place_for_clients(str(job))
-    token = token_in(token_file) or os.environ.get("BUDGETFRONTIER_TOKEN") or None
+    token = (None if token_file is None else tokens.read(token_file)) or os.environ.get("BUDGETFRONTIER_TOKEN") or None
     tls: bool | str = False if tls_ca is None else tls_ca == "system" or tls_ca
     directory = kafka.KafkaDirectory(where)
 

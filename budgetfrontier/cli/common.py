@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cli.parser import Parser, common_options
+from budgetfrontier.endpoints import addresses
 from budgetfrontier.errors import FrontierError, NotAFrontier
 from budgetfrontier.vocabulary import CrawlState, QueueState
 
@@ -108,8 +109,17 @@ def add_server_access(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--token-file", type=Path, default=None, metavar="FILE",
-        help="a file with a token, which clients then have to send as `authorization: Bearer TOKEN`",
+        help="a file with a token of at least 16 characters, which clients then have to send as `authorization: Bearer "
+        "TOKEN`; it is read again when it has changed",
     )  # fmt: skip
+    add_anybody(parser, "an address of --listen that other machines reach needs neither --token-file nor --tls")
+
+
+def add_anybody(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add the option that lets an address be reached by others although nothing protects it."""
+    parser.add_argument(
+        addresses.ANYBODY, action="store_true", help=f"{what}: only those who may use it can connect to it"
+    )
 
 
 def add_log_format(parser: argparse.ArgumentParser) -> None:

@@ -46,8 +46,9 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--token-file", type=Path, default=None, metavar="FILE",
         help="a file with a token of at least 16 characters, without which nothing is shown, and with which jobs can "
-        "be steered",
+        "be steered; it is read again when it has changed",
     )  # fmt: skip
+    common.add_anybody(parser, "an address that other machines reach needs no --token-file")
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME",
         help="a name under which the console is reached, such as that of a proxy before it, repeatable",
@@ -66,6 +67,7 @@ def console(args: argparse.Namespace) -> None:
     options: dict[str, Any] = {
         "listen": args.listen,
         "token_file": args.token_file,
+        "anybody": args.allow_anybody,
         "hosts": args.allow_host,
         "started": lambda where: note(f"the console listens on {where}; Ctrl-C ends it"),
     }

@@ -10,7 +10,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from budgetfrontier.cli.common import Commands, add_command, folder_name, read_settings, warn_of_adjustments
+from budgetfrontier.cli.common import (
+    Commands,
+    add_anybody,
+    add_command,
+    folder_name,
+    read_settings,
+    warn_of_adjustments,
+)
+from budgetfrontier.endpoints import tokens
+from budgetfrontier.endpoints.addresses import ANYBODY
 from budgetfrontier.errors import FrontierError, MissingExtra
 
 if TYPE_CHECKING:
@@ -57,6 +66,7 @@ def register(commands: Commands) -> None:
         "HOST:PORT/CRAWL or unix:PATH#CRAWL (default of CRAWL: the crawl's name). The job has outputs only then; "
         "queues, budgets and delays are the server's. Limits count what this process does. Needs the extra 'grpc'",
     )  # fmt: skip
+    add_anybody(parser, "an address of --metrics may be one that other machines reach")
     parser.add_argument(
         "--token-file", type=Path, default=None, metavar="FILE",
         help="a file with the token of the server of --frontier",
@@ -91,10 +101,11 @@ def crawl(args: argparse.Namespace) -> int:
     if args.token_file or args.tls:
         raise FrontierError("--token-file and --tls are for the server of --frontier, which is not given")
     again += ["--metrics", args.metrics] if args.metrics else []
+    again += [ANYBODY] if args.allow_anybody else []
     again += [word for name in args.allow_host for word in ("--allow-host", name)]
     folder = args.job or Path(folder_name(settings.crawl))
     warn_of_adjustments(settings, folder)
-    with _metrics(args.metrics, args.allow_host) as metrics, _rare_collections():
+    with _metrics(args.metrics, args.allow_host, anybody=args.allow_anybody) as metrics, _rare_collections():
         return job.crawl(
             settings,
             folder,
@@ -113,13 +124,12 @@ def _crawl_shared(args: argparse.Namespace, settings: Settings, again: list[str]
         raise FrontierError(
             f"{' and '.join(refused)}: not with --frontier; pause, rename and watch the crawl where it is served"
         )
-    from budgetfrontier.cli.serve import token_in
     from budgetfrontier.crawl.shared import addresses, job
 
     remote = addresses.remote_crawl(
         args.frontier,
         crawl=settings.crawl,
-        token=token_in(args.token_file),
+        token=None if args.token_file is None else tokens.read(args.token_file),
         tls=args.tls == "system" or args.tls or False,
     )
     for option, value in {"--frontier": args.frontier, "--token-file": args.token_file, "--tls": args.tls}.items():
@@ -138,7 +148,7 @@ def demo(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _metrics(listen: str | None, names: list[str]) -> Iterator[ServingMetrics | None]:
+def _metrics(listen: str | None, names: list[str], *, anybody: bool) -> Iterator[ServingMetrics | None]:
     """Hold the socket of --metrics, if it is given, before anything of the crawl is opened."""
     if listen is None:
         if names:
@@ -150,7 +160,7 @@ def _metrics(listen: str | None, names: list[str]) -> Iterator[ServingMetrics | 
         from budgetfrontier.reports.metrics_server import MetricsServer
     except ModuleNotFoundError as error:
         raise MissingExtra("console") from error
-    with closing(MetricsServer(listen, names=names)) as server:
+    with closing(MetricsServer(listen, names=names, anybody=anybody)) as server:
         yield lambda folder: server.serving(metrics.of_job(folder).answer)
 
 

@@ -14,6 +14,7 @@ from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.exits import exit_code
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cli.signals import stopped_by_signals
+from budgetfrontier.endpoints.tokens import TokenFile
 from budgetfrontier.errors import FrontierError, MissingExtra
 
 if TYPE_CHECKING:
@@ -88,8 +89,7 @@ def _serve(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
     settings = Settings.from_dict({"profile": "served"}) if args.config is None else Settings.from_yaml(args.config)
-    token = token_in(args.token_file)
-    process.prepare()
+    token = None if args.token_file is None else TokenFile(args.token_file)
 
     def started(where: str) -> None:
         if args.log_format == common.JSON:
@@ -99,7 +99,11 @@ def _serve(args: argparse.Namespace) -> int:
             note(f"serving {args.jobs} at {where}; Ctrl-C ends it")
 
     stop = Stop()
-    with _metrics(args.metrics, args.allow_host) as metrics, stopped_by_signals(stop.ask):
+    with (
+        process.many_frontiers(),
+        _metrics(args.metrics, args.allow_host, anybody=args.allow_anybody) as metrics,
+        stopped_by_signals(stop.ask),
+    ):
         whole = server.serve(
             args.jobs,
             settings,
@@ -108,6 +112,7 @@ def _serve(args: argparse.Namespace) -> int:
             pool=POOL,
             tls=None if args.tls is None else server.Tls(*args.tls),
             token=token,
+            anybody=args.allow_anybody,
             close_after=args.close_after,
             metrics=metrics,
             started=started,
@@ -116,21 +121,8 @@ def _serve(args: argparse.Namespace) -> int:
     return 0 if whole else 1
 
 
-def token_in(path: Path | None) -> str | None:
-    """Return the token in a file; None without one. Raises FrontierError if none is in it that can be sent."""
-    from budgetfrontier.protocol import checked_token
-
-    if path is None:
-        return None
-    try:
-        return checked_token(path.read_text(encoding="utf-8", errors="replace"))  # which is no ASCII
-    except ValueError as why:
-        example = "such as the output of `openssl rand -hex 20`"
-        raise FrontierError(f"{path}: the token {why}; write one into it, {example}") from None
-
-
 @contextmanager
-def _metrics(listen: str | None, names: list[str]) -> Iterator[ServingMetrics | None]:
+def _metrics(listen: str | None, names: list[str], *, anybody: bool) -> Iterator[ServingMetrics | None]:
     """Hold the socket of --metrics, if it is given, before anything is opened."""
     if listen is None:
         if names:
@@ -142,5 +134,5 @@ def _metrics(listen: str | None, names: list[str]) -> Iterator[ServingMetrics | 
         from budgetfrontier.service import server_metrics
     except ModuleNotFoundError as error:
         raise MissingExtra("console") from error
-    with closing(MetricsServer(listen, names=names)) as served:
+    with closing(MetricsServer(listen, names=names, anybody=anybody)) as served:
         yield lambda crawls, stats: served.serving_in_thread(server_metrics.exposition(crawls, stats).answer)

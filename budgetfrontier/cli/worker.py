@@ -10,6 +10,7 @@ from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cli.signals import stopped_by_signals
+from budgetfrontier.endpoints.tokens import TokenFile
 from budgetfrontier.errors import FrontierError, MissingExtra
 
 
@@ -59,7 +60,6 @@ def _work(args: argparse.Namespace) -> int:
     from budgetfrontier.settings.schema import ClusterSettings
 
     try:
-        from budgetfrontier.cli.serve import token_in
         from budgetfrontier.cluster import kafka, run
         from budgetfrontier.service import process, server
         from budgetfrontier.service.stopping import Stop
@@ -74,9 +74,8 @@ def _work(args: argparse.Namespace) -> int:
         )
     where = kafka.place_of(settings.crawl, settings.cluster.kafka)
     totals = ClusterSettings(max_uris=settings.cluster.max_uris, max_spend=settings.cluster.max_spend)
-    process.prepare()
     stop = Stop()
-    with stopped_by_signals(stop.ask):
+    with process.many_frontiers(), stopped_by_signals(stop.ask):
         whole = run.work(
             where,
             replace(settings, cluster=totals),
@@ -85,7 +84,8 @@ def _work(args: argparse.Namespace) -> int:
             listen=args.listen,
             advertise=args.advertise,
             tls=None if args.tls is None else server.Tls(*args.tls),
-            token=token_in(args.token_file),
+            token=None if args.token_file is None else TokenFile(args.token_file),
+            anybody=args.allow_anybody,
             started=lambda address: note(f"worker of {settings.crawl} at {address}; Ctrl-C ends it"),
             stop=stop,
         )

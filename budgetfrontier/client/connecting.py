@@ -9,6 +9,7 @@ import ssl
 from contextlib import suppress
 from typing import Any
 
+from budgetfrontier.endpoints import addresses
 from budgetfrontier.errors import WrongCredentials
 
 PROBE_WITHIN = 2.0
@@ -123,13 +124,13 @@ def has_tls(address: str) -> bool:
 
 
 def _connected(address: str) -> socket.socket:
-    if address.startswith("unix:"):
-        plain = socket.socket(socket.AF_UNIX)
-        plain.settimeout(PROBE_WITHIN)
-        plain.connect(address.removeprefix("unix:"))
-        return plain
-    host, _, port = address.rpartition(":")
-    return socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_WITHIN)
+    where = addresses.parsed(address)
+    if isinstance(where, addresses.HostPort):
+        return socket.create_connection(where, timeout=PROBE_WITHIN)
+    plain = socket.socket(socket.AF_UNIX)
+    plain.settimeout(PROBE_WITHIN)
+    plain.connect(str(where))
+    return plain
 
 
 def _details(failure: Any) -> str:

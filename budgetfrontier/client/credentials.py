@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 
 from budgetfrontier import protocol
+from budgetfrontier.endpoints import tokens
 from budgetfrontier.errors import WrongCredentials
 
 
@@ -18,7 +19,7 @@ def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
     if token is None:
         return ()
     try:
-        return ((protocol.TOKEN, f"Bearer {protocol.checked_token(token)}"),)
+        return ((protocol.TOKEN, f"Bearer {tokens.checked(token)}"),)
     except ValueError as why:
         remedy = "set {option} to the server's, or leave it out"
         raise WrongCredentials(f"the token {why}", remedy, option="token") from None

@@ -15,6 +15,8 @@ from budgetfrontier import protocol
 from budgetfrontier.client import credentials
 from budgetfrontier.client.calls import Rpc
 from budgetfrontier.client.connecting import Connecting, reason
+from budgetfrontier.endpoints import addresses
+from budgetfrontier.endpoints.addresses import NO_PROXY
 from budgetfrontier.errors import ConnectionLost, FrontierError, SettingsError
 
 IN_FLIGHT = 4
@@ -38,6 +40,7 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 5000),  # in which the connection is to be there; it delays no other try
     ("grpc.max_reconnect_backoff_ms", 1000),
+    NO_PROXY,
     ("grpc.use_local_subchannel_pool", 1),  # clients of one process do not share a connection, and its errors
 )
 
@@ -52,7 +55,7 @@ class Link:
     def __init__(
         self, address: str, crawl: str, token: str | None, tls: bool | str | os.PathLike[str], *, quiet: bool = False
     ) -> None:
-        self.address = protocol.checked_address(_text(address, "address"))
+        self.address = addresses.checked(_text(address, "address"))
         self.crawl = _text(crawl, "crawl")
         token = None if token is None else _text(token, "token")
         self.metadata = credentials.metadata(token)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.snapshots import Store, check_name, prefix_of, store_of
 from budgetfrontier.cluster.topics import log_identity, prepare
 from budgetfrontier.cluster.worker import Worker
+from budgetfrontier.endpoints.tokens import TokenFile
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.service import frontier_service, server
-from budgetfrontier.service.server import Offered, Tls
+from budgetfrontier.service.server import HandOver, Offered, Tls
 from budgetfrontier.service.stopping import Stop
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import ClusterSettings
@@ -39,7 +41,8 @@ def work(
     listen: str,
     advertise: str | None,
     tls: Tls | None,
-    token: str | None,
+    token: TokenFile | None,
+    anybody: bool = False,
     started: Callable[[str], None],
     stop: Stop,
 ) -> bool:
@@ -78,21 +81,24 @@ def work(
         threads[0].start()
         started(address)
 
-    def hand_over(crawls_: WorkerCrawls, address: str) -> Callable[..., None]:
-        service = frontier_service.Service(crawls_)
-        worker.on_applied = partial(service.changed, worker.crawl)
-        return service.hand_over
+    @contextmanager
+    def hand_over(crawls_: WorkerCrawls, address: str) -> Iterator[HandOver]:
+        with closing(frontier_service.Service(crawls_)) as service:
+            worker.on_applied = partial(service.changed, worker.crawl)
+            yield service.hand_over
 
     offered = Offered(frontier_service.FRONTIER.name, frontier_service.FRONTIER.methods, hand_over)
     try:
         whole = server.serve_crawls(
             crawls, what=f"partitions of {worker.crawl}", listen=listen, services=[offered], tls=tls, token=token,
-            started=begin, stop=stop,
+            anybody=anybody, started=begin, stop=stop,
         )  # fmt: skip
     finally:
         worker.stop()
         for thread in threads:
             thread.join()
+        if not threads:
+            worker.close()
         lock.release()
     if failures:
         raise failures[0]

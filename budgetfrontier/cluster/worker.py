@@ -173,6 +173,10 @@ class Worker:
         """Let `run` commit, give the partitions up, and return."""
         self._stopping.set()
 
+    def close(self) -> None:
+        """End a worker that was never run."""
+        self._writer.close()
+
     @property
     def is_stopping(self) -> bool:
         """Whether `stop` was called."""

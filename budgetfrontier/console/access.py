@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import ipaddress
-import os
 import secrets
-import stat
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from budgetfrontier.console.static_files import STYLE_HASH
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.endpoints.tokens import TokenFile
 from budgetfrontier.reports.known_hosts import KnownHosts
 
-SHORTEST = 16
-"""Characters that a token has at least."""
 _LIFETIME = 12 * 3600.0  # seconds of a session
 _SESSIONS = 100
 
@@ -44,21 +36,6 @@ class Session(NamedTuple):
     until: float
 
 
-def read_token(path: Path) -> str:
-    """Return the token in a file. Raises FrontierError if others may read the file, or if the token is short."""
-    try:
-        mode, text = os.stat(path).st_mode, path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as e:
-        raise FrontierError(f"{path}: the token cannot be read ({getattr(e, 'strerror', e)})") from None
-    if mode & (stat.S_IROTH | stat.S_IWOTH):
-        raise FrontierError(f"{path}: everybody may read this token; `chmod 600 {path}`")
-    if len(text) < SHORTEST or not text.isprintable():
-        raise FrontierError(
-            f"{path}: a token is a line of at least {SHORTEST} characters, such as the output of `openssl rand -hex 20`"
-        )
-    return text
-
-
 def cookie_name(headers: Mapping[str, str]) -> str:
     """Return the name of the session's cookie: browsers send one server's cookies to all ports of its host."""
     port = headers.get("Host", "").rpartition(":")[2]
@@ -70,19 +47,11 @@ def is_inside(target: str) -> bool:
     return target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
 
 
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches what listens on `host`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 class Access:
     """The rules of access. Without a `token`, everything can be read and nothing changed; with one, both need it."""
 
-    def __init__(self, token: str | None, *, hosts: Iterable[str] = ()) -> None:
-        self._token = None if token is None else _digest(token)
+    def __init__(self, token: TokenFile | None, *, hosts: Iterable[str] = ()) -> None:
+        self._token, self._changes = token, 0
         self.hosts = KnownHosts(hosts)
         self._sessions: dict[str, Session] = {}
 
@@ -93,7 +62,7 @@ class Access:
 
     def is_token(self, text: str) -> bool:
         """Compare with the token; how long that takes does not depend on how much of it is right."""
-        return self._token is not None and hmac.compare_digest(_digest(text), self._token)
+        return self._token is not None and self._token.accepts(text)
 
     @staticmethod
     def refused_origin(headers: Mapping[str, str]) -> bool:
@@ -120,19 +89,15 @@ class Access:
         return name
 
     def session(self, name: str | None) -> Session | None:
-        """Return the session of a cookie; None if there is none, or if it is over."""
+        """Return the session of a cookie; None if there is none, or if it is over: another token ends all."""
+        if self._token is not None:
+            self._token.look()
+            if self._token.changes != self._changes:
+                self._changes = self._token.changes
+                self._sessions.clear()
         found = self._sessions.get(name or "")
         return found if found is not None and found.until > time.monotonic() else None
 
     def end(self, name: str | None) -> None:
         """End a session."""
         self._sessions.pop(name or "", None)
-
-
-def same_text(one: str, other: str) -> bool:
-    """Compare two texts in constant time."""
-    return hmac.compare_digest(_digest(one), _digest(other))
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -16,7 +16,7 @@ from aiohttp import web
 from multidict import MultiDict
 
 from budgetfrontier.console import forms, rendering, static_files, steering
-from budgetfrontier.console.access import HEADERS, Access, Session, cookie_name, is_inside, same_text
+from budgetfrontier.console.access import HEADERS, Access, Session, cookie_name, is_inside
 from budgetfrontier.console.downloads import Downloads
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.overtaken import Since, since
@@ -26,6 +26,7 @@ from budgetfrontier.console.pages.table import PAGES
 from budgetfrontier.console.query import BadRequest, Busy, NotThere, Query
 from budgetfrontier.console.steering import Task, Tasks
 from budgetfrontier.console.streams import Streams
+from budgetfrontier.endpoints.tokens import is_same
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import metrics
@@ -215,7 +216,7 @@ class Console:
             return
         if session is None:
             raise BadRequest("Sign in first: a console without --token-file is read-only.")
-        if not same_text(request[FORM].get("csrf", ""), session.csrf):
+        if not is_same(request[FORM].get("csrf", ""), session.csrf):
             raise BadRequest("This form belongs to another session. Go back, reload the page, and send it again.")
 
     # -- pages

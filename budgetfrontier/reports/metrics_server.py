@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 from aiohttp import web
 
+from budgetfrontier.endpoints.addresses import HostPort, check_reach, parsed
+from budgetfrontier.endpoints.sockets import listening
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.known_hosts import REFUSED, SCRAPES, KnownHosts
 from budgetfrontier.reports.server_log import SERVER_LOG
@@ -27,22 +28,20 @@ _WRONG_HOST = "This name is not known here: scrape an address, or start again wi
 class MetricsServer:
     """A socket that is bound at once, and is answered while `serving`. Raises FrontierError if it is not free."""
 
-    def __init__(self, listen: str, *, names: Iterable[str] = ()) -> None:
-        """Listen; `names` are those under which scrapes may ask for it, besides addresses and this machine's name."""
-        host, _, port = listen.rpartition(":")
-        if not (port.isascii() and port.isdigit() and int(port) <= 65535):
-            raise FrontierError(f"--metrics {listen}: give ADDRESS:PORT, such as 127.0.0.1:9464")
-        host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
-        try:
-            self.socket = socket.create_server(
-                (host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=_BACKLOG
-            )
-        except OSError as error:
-            raise FrontierError(
-                f"--metrics {listen}: cannot listen there ({error.strerror or error}); name another port"
-            ) from None
+    def __init__(self, listen: str, *, names: Iterable[str] = (), anybody: bool = False) -> None:
+        """Listen; `names` are those under which scrapes may ask for it, besides addresses and this machine's name.
 
-        self._hosts = KnownHosts([host, *names])
+        `anybody` lets other machines read them, for there is no token.
+        """
+        where = parsed(listen, any_port=True)
+        if not isinstance(where, HostPort):
+            raise FrontierError(f"--metrics {listen}: give HOST:PORT, such as 127.0.0.1:9464")
+        check_reach(where, option="--metrics", protected=False, anybody=anybody, remedy="")
+        try:
+            self.socket = listening(where, backlog=_BACKLOG)
+        except FrontierError as error:
+            raise FrontierError(f"--metrics: {error}; name another port") from None
+        self._hosts = KnownHosts([where.host, *names])
 
     def close(self) -> None:
         """Close the socket."""

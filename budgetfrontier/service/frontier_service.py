@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -21,7 +21,7 @@ from budgetfrontier.model import Lease
 from budgetfrontier.service import frontier_calls, tasks
 from budgetfrontier.service.calls import Call, Handed
 from budgetfrontier.service.frontier_calls import Work
-from budgetfrontier.service.server import Offered
+from budgetfrontier.service.server import HandOver, Offered
 from budgetfrontier.service.sessions import Reply, Sessions
 from budgetfrontier.service.status import status_of
 from budgetfrontier.service.tasks import Step
@@ -178,6 +178,10 @@ class Service:
         if leases:
             await self._change(crawl_id, protocol.GIVE_BACK.name, leases)
 
+    def close(self) -> None:
+        """End what was to be done later: no client waits any more."""
+        self._timers.close()
+
     def changed(self, crawl_id: str) -> None:
         """Let clients look again that wait for URIs of a crawl."""
         self._waiting_of(self._crawls.get(crawl_id)).changed()
@@ -186,8 +190,10 @@ class Service:
         return self._waiting.get(crawl.name) or self._waiting.setdefault(crawl.name, Waiting(self._timers))
 
 
-def _hand_over(crawls: Crawls, address: str) -> Callable[[list[Handed]], None]:
-    return Service(crawls).hand_over
+@contextmanager
+def _hand_over(crawls: Crawls, address: str) -> Iterator[HandOver]:
+    with closing(Service(crawls)) as service:
+        yield service.hand_over
 
 
 FRONTIER = Offered(protocol.SERVICE, tuple(protocol.METHODS), _hand_over)

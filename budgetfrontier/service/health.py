@@ -7,13 +7,15 @@ import sys
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from budgetfrontier.endpoints.addresses import NO_PROXY
+
 TIMEOUT = 4.0
 """Seconds that the server has to answer."""
 
 
 def serves(address: str) -> bool:
     """Tell whether a server without TLS answers that it serves."""
-    with grpc.insecure_channel(address) as channel:
+    with grpc.insecure_channel(address, options=[NO_PROXY]) as channel:
         try:
             reply = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT)
         except grpc.RpcError:

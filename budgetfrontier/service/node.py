@@ -11,7 +11,8 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings.values import LONGEST
 from budgetfrontier.store.whole_files import atomic_file
 
-FILE = "node.json"
+FILE = ".node.json"
+"""Its file, beside the folders of jobs, none of which has a name that begins with a dot."""
 
 log = logging.getLogger("budgetfrontier.service")
 

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import ctypes
-import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from budgetfrontier.endpoints.open_files import limit_raised
 
 MOST_FILES = 1 << 16
-"""Open files up to which the limit of the process is raised, if it may be."""
+"""Open files up to which the limit of the process is raised, if it may be: an open crawl has seven."""
 _M_MMAP_THRESHOLD = -3
 _LARGE = 1 << 19
 """Bytes from which on memory is taken from the system and given back to it: LMDB allocates 1 and 2 MiB for each open
 file, of which it uses little."""
 
 
-def prepare() -> None:
-    """Prepare this process for many open frontiers."""
-    _raise_limit_of_files()
+@contextmanager
+def many_frontiers() -> Iterator[None]:
+    """Let this process have many frontiers open within a `with` block."""
     _give_back_large_memory()
-
-
-def _raise_limit_of_files() -> None:
-    """Raise the limit of open files, which is low for the sake of programs that use select: an open crawl has seven."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    with limit_raised(MOST_FILES):
+        yield
 
 
 def _give_back_large_memory() -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hmac
 import logging
-import os
-import socket
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +13,12 @@ from typing import Any, NamedTuple
 
 import grpc
 
+from budgetfrontier import protocol
+from budgetfrontier.endpoints.addresses import HostPort, check_reach, parsed
+from budgetfrontier.endpoints.sockets import check_path, owner_only
+from budgetfrontier.endpoints.tokens import TokenFile
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import RunEnd
-from budgetfrontier.protocol import checked_address
 from budgetfrontier.service import health_checks, server_reflection, systemd
 from budgetfrontier.service.call_stats import MethodStats
 from budgetfrontier.service.calls import Handed, Method, Turns
@@ -33,11 +32,24 @@ THREADS = 1
 """Threads for calls without the token, which are refused; all else runs on the threads of gRPC and of the crawls."""
 LONGEST_MESSAGE = 16 << 20
 """Bytes of a message that is accepted."""
-LONGEST_PATH = 107 if sys.platform == "linux" else 103
-"""Bytes of the path of a Unix socket."""
 LOOK_AGAIN = 0.05
 """Seconds between two looks whether calls have ended, or whether somebody has asked for the end at once."""
 
+ANSWERED_WITHIN = 60.0
+"""Seconds within which the server has to answer a call of its own before it says that it is ready."""
+
+_NO_LIMIT = (1 << 31) - 1
+_OPTIONS = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", LONGEST_MESSAGE),
+    # Nothing but plain messages: a kilobyte of gzip may be a megabyte, which is made before anybody looks at it.
+    ("grpc.compression_enabled_algorithms_bitset", 1),
+    # Calls that wait to be taken: above 1,000, gRPC would cancel some at random, and at 3,000 all.
+    ("grpc.server.max_pending_requests", _NO_LIMIT),
+    ("grpc.server.max_pending_requests_hard_limit", _NO_LIMIT),
+)
+
+HandOver = Callable[[list[Handed]], None]
 ServingMetrics = Callable[[Crawls, dict[tuple[str, str], MethodStats]], AbstractContextManager[None]]
 """Serves the metrics of crawls and calls until the end of a `with` block."""
 
@@ -50,8 +62,8 @@ class Offered(NamedTuple):
     name: str
     """Its full name."""
     methods: Sequence[Method]
-    hand_over: Callable[[Any, str], Callable[[list[Handed]], None]]
-    """Returns what takes the messages of calls, for crawls at an address."""
+    hand_over: Callable[[Any, str], AbstractContextManager[HandOver]]
+    """Yields what takes the messages of calls, for crawls at an address, until the end of a `with` block."""
 
 
 class Tls(NamedTuple):
@@ -64,8 +76,8 @@ class Tls(NamedTuple):
 class _Tokens(grpc.ServerInterceptor):  # type: ignore[misc]  # gRPC has no types
     """Refuses RPCs without the token, but for health checks."""
 
-    def __init__(self, token: str) -> None:
-        self._expected = f"Bearer {token}".encode()
+    def __init__(self, token: TokenFile) -> None:
+        self._token = token
 
         def refuse(requests: Any, context: Any) -> None:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "the metadata need `authorization: Bearer TOKEN`")
@@ -76,9 +88,10 @@ class _Tokens(grpc.ServerInterceptor):  # type: ignore[misc]  # gRPC has no type
         """Let an RPC pass that has the token."""
         if details.method.startswith("/grpc.health."):
             return continuation(details)
-        given = next((value for name, value in details.invocation_metadata if name == "authorization"), "")
+        given = next((value for name, value in details.invocation_metadata if name == protocol.TOKEN), "")
         given = given if isinstance(given, bytes) else given.encode()
-        return continuation(details) if hmac.compare_digest(given, self._expected) else self._refusal
+        scheme, _, token = given.partition(b" ")
+        return continuation(details) if scheme == b"Bearer" and self._token.accepts(token) else self._refusal
 
 
 def serve(folder: Path, settings: Settings, *, close_after: float = 0.0, **options: Any) -> bool:
@@ -98,46 +111,51 @@ def serve_crawls(
     services: Sequence[Offered],
     pool: Any = None,
     tls: Tls | None = None,
-    token: str | None = None,
+    token: TokenFile | None = None,
+    anybody: bool = False,
     metrics: ServingMetrics | None = None,
     started: Callable[[str], None] = lambda where: None,
     stop: Stop | None = None,
 ) -> bool:
     """Serve crawls until somebody asks for the end, and close them; tell whether no call was cut off by it.
 
-    Raises FrontierError if `listen` cannot be bound. `what` names the crawls; `pool` has the descriptors of the
-    services, for reflection; `started` is called with the address. systemd is told when the server is ready, and that
-    it is alive, if it wants to know.
+    Raises FrontierError if `listen` cannot be bound, or is reached by other machines without `token` or `tls`, unless
+    `anybody` may use it, or does not answer a call of its own. `what` names the crawls; `pool` has the descriptors of
+    the services, for reflection; `started` is called with the address. systemd is told when the server is ready, and
+    that it is alive, if it wants to know.
 
     At the end streams of requests are ended once what was read of them is answered, clients that wait for URIs get
     none, and other calls have GRACE seconds, or until the end is asked for again.
     """
     stop = stop or Stop()
-    server = grpc.server(
-        ThreadPoolExecutor(THREADS, thread_name_prefix="rpc"),
-        interceptors=[] if token is None else [_Tokens(token)],
-        options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", LONGEST_MESSAGE)],
-    )
-    address = _bind(server, listen, tls)
-    turns = {service.name: Turns(service.hand_over(crawls, address)) for service in services}
-    for service in services:
-        _add(server, service.name, turns[service.name], service.methods)
-    checks = health_checks.HealthChecks(turns)
-    _add(server, health_checks.SERVICE, Turns(checks.hand_over), (health_checks.CHECK, health_checks.WATCH))
-    asked = Turns(server_reflection.Reflection([*turns, health_checks.SERVICE], pool).hand_over)
-    _add(server, server_reflection.SERVICE, asked, (server_reflection.INFO,))
     reason: str | None = None
     whole = True
     with ExitStack() as opened:
-        is_alive = opened.enter_context(_watched(server))
+        opened.callback(lambda: crawls.close(end=RunEnd.SIGNAL if reason else RunEnd.EXIT, reason=reason or ""))
+        server = grpc.server(
+            ThreadPoolExecutor(THREADS, thread_name_prefix="rpc"),
+            interceptors=[] if token is None else [_Tokens(token)],
+            options=_OPTIONS,
+        )
+        address = _bind(server, listen, tls, protected=token is not None or tls is not None, anybody=anybody)
+        taken = {each.name: opened.enter_context(each.hand_over(crawls, address)) for each in services}
+        turns = {name: Turns(hand_over) for name, hand_over in taken.items()}
+        for service in services:
+            _add(server, service.name, turns[service.name], service.methods)
+        checks = health_checks.HealthChecks(turns)
+        _add(server, health_checks.SERVICE, Turns(checks.hand_over), (health_checks.CHECK, health_checks.WATCH))
+        asked = Turns(server_reflection.Reflection([*turns, health_checks.SERVICE], pool).hand_over)
+        _add(server, server_reflection.SERVICE, asked, (server_reflection.INFO,))
+        itself = opened.enter_context(_connected_to_itself(server))
         server.start()
         try:
+            _check_answers(itself)
             if metrics is not None:
                 stats = {(name, method): each for name, turn in turns.items() for method, each in turn.stats.items()}
                 opened.enter_context(metrics(crawls, stats))
             started(address)
             systemd.notify(f"READY=1\nSTATUS=serving {what} at {address}")
-            reason = _wait(stop, is_alive)
+            reason = _wait(stop, itself)
             log.info("the server is being stopped", extra={"event": "stopping", "signal": reason})
             systemd.notify("STOPPING=1")
         finally:
@@ -150,7 +168,6 @@ def serve_crawls(
                 if stop.wait(0.0) is not None:
                     whole = False
                     server.stop(None).wait()
-            crawls.close(end=RunEnd.SIGNAL if reason else RunEnd.EXIT, reason=reason or "")
     log.info("the server has ended", extra={"event": "stopped"})
     return whole
 
@@ -161,77 +178,71 @@ def _add(server: grpc.Server, name: str, turns: Turns, methods: Sequence[Method]
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name, handlers)])
 
 
-def _bind(server: grpc.Server, listen: str, tls: Tls | None) -> str:
+def _bind(server: grpc.Server, listen: str, tls: Tls | None, *, protected: bool, anybody: bool) -> str:
     """Let a server listen; return the address."""
-    checked_address(listen, any_port=True)
-    if listen.startswith("unix:"):
-        _check_socket(listen, Path(listen.removeprefix("unix:")))
-    try:
-        if tls is None:
-            port = server.add_insecure_port(listen)
-        else:
-            pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
-            for path, data in zip((tls.key, tls.certificate), pair, strict=True):
-                if b"-----BEGIN " not in data:
-                    raise FrontierError(f"{path} is not in PEM: give `--tls CERTIFICATE KEY` files in PEM")
-            port = server.add_secure_port(listen, grpc.ssl_server_credentials([pair]))
-    except RuntimeError as e:
-        tls_too = "" if tls is None else f", or is {tls.key} not the key of {tls.certificate}"
-        raise FrontierError(f"{listen} cannot be listened on; is another server at work there{tls_too}?") from e
-    return listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
-
-
-def _check_socket(listen: str, path: Path) -> None:
-    """Raise FrontierError, with the cause, for the path of a Unix socket that cannot be listened on."""
-    if len(os.fsencode(path)) > LONGEST_PATH:
-        raise FrontierError(f"{listen} cannot be listened on: the path of a socket has up to {LONGEST_PATH} bytes")
-    if not path.parent.is_dir():
-        raise FrontierError(f"{listen} cannot be listened on: there is no folder {path.parent}; create it")
-    if path.exists() and not path.is_socket():
-        raise FrontierError(f"{listen} cannot be listened on: {path} is no socket; give another path")
-    if _is_listened_on(str(path)):  # gRPC would take it
-        raise FrontierError(f"another server listens on {listen}: end it, or give another path")
-
-
-def _is_listened_on(path: str) -> bool:
-    """Tell whether a process takes connections on a Unix socket."""
-    with socket.socket(socket.AF_UNIX) as probe:
+    where = parsed(listen, any_port=True)
+    check_reach(
+        where, option="--listen", protected=protected, anybody=anybody, remedy="give --token-file or --tls, "
+    )  # fmt: skip
+    if not isinstance(where, HostPort):
+        check_path(where)  # gRPC would take the socket of another server
+    with nullcontext() if isinstance(where, HostPort) else owner_only():
         try:
-            probe.connect(path)
-        except OSError:
-            return False
-        return True
+            if tls is None:
+                port = server.add_insecure_port(listen)
+            else:
+                port = server.add_secure_port(listen, grpc.ssl_server_credentials([_key_pair(tls)]))
+        except RuntimeError as e:
+            tls_too = "" if tls is None else f", or is {tls.key} not the key of {tls.certificate}"
+            raise FrontierError(f"{listen} cannot be listened on; is another server at work there{tls_too}?") from e
+    return f"{listen.rpartition(':')[0]}:{port}" if isinstance(where, HostPort) else listen
 
 
-def _wait(stop: Stop, is_alive: Callable[[], bool]) -> str:
+def _key_pair(tls: Tls) -> tuple[bytes, bytes]:
+    """Return the contents of the files of TLS. Raises FrontierError."""
+    pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
+    for path, data in zip((tls.key, tls.certificate), pair, strict=True):
+        if b"-----BEGIN " not in data:
+            raise FrontierError(f"{path} is not in PEM: give `--tls CERTIFICATE KEY` files in PEM")
+    return pair
+
+
+def _wait(stop: Stop, itself: grpc.Channel) -> str:
     """Wait until somebody asks for the end, and return the reason; meanwhile, tell the watchdog of systemd."""
     within = systemd.watchdog()
     while True:
         reason = stop.wait(inf if within is None else within / 3)
         if reason is not None:
             return reason
-        if is_alive():
+        if within is not None and _is_alive(itself, within / 3):
             systemd.notify("WATCHDOG=1")
 
 
 @contextmanager
-def _watched(server: grpc.Server) -> Iterator[Callable[[], bool]]:
-    """Yield what tells whether the server's thread still takes calls; on a socket of this user's, if need be."""
-    within = systemd.watchdog()
-    if within is None:
-        yield lambda: True
-        return
+def _connected_to_itself(server: grpc.Server) -> Iterator[grpc.Channel]:
+    """Yield a channel to a server, on a socket that this user alone can open."""
     with TemporaryDirectory(prefix="budgetfrontier-") as folder:
-        address = f"unix:{folder}/watchdog"
-        server.add_insecure_port(address)
-        with grpc.insecure_channel(address) as channel:
-            call = channel.unary_unary(f"/{health_checks.SERVICE}/Alive")
+        server.add_insecure_port(f"unix:{folder}/itself")
+        with grpc.insecure_channel(f"unix:{folder}/itself") as channel:
+            yield channel
 
-            def is_alive() -> bool:
-                try:
-                    call(b"", timeout=within / 3, wait_for_ready=True)
-                except grpc.RpcError as e:
-                    return e.code() is grpc.StatusCode.UNIMPLEMENTED  # which the server's own thread answers
-                return True
 
-            yield is_alive
+def _check_answers(itself: grpc.Channel) -> None:
+    """Raise FrontierError if a server does not answer a health check, as all calls are answered."""
+    call = itself.unary_unary(f"/{health_checks.SERVICE}/{health_checks.CHECK.name}")
+    try:
+        call(b"", timeout=ANSWERED_WITHIN, wait_for_ready=True)
+    except grpc.RpcError as e:
+        raise FrontierError(
+            f"the server cannot answer calls with grpcio {grpc.__version__} ({e.code().name}: {e.details()}): "
+            "install a release of grpcio that the extra \"grpc\" allows"
+        ) from e
+
+
+def _is_alive(itself: grpc.Channel, within: float) -> bool:
+    """Tell whether a server's thread still takes calls."""
+    try:
+        itself.unary_unary(f"/{health_checks.SERVICE}/Alive")(b"", timeout=within, wait_for_ready=True)
+    except grpc.RpcError as e:
+        return e.code() is grpc.StatusCode.UNIMPLEMENTED  # which the server's own thread answers
+    return True

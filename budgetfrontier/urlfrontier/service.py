@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from budgetfrontier.service import crawls, tasks
 from budgetfrontier.service.calls import Call, Handed
 from budgetfrontier.service.crawl_thread import CrawlThread
 from budgetfrontier.service.crawls import Crawls, InvalidCrawlId
-from budgetfrontier.service.server import Offered
+from budgetfrontier.service.server import HandOver, Offered
 from budgetfrontier.service.status import status_of
 from budgetfrontier.service.tasks import Step
 from budgetfrontier.urlfrontier import engine_calls
@@ -307,8 +308,8 @@ class Service:
         return messages.Long(value=await self._crawls.delete(request.value))
 
 
-def _hand_over(crawls: Crawls, address: str) -> Callable[[list[Handed]], None]:
-    return Service(crawls, address).hand_over
+def _hand_over(crawls: Crawls, address: str) -> AbstractContextManager[HandOver]:
+    return nullcontext(Service(crawls, address).hand_over)
 
 
 URLFRONTIER = Offered(SERVICE, tuple(METHODS.values()), _hand_over)

@@ -17,7 +17,7 @@ from budgetfrontier import Frontier, FrontierError
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.leasing import LeaseQueue
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, token_file, until
 
 CONFIG = """
 crawl: shared
@@ -156,12 +156,11 @@ def test_a_server_stops_though_clients_wait_and_closes_its_frontiers(tmp_path: P
 
 
 def test_a_token_is_needed_and_said(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("secret\n")
-    with serving(tmp_path, "--token-file", str(tmp_path / "token")) as server:
+    with serving(tmp_path, "--token-file", str(token_file(tmp_path, "secret of 16 letters"))) as server:
         for token in (None, "wrong"):
             with pytest.raises(FrontierError, match="token"):
                 RemoteFrontier(server.address, token=token)
-        with LeaseQueue.connect(server.address, token="secret") as queue:
+        with LeaseQueue.connect(server.address, token="secret of 16 letters") as queue:
             assert queue.push("https://a.test/")
 
 

@@ -13,7 +13,7 @@ from budgetfrontier import Admission
 from budgetfrontier.client import AsyncRemoteFrontier, RemoteFrontier
 from budgetfrontier.errors import WrongCredentials
 from budgetfrontier.leasing import LeaseQueue
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, token_file, until
 from tests.urlfrontier.service_client import Process
 
 MAKE = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2")
@@ -45,24 +45,23 @@ async def schedule(*args: Any, **options: Any) -> Admission:
 
 def test_clients_over_tls_with_a_token(tmp_path: Path) -> None:
     (ours, key), (others, _) = certificate(tmp_path, "ours"), certificate(tmp_path, "others")
-    token = tmp_path / "token"
-    token.write_text("secret\n")
+    token = token_file(tmp_path, "secret of 16 letters")
     options = "--tls", str(ours), str(key), "--token-file", str(token)
     with Process(tmp_path / "jobs", *options, listen="127.0.0.1:0") as server:
         address = address_of(server)
-        with RemoteFrontier(address, tls=ours, token="secret") as frontier:
+        with RemoteFrontier(address, tls=ours, token="secret of 16 letters") as frontier:
             assert frontier.schedule("https://a.test/") is Admission.ADDED
-        assert asyncio.run(schedule(address, tls=str(ours), token="secret")) is Admission.ADDED
-        with LeaseQueue.connect(address, tls=ours, token="secret") as queue:
+        assert asyncio.run(schedule(address, tls=str(ours), token="secret of 16 letters")) is Admission.ADDED
+        with LeaseQueue.connect(address, tls=ours, token="secret of 16 letters") as queue:
             assert queue.push("https://queue.test/")
             assert queue.pop() is not None
         with pytest.raises(WrongCredentials, match="another token"):
             LeaseQueue.connect(address, tls=ours, token="wrong")
         for tls, words in ((False, "has TLS; set `tls=`"), (others, "not trusted")):
             with pytest.raises(WrongCredentials, match=words):  # at once, as no connection lost is
-                RemoteFrontier(address, tls=tls, token="secret", retry_for=PATIENCE)
+                RemoteFrontier(address, tls=tls, token="secret of 16 letters", retry_for=PATIENCE)
             with pytest.raises(WrongCredentials, match=words):
-                asyncio.run(schedule(address, tls=tls, token="secret", retry_for=PATIENCE))
+                asyncio.run(schedule(address, tls=tls, token="secret of 16 letters", retry_for=PATIENCE))
         assert server.stop() == 0
 
 

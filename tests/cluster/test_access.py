@@ -14,10 +14,11 @@ from budgetfrontier import Settings
 from budgetfrontier.cli import main
 from budgetfrontier.cluster import kafka, operation, owner_calls
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
+from budgetfrontier.endpoints.tokens import TokenFile
 from budgetfrontier.service.server import Tls
 from tests.client.test_tls import certificate
 from tests.cluster.workers import running
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, token_file, until
 
 URL = "kafka://nowhere/test"
 Cli = Callable[..., tuple[int, str, str]]
@@ -49,16 +50,17 @@ def test_workers_that_let_nobody_in_are_named_with_the_reason(
     monkeypatch.setattr(owner_calls, "SIGN_OF_LIFE", PATIENCE)
     monkeypatch.setattr(owner_calls, "PATIENCE", 0.0)
     ours, key = certificate(tmp_path, "ours")
-    (tmp_path / "token").write_text("secret\n")
+    (tmp_path / "other").mkdir()
+    token, other = (TokenFile(token_file(folder, f"token of {folder}")) for folder in (tmp_path, tmp_path / "other"))
     tls, addresses = Tls(ours, key), [free_address() for _ in range(3)]
     access: list[dict[str, Any]] = [
-        {"listen": addresses[0], "tls": tls, "token": "secret"},
-        {"listen": addresses[1], "tls": tls, "token": "another"},
-        {"listen": addresses[2], "token": "secret"},
+        {"listen": addresses[0], "tls": tls, "token": token},
+        {"listen": addresses[1], "tls": tls, "token": other},
+        {"listen": addresses[2], "token": token},
     ]
     with running(tmp_path, Settings.from_dict({"crawl": "test"}), [(0,), (1,), (2,)], 3, access) as cluster:
         until(lambda: len(cluster.directory.read()) == 3)
-        known = "--tls-ca", str(ours), "--token-file", str(tmp_path / "token")
+        known = "--tls-ca", str(ours), "--token-file", str(token.path)
         code, out, err = cli(cluster.directory, "report", *known, "--format", "json")
         assert (code, json.loads(out)["missing_partitions"]) == (1, [1, 2])
         assert f"the server at {addresses[1]} has another token; set --token-file to" in err

@@ -18,8 +18,9 @@ from budgetfrontier.console.access import Access
 from budgetfrontier.console.app import Console
 from budgetfrontier.console.cluster_job import ClusterJob
 from budgetfrontier.console.pages.cluster import PAGES
+from budgetfrontier.endpoints.tokens import TokenFile
 from tests.cluster.workers import running
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, token_file, until
 
 PARTITIONS = 2
 URL = "kafka://nowhere/test"
@@ -45,7 +46,7 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
         async def visit(scenario: Callable[[Do, Operator], Coroutine[Any, Any, None]]) -> None:
             job = ClusterJob(URL, lambda: Operator(frontier, job=URL), lambda: Operator(second, job=URL))
-            app = Console([job], Access(TOKEN), pages=PAGES).application()
+            app = Console([job], Access(TokenFile(token_file(tmp_path, TOKEN))), pages=PAGES).application()
             async with TestClient(TestServer(app)) as client:
 
                 async def do(path: str, headers: dict[str, str] | None = None, **form: str) -> Answer:

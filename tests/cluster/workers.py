@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -196,10 +196,11 @@ def addressed(
 
 
 def _serve(worker: Worker, address: str, stop: Stop, listening: threading.Event, options: dict[str, Any]) -> None:
-    def hand_over(crawls: Any, _: str) -> Any:
-        service = frontier_service.Service(crawls)
-        worker.on_applied = partial(service.changed, worker.crawl)
-        return service.hand_over
+    @contextmanager
+    def hand_over(crawls: Any, _: str) -> Iterator[Any]:
+        with closing(frontier_service.Service(crawls)) as service:
+            worker.on_applied = partial(service.changed, worker.crawl)
+            yield service.hand_over
 
     offered = Offered(frontier_service.FRONTIER.name, frontier_service.FRONTIER.methods, hand_over)
     server.serve_crawls(

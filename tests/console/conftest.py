@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pytest
@@ -16,6 +17,8 @@ from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
 from budgetfrontier.console.access import Access
 from budgetfrontier.console.app import Console
 from budgetfrontier.console.jobs import Job, named
+from budgetfrontier.endpoints.tokens import TokenFile
+from tests.support import token_file
 
 _T = TypeVar("_T")
 Client = TestClient[Request, Application]
@@ -66,11 +69,12 @@ def visit(folders: Path | tuple[Path, ...], act: Visit[_T], *, token: str | None
     places = folders if isinstance(folders, tuple) else (folders,)
 
     async def run() -> _T:
-        console = Console(jobs_at(*places), Access(token))
+        console = Console(jobs_at(*places), Access(None if token is None else TokenFile(token_file(Path(room), token))))
         async with TestClient(TestServer(console.application())) as client:
             return await act(client, console)
 
-    return asyncio.run(run())
+    with TemporaryDirectory() as room:
+        return asyncio.run(run())
 
 
 def get(folders: Path | tuple[Path, ...], path: str, **options: Any) -> tuple[int, str]:

@@ -192,7 +192,7 @@ def test_what_is_no_request_fills_no_log(tmp_path: Path, caplog: pytest.LogCaptu
 
 @pytest.mark.parametrize("listen", ["9464x", "127.0.0.1:", "127.0.0.1:70000"])
 def test_an_address_that_is_none_is_refused(listen: str) -> None:
-    with pytest.raises(FrontierError, match="give ADDRESS:PORT"):
+    with pytest.raises(FrontierError, match="give HOST:PORT"):
         MetricsServer(listen)
 
 
@@ -202,7 +202,7 @@ def test_a_port_in_use_is_an_error_before_the_crawl_begins(tmp_path: Path, capsy
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         assert main(["crawl", str(config), "--job", str(tmp_path / "job"), "--metrics", where]) == 1
-    assert f"--metrics {where}: cannot listen there" in capsys.readouterr().err
+    assert f"--metrics: {where.replace(':', ', port ')}, cannot be listened on: " in capsys.readouterr().err
     assert not (tmp_path / "job").exists()
 
 

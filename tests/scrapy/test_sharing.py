@@ -14,7 +14,7 @@ from tests.client.test_processes import serving
 from tests.scrapy.crawler import scheduler
 from tests.scrapy.process import crawl, started
 from tests.scrapy.sharing import CONFIG, HOSTS, SPIDER, Web, check, run
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, token_file, until
 
 
 def test_four_processes_of_which_two_are_killed_fetch_every_page(tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ class Mine(Links):
 
 
 def test_the_token_of_the_server_is_a_setting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "token").write_text("secret\n")
-    with serving(tmp_path, "--token-file", str(tmp_path / "token"), config=CONFIG) as server:
-        with scheduler(BUDGETFRONTIER_URL=server.address, BUDGETFRONTIER_TOKEN="secret") as one:
+    token = token_file(tmp_path, "secret of 16 letters")
+    with serving(tmp_path, "--token-file", str(token), config=CONFIG) as server:
+        with scheduler(BUDGETFRONTIER_URL=server.address, BUDGETFRONTIER_TOKEN="secret of 16 letters") as one:
             assert one.frontier.summary().queued == 0
         with pytest.raises(WrongCredentials, match="wants a token; set `token=`") as wrong:
             RemoteFrontier(server.address)

@@ -36,6 +36,12 @@ def test_the_entry_point_serves_and_the_health_check_tells(tmp_path: Path) -> No
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
     home = "/var/lib/budgetfrontier"
+    assert "0.0.0.0:7071" in words("ENTRYPOINT")
+    refused = subprocess.run(
+        [word.replace(home, str(tmp_path)) for word in run(words("ENTRYPOINT"), "0.0.0.0:0")],
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert refused.returncode == 1 and "--token-file" in refused.stderr
     entry = [word.replace(home, str(tmp_path)) for word in run(words("ENTRYPOINT"), address)]
     check = run(words(r"HEALTHCHECK [^\[]*CMD"), address)
     assert subprocess.run(check, timeout=PATIENCE, check=False).returncode == 1

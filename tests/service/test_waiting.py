@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from time import monotonic
 from typing import Any
 
@@ -14,8 +16,9 @@ from tests.support import PATIENCE, until
 
 
 @pytest.fixture
-def line() -> Waiting:
-    return Waiting(Timers())
+def line() -> Iterator[Waiting]:
+    with closing(Timers()) as timers:
+        yield Waiting(timers)
 
 
 def began(step: Step[Any]) -> list[Any]:
@@ -62,9 +65,18 @@ def test_the_first_sleeps_until_something_changes_or_its_time_is_over(line: Wait
 
 
 def test_timers_call_in_the_order_of_their_times() -> None:
-    timers, called = Timers(), list[int]()
-    timers.after(0.05, lambda: called.append(2))
-    timers.after(0.0, lambda: called.append(1))
-    timers.after(0.1, lambda: called.append(3))
-    until(lambda: len(called) == 3)
+    called: list[int] = []
+    with closing(Timers()) as timers:
+        timers.after(0.05, lambda: called.append(2))
+        timers.after(0.0, lambda: called.append(1))
+        timers.after(0.1, lambda: called.append(3))
+        until(lambda: len(called) == 3)
     assert called == [1, 2, 3]
+
+
+def test_timers_that_are_closed_call_nothing_more() -> None:
+    called: list[int] = []
+    with closing(Timers()) as timers:
+        timers.after(PATIENCE, lambda: called.append(1))
+    timers.after(0.0, lambda: called.append(2))
+    assert called == []

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from grpc_tools import protoc
 
 PACKAGE = Path(__file__).parents[2] / "budgetfrontier/urlfrontier"
 PROTO = "urlfrontier.proto"
@@ -38,8 +39,6 @@ _BYTES_A_LINE = 24  # as much as fits a line if all are written as \\x00
 
 def described(folder: Path, proto: str, *options: str) -> FileDescriptorProto:
     """Return what protoc makes of a file; raise `ValueError` if it refuses it, after it has said why on stderr."""
-    from grpc_tools import protoc
-
     with tempfile.TemporaryDirectory() as room:
         result = Path(room, "descriptor")
         if protoc.main(["protoc", f"--proto_path={folder}", f"--descriptor_set_out={result}", *options, proto]) != 0:

@@ -105,12 +105,12 @@ def known(url: str, date: int = 0, crawl: str = "c", key: str = "", *, id: str =
 
 @contextmanager
 def serving(jobs: Path, **options: Any) -> Iterator[Client]:
-    """Serve jobs in this process, on a socket beside them, and yield a client."""
+    """Serve jobs in this process, on a socket beside them unless `listen` is given, and yield a client."""
     services = options.pop("services", (service.URLFRONTIER,))
     settings = options.pop("settings", None) or Settings.from_dict({"profile": "served"})
     stop, started = Stop(), threading.Event()
     errors: list[BaseException] = []
-    address = f"unix:{jobs}.socket"
+    address = options.pop("listen", f"unix:{jobs}.socket")
 
     def run() -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +39,7 @@ def fetched(info: Any, again: int = 0) -> Any:
     return messages.URLItem(known=messages.KnownURLItem(info=info, refetchable_from_date=again))
 
 
-def test_each_rpc_of_the_java_api(java: Connect, service: Service) -> None:
+def test_each_rpc_of_the_java_api(java: Connect, service: Service, caplog: pytest.LogCaptureFixture) -> None:
     with served(service.hand_over) as address, java(address) as client:
         definition = client.definition()
         has = {method.name for service in definition.service for method in service.method}
@@ -102,6 +103,7 @@ def test_each_rpc_of_the_java_api(java: Connect, service: Service) -> None:
         if "CountURLs" in has:
             [count] = call("CountURLs", messages.CountUrlParams(crawlID="c", filter="B.TEST", ignoreCase=True))
             assert count.value == 3
+        caplog.set_level(logging.NOTSET, "budgetfrontier.urlfrontier")  # which is set again at the end
         call(
             "SetLogLevel",
             messages.LogLevelParams(package="budgetfrontier.urlfrontier", level=messages.LogLevelParams.WARN),

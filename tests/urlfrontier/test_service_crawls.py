@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import unquote
 
 import grpc
 import pytest
 
 from budgetfrontier import Frontier, Reader, Settings
+from budgetfrontier.cli import main
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.service import crawl_thread
-from budgetfrontier.service.crawls import DELETED, Crawls
+from budgetfrontier.service.crawls import DELETED, Crawls, folder_name
 from budgetfrontier.service.frontier_service import FRONTIER
 from budgetfrontier.settings.values import LONGEST
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
@@ -168,7 +170,7 @@ def test_crawls_that_do_not_keep_their_urls_are_not_handed_out_to_who_cannot_rep
 def test_a_delay_beyond_that_of_the_settings_is_the_longest_that_they_have(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, stored: float | None
 ) -> None:
-    """It is checked before it is stored; one that is stored in `node.json` all the same harms no crawl."""
+    """It is checked before it is stored; one that is stored in `.node.json` all the same harms no crawl."""
     jobs = tmp_path / "jobs"
     with serving(jobs) as client:
         assert client.put(discovered("http://a.test/1", "old")) == [OK]
@@ -176,7 +178,7 @@ def test_a_delay_beyond_that_of_the_settings_is_the_longest_that_they_have(
             client.SetDelay(delay_requestable=(1 << 32) - 1)
             assert client.put(discovered("http://a.test/1", "new")) == [OK]
     if stored is not None:
-        (jobs / "node.json").write_text(f'{{"active":true,"delay":{stored},"delay_set":9e9}}')
+        (jobs / ".node.json").write_text(f'{{"active":true,"delay":{stored},"delay_set":9e9}}')
     delay = 0.0 if stored == -1.0 else LONGEST
     with serving(jobs) as client:
         assert client.put(*[discovered("http://a.test/2", crawl, id=crawl) for crawl in ("old", "new")]) == [OK, OK]
@@ -254,3 +256,32 @@ def test_a_client_that_has_gone_keeps_no_more_of_a_queue_than_its_leases(tmp_pat
         client.put(*[discovered(f"http://a.test/{number}") for number in range(4000)])
         assert len(client.get(max_urls_per_queue=1, delay_requestable=1000)) == 1
         assert len(client.get(max_urls_per_queue=0)) == 3999
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "node.json",
+        ".node.json",
+        ".serve.lock",
+        "frontier",
+        "data.mdb",
+        ".deleted",
+        "NODE.JSON",
+        "..",
+        "DEFAULT",
+    ],
+)
+def test_a_crawl_with_the_name_of_a_file_of_ours_harms_nothing(name: str, tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    for number in range(2):  # the second time with the folders that are there
+        with serving(jobs, services=(URLFRONTIER, FRONTIER)) as client:
+            assert client.put(discovered(f"http://a.test/{number}", name)) == [OK]
+            client.SetActive(state=True)
+            client.SetDelay(delay_requestable=1)
+            assert name in client.ListCrawls().values
+            with RemoteFrontier(f"unix:{jobs}.socket", crawl=name) as frontier:
+                assert frontier.summary().queued == number + 1
+    assert [unquote(path.name) for path in jobs.iterdir() if path.is_dir()] == [name]
+    assert main(["console", str(jobs), "--listen", "nowhere"]) == 1  # which comes after the jobs were found
+    assert main(["report", str(jobs / folder_name(name))]) == 0

@@ -25,7 +25,7 @@ from budgetfrontier.service.call_stats import BOUNDS, MethodStats
 from budgetfrontier.service.stopping import Stop
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
 from budgetfrontier.urlfrontier.service import Service
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, token_file, until
 from tests.urlfrontier.service_client import Client, Process, command, discovered, serving
 
 URLFRONTIER = "urlfrontier.URLFrontier"
@@ -138,7 +138,7 @@ def test_metrics_end_with_the_server_and_their_address_is_checked_first(tmp_path
     with Process(tmp_path / "jobs", "--metrics", f"127.0.0.1:{port}") as server, server.client():
         taken = command("serve", tmp_path / "other", "--listen", "127.0.0.1:0", "--metrics", f"127.0.0.1:{port}")
         assert taken.returncode == 1
-        assert "cannot listen there" in taken.stderr
+        assert f"--metrics: 127.0.0.1, port {port}, cannot be listened on: " in taken.stderr
         assert not (tmp_path / "other").exists()
         assert server.stop() == 0
     with pytest.raises(OSError, match="refused"):
@@ -317,8 +317,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 
 def test_systemd_is_told_when_the_server_is_ready_alive_and_stopping(tmp_path: Path, manager: Manager) -> None:
-    token = tmp_path / "token"
-    token.write_text("secret")
+    token = token_file(tmp_path)
     environment = os.environ | {"NOTIFY_SOCKET": str(manager.path), "WATCHDOG_USEC": "300000"}
     with Process(tmp_path / "jobs", "--token-file", str(token), env=environment) as server:
         assert manager.told() == ["READY=1", f"STATUS=serving {tmp_path / 'jobs'} at {server.address}"]

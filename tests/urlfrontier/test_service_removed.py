@@ -54,7 +54,7 @@ def test_what_becomes_of_a_job_is_noticed_while_it_is_used(
         assert (size(client), size(client, "other")) == (left + acks.count(OK), 1)
         assert any("while it was open" in record.getMessage() for record in caplog.records)
     assert command("verify", tmp_path / "jobs" / "c").returncode == 0
-    assert not {path.name for path in (tmp_path / "jobs").iterdir()} - {"c", "other", "node.json"}
+    assert not {path.name for path in (tmp_path / "jobs").iterdir()} - {"c", "other", ".node.json"}
 
 
 def test_who_only_reads_is_told_too_and_brings_nothing_back(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier.cli import main
+from tests.support import token_file
 from tests.urlfrontier.service_client import command
 
 
@@ -24,7 +25,7 @@ def test_what_is_wrong_with_the_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     assert f"{tmp_path / 'file'}: File exists" in refusal(tmp_path / "file")
     (tmp_path / "jobs").mkdir()
-    (tmp_path / "jobs" / "node.json").write_text("{x")
+    (tmp_path / "jobs" / ".node.json").write_text("{x")
     assert "node.json is damaged" in refusal(tmp_path / "jobs")
 
 
@@ -49,13 +50,12 @@ def test_what_is_wrong_with_the_address(tmp_path: Path) -> None:
 
 
 def test_a_token_file_without_a_token(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("\n")
-    assert "is empty" in refusal(tmp_path / "jobs", "--token-file", tmp_path / "token")
+    assert "is empty" in refusal(tmp_path / "jobs", "--token-file", token_file(tmp_path, ""))
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"one\ntwo\n", "tök".encode(), b"a\x07b", b"x" * 5000])
 def test_a_token_that_no_client_can_send(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "token").write_bytes(content)
+    token_file(tmp_path).write_bytes(content)
     (tmp_path / "crawl.yaml").write_text(
         "crawl: x\nfetch: {user_agent: 'x (+http://x.test/)'}\ncluster: {kafka: nowhere:1}\n"
     )

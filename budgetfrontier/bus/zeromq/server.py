@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -15,12 +16,15 @@ from budgetfrontier.bus.broker import Append, Broker, Fetch, Operation, Reply
 from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.log import LIMIT, Log
 from budgetfrontier.bus.zeromq.journal import Journal
+from budgetfrontier.endpoints.addresses import HostPort, check_reach
+from budgetfrontier.endpoints.sockets import owner_only
 
 TICK = 20
 """Milliseconds between two looks at operations that wait."""
 PATIENCE = 10.0
 """Seconds that an append waits for room; its client repeats it."""
 
+_TCP = re.compile(r"tcp://(.+):[^:]+")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[int, Operation]).decode
 _number = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw]).decode
@@ -40,6 +44,7 @@ def serve(
     journal: Path,
     *,
     limit: int = LIMIT,
+    anybody: bool = False,
     started: Callable[[str, int], None] = lambda address, dropped: None,
     stop: threading.Event,
 ) -> None:
@@ -47,8 +52,10 @@ def serve(
 
     `limit` is the number of bytes in a partition above which producers wait. `started` gets the address, with the port
     that was chosen if it was *, and the bytes of the journal that could not be read. Raises BusError if the address
-    cannot be used, FrontierLocked if another broker has the journal open.
+    cannot be used, FrontierError if other machines reach it and not `anybody` may use it, FrontierLocked if another
+    broker has the journal open.
     """
+    _check_reach(address, anybody=anybody)
     log = Log(limit=limit)
     written = Journal(journal, log)
     context = zmq.Context()
@@ -56,7 +63,8 @@ def serve(
     socket.setsockopt(zmq.LINGER, 1000)  # the last answers
     try:
         try:
-            socket.bind(address)
+            with owner_only():  # of the socket of an ipc://PATH
+                socket.bind(address)
         except zmq.ZMQError as error:
             raise BusError(f"{address}: {error.strerror}; choose another address with --listen") from error
         endpoint = socket.getsockopt(zmq.LAST_ENDPOINT)
@@ -67,6 +75,14 @@ def serve(
         socket.close()
         context.term()
         written.close()
+
+
+def _check_reach(address: str, *, anybody: bool) -> None:
+    """Raise FrontierError for an address that other machines reach, unless `anybody` may use it."""
+    found = _TCP.fullmatch(address)
+    if found:
+        host = HostPort("0.0.0.0" if found[1] == "*" else found[1].strip("[]"), 0)
+        check_reach(host, option="--listen", protected=False, anybody=anybody, remedy="")
 
 
 def _loop(socket: zmq.Socket[bytes], broker: Broker, stop: threading.Event) -> None:

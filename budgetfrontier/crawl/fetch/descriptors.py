@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import resource
-from contextlib import suppress
 
+from budgetfrontier.endpoints.open_files import raise_limit
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.known_hosts import SCRAPES
 
@@ -18,12 +18,7 @@ def most_fetches(wanted: int) -> int:
 
     Raises the soft limit (`ulimit -n`) as far as needed and as the hard limit permits.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = 2 * (wanted + _OTHERS)  # for each fetch, one idle connection may be kept
-    if resource.RLIM_INFINITY != soft < needed:
-        with suppress(ValueError, OSError):  # some systems refuse values below the hard limit they report
-            most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    raise_limit(2 * (wanted + _OTHERS))  # for each fetch, one idle connection may be kept
     return max(min(wanted, _connections() // 2), 1)
 
 

@@ -6,8 +6,9 @@ import os
 import re
 from typing import NamedTuple
 
-from budgetfrontier import connections, protocol
+from budgetfrontier import connections
 from budgetfrontier.crawl.frontiers import RemoteCrawl
+from budgetfrontier.endpoints.addresses import checked
 from budgetfrontier.errors import FrontierError
 
 
@@ -41,7 +42,7 @@ def parsed_address(text: str, *, crawl: str) -> Address:
         raise FrontierError(
             f"{text!r} is no address: give HOST:PORT/CRAWL, such as 127.0.0.1:7071/news, or unix:PATH#CRAWL"
         )
-    return Address(protocol.checked_address(parts[1]), parts[2] or crawl)
+    return Address(checked(parts[1]), parts[2] or crawl)
 
 
 def remote_crawl(
