@@ -37,6 +37,9 @@ _decode_call: Callable[[bytes], protocol.Call] = protocol.decoder(protocol.Call)
 _decode_leases: Callable[[bytes], list[Lease]] = protocol.decoder(protocol.LEASE.reply)
 _decode_exchanged: Callable[[bytes], protocol.Exchanged] = protocol.decoder(protocol.EXCHANGE.reply)
 
+MOST_LINES = 1000
+"""Crawls whose lines of clients are kept although nobody waits."""
+
 log = logging.getLogger("budgetfrontier.service")
 
 
@@ -73,6 +76,7 @@ class Service:
         self._sessions = Sessions()
         self._timers = Timers()
         self._waiting: dict[str, Waiting] = {}
+        self._lock = threading.Lock()
         self._decoders = {method.name: frontier_calls.decode(method) for method in protocol.METHODS}
 
     def __repr__(self) -> str:
@@ -113,7 +117,7 @@ class Service:
         if name == protocol.EXCHANGE.name and not self._crawls.active:
             arguments.wanted.count = 0
         reply: bytes = await crawl.run(Work(name, arguments, _encoded(frontier_calls.CHANGES[name])))
-        self._waiting_of(crawl).changed()
+        self._let_look(crawl)
         return reply
 
     async def _lease(self, call: Call, asked: protocol.Call, wanted: protocol.Wanted) -> bytes:
@@ -184,10 +188,21 @@ class Service:
 
     def changed(self, crawl_id: str) -> None:
         """Let clients look again that wait for URIs of a crawl."""
-        self._waiting_of(self._crawls.get(crawl_id)).changed()
+        self._let_look(self._crawls.get(crawl_id))
+
+    def _let_look(self, crawl: Crawl) -> None:
+        waiting = self._waiting.get(crawl.name)
+        if waiting is not None:  # otherwise nobody has waited
+            waiting.changed()
 
     def _waiting_of(self, crawl: Crawl) -> Waiting:
-        return self._waiting.get(crawl.name) or self._waiting.setdefault(crawl.name, Waiting(self._timers))
+        """Return the line of the clients that wait for a crawl; of too many, drop those without a client."""
+        with self._lock:
+            if crawl.name not in self._waiting:
+                if len(self._waiting) >= MOST_LINES:
+                    self._waiting = {name: each for name, each in self._waiting.items() if each.is_used}
+                self._waiting[crawl.name] = Waiting(self._timers)
+            return self._waiting[crawl.name]
 
 
 @contextmanager

@@ -235,7 +235,7 @@ def _check_answers(itself: grpc.Channel) -> None:
     except grpc.RpcError as e:
         raise FrontierError(
             f"the server cannot answer calls with grpcio {grpc.__version__} ({e.code().name}: {e.details()}): "
-            "install a release of grpcio that the extra \"grpc\" allows"
+            'install a release of grpcio that the extra "grpc" allows'
         ) from e
 
 

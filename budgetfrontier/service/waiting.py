@@ -26,6 +26,11 @@ class Waiting:
     def __repr__(self) -> str:
         return f"<Waiting: {len(self._line)} in line>"
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a client waits or looks."""
+        return self._taken
+
     def changed(self) -> None:
         """Let the first in line look for URIs."""
         with self._lock:

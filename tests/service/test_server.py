@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.endpoints.tokens import TokenFile
 from budgetfrontier.errors import FrontierError, WrongCredentials
 from budgetfrontier.leasing import LeaseQueue
-from budgetfrontier.service import calls, health
+from budgetfrontier.service import calls, frontier_service, health
+from budgetfrontier.service.crawls import Crawls
 from budgetfrontier.service.frontier_service import FRONTIER
+from budgetfrontier.settings import Settings
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
 from tests.support import PATIENCE, token_file
 from tests.urlfrontier.service_client import Client, discovered, serving
@@ -86,3 +89,17 @@ def test_our_clients_ask_no_proxy_for_our_servers(
         monkeypatch.setenv(variable, "http://127.0.0.1:9/")  # nobody listens there
         with LeaseQueue.connect(address, crawl="t") as queue:
             assert queue.push("http://a.test/") and health.serves(address)
+
+
+def test_of_crawls_for_which_nobody_waits_little_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frontier_service, "MOST_LINES", 3)
+    with (
+        closing(Crawls(tmp_path, Settings.from_dict({"profile": "served"}))) as crawls,
+        closing(frontier_service.Service(crawls)) as service,
+    ):
+        waits = service._waiting_of(crawls.get("waits"))
+        waits.enter(0.0).start(lambda result, error: None)
+        for number in range(10):
+            service._waiting_of(crawls.get(str(number)))
+            service.changed(f"{number} for which nobody has waited")
+        assert len(service._waiting) <= 3 and service._waiting["waits"] is waits
