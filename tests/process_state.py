@@ -46,6 +46,10 @@ _ATTRIBUTES: dict[str, tuple[Any, str]] = {
 } | {f"time.{name}": (time, name) for name in ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "sleep")}
 
 
+lasting: set[threading.Thread] = set()
+"""The threads that fixtures of the session have started, perhaps in the middle of a test."""
+
+
 class Part(NamedTuple):
     """A part of the state that can be compared, and set to what was read before."""
 
@@ -105,7 +109,7 @@ def _modules(before: dict[str, ModuleType]) -> Iterator[str]:
 def _threads(before: set[threading.Thread]) -> Iterator[str]:
     """Yield a line for each thread that was started since and does not end."""
     for thread in threading.enumerate():
-        if thread not in before and not thread.name.endswith(_OF_GRPC):
+        if thread not in before | lasting and not thread.name.endswith(_OF_GRPC):
             thread.join(PATIENCE)
             if thread.is_alive():
                 yield f"threads: {thread.name} is still running"

@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from budgetfrontier.bus import kafka, redis_streams
 from budgetfrontier.bus.memory import MemoryBroker
 from budgetfrontier.bus.zeromq import client, server
+from tests import process_state
 from tests.bus.conformance import Transport
 from tests.formats.redis.server import started
 from tests.support import PATIENCE
@@ -48,6 +49,7 @@ def memory_transport() -> Transport:
 @pytest.fixture(scope="session")
 def zmq_transport(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Transport]:
     with zeromq_broker(tmp_path_factory.mktemp("zmq") / "journal") as address:
+        process_state.lasting.update(threading.enumerate())
         yield Transport("zmq", lambda session=SESSION: client.connect(address, session=session))
 
 
