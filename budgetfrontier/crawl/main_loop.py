@@ -47,7 +47,7 @@ from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.log_tables import meaning
-from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules import crawl_states, uri_outcomes
 from budgetfrontier.rules.attempts import attempts_told
 from budgetfrontier.rules.seeds import is_seed
 from budgetfrontier.rules.uri_outcomes import error_status
@@ -321,6 +321,9 @@ class MainLoop:
     def _write(self, lease: Lease, visit: Visit, *, slot: int) -> None:
         """Write a visit to the outputs, for `_finish_written`; `Job.on_commit` ensures the same order on disk."""
         response, discovered, delay = visit.response, visit.discovered, visit.response.retry_after
+        if response.status > 0 and visit.outcome in (Outcome.SUCCESS, Outcome.RETRY) and not is_robots(lease.uri):
+            settings = self._frontier.settings_for(lease)
+            visit.outcome = uri_outcomes.outcome_of_answer(response.status, lease.attempt, settings)
         written, status = visit.outcome, response.status
         if self._prerequisites and is_robots(lease.uri):
             # Not earlier: a commit before the output is written would store rules of a fetch that is in no log.

@@ -22,6 +22,7 @@ from budgetfrontier.crawl.robots import Robots, robots_url
 from budgetfrontier.crawl.robots_redirects import RobotsRedirects
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.model import Admission, CrawlUri, Directive, Lease, Outcome
+from budgetfrontier.rules.backoff import OVERLOADED
 from budgetfrontier.settings.overrides import QueueSettings
 
 _SOON = 1.0  # seconds until the next hop is fetched or postponed
@@ -144,7 +145,9 @@ class Prerequisites:
             self._robots.postpone(uri.url, self._now() + max(result.delay or 0.0, _SOON))
         else:
             self._redirects.share(uri, hop, response, until=self._now() + settings.retry_delay)
-            result = self._record_final(lease, response, response.status if key == lease.queue else 0)
+            result = self._record_final(
+                lease, response, response.status if key == lease.queue and response.status in OVERLOADED else 0
+            )
         if key != lease.queue:
             failed = retry_wait(response, settings) if response.outcome is Outcome.RETRY else 0.0
             self._delays.end(key, max(rest, failed))

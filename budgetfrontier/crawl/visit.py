@@ -222,8 +222,8 @@ def _redirects(uri: CrawlUri) -> list[str]:
 
 
 def should_revisit(uri: CrawlUri, visit: Visit) -> bool:
-    """Tell whether to revisit a page: it was fetched, or it was a revisit that failed or that robots.txt disallowed."""
-    if visit.outcome is Outcome.SUCCESS:
+    """Tell whether to revisit a page: it was answered, or was a revisit that failed or that robots.txt disallowed."""
+    if visit.outcome is Outcome.SUCCESS or (visit.outcome is Outcome.FAILURE and visit.response.status > 0):
         return not is_robots(uri)
     return _is_revisit(uri) and (visit.outcome is Outcome.FAILURE or visit.response.status == ROBOTS_PRECLUDED)
 

@@ -38,6 +38,19 @@ def is_last_attempt(attempt: int, settings: QueueSettings) -> bool:
     return attempt > settings.max_retries
 
 
+def outcome_of_answer(status: int, attempt: int, settings: QueueSettings) -> Outcome:
+    """Return the outcome of an attempt (the first is 1) that a server has answered.
+
+    An overloaded host is asked again until the URI has no retry left. Another status that may pass fails for good after
+    fewer tries, and so does any other server error at once: neither is a page that was crawled.
+    """
+    if status in settings.retry_statuses:
+        if status in OVERLOADED or attempt <= min(settings.status_retries, settings.max_retries):
+            return Outcome.RETRY
+        return Outcome.FAILURE
+    return Outcome.FAILURE if status >= 500 or status in OVERLOADED else Outcome.SUCCESS
+
+
 def waits_alone(status: int, settings: QueueSettings) -> bool:
     """Tell whether a retry delays only its URI, not its host.
 

@@ -55,6 +55,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     revisit_after: float
     retry_uri: bool
     """Whether a retry delays only the URI, not its queue."""
+    retry_statuses: frozenset[int]
+    status_retries: int
     backoff_delay: float
     backoff_factor: float
     backoff_max_delay: float
@@ -69,6 +71,7 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "order": ("lifo", "lifo".__eq__, ("fifo", "lifo").__getitem__),
     "retry.delay": ("retry_delay", float, float),
     "retry.scope": ("retry_uri", "uri".__eq__, ("queue", "uri").__getitem__),
+    "retry.statuses": ("retry_statuses", frozenset, sorted),
     "revisit.after": ("revisit_after", float, float),
     **{
         f"backoff.{name}": (f"backoff_{name}", float, float)

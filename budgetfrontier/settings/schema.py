@@ -20,11 +20,13 @@ from budgetfrontier.settings.values import (
     TEXTS,
     choice,
     integer,
+    listed,
     matching,
     optional,
 )
 
 COUNT = integer(0)
+STATUSES = listed(integer(400, 599), many="a list of HTTP statuses from 400 to 599")
 PRECEDENCE = integer(0, 65535)
 
 
@@ -119,6 +121,13 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Field("what waits: queue (the host may be down) or uri (its queue continues)", choice("queue", "uri"), True),
     ] = "queue"
+    statuses: Annotated[
+        tuple[int, ...],
+        Field("statuses after which a page is tried again; but for 429 and 503 its queue continues", STATUSES, True),
+    ] = (408, 429, 500, 502, 503, 504, 522, 524)
+    status_retries: Annotated[
+        int, Field("retries after such a status other than 429 and 503; then the page has failed", COUNT, True)
+    ] = 2
 
 
 class BackoffSettings(msgspec.Struct, frozen=True, kw_only=True):

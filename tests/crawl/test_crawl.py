@@ -569,3 +569,25 @@ def test_large_pages_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch:
     assert code == 0 and site.hits["a.test/699"] == 1
     assert threads[HOME] == {threading.get_ident()}
     assert threading.get_ident() not in threads[HOME + "large"]
+
+
+def test_a_server_error_that_passes_costs_its_page_a_retry_and_holds_up_nobody(tmp_path: Path) -> None:
+    codes = (408, 429, 500, 502, 503, 504, 522, 524)
+
+    def failing_once(code: int) -> Any:
+        answers = iter([web.Response(status=code)])
+        return lambda: next(answers, web.Response(text="ok"))
+
+    def stays() -> web.Response:
+        return web.Response(status=500)
+
+    with Site({f"a.test/{code}": failing_once(code) for code in codes} | {"a.test/stays": stays}) as site:
+        seeds = [f"http://a.test/{code}" for code in codes]
+        frontier = {"retry": {"delay": 0.01}}
+        code, _ = run(site.settings(*seeds, "http://a.test/stays", frontier=frontier), tmp_path)
+    assert code == 0
+    assert {page: site.hits[f"a.test/{page}"] for page in codes} == dict.fromkeys(codes, 2)
+    assert site.hits["a.test/stays"] == 3
+    with reopened(tmp_path) as f:
+        summary = f.summary()
+        assert (summary.failed, summary.retried, f.dead_letters()) == (1, len(codes) + 2, [])

@@ -25,3 +25,28 @@ from tests.rules.queues import settings
 )
 def test_what_becomes_of_a_uri(outcome: Outcome, attempt: int, retry_uri: bool, expected: Fate) -> None:
     assert uri_outcomes.fate(outcome, attempt, settings(max_retries=2, retry_uri=retry_uri), delay=60.0) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "attempt", "expected"),
+    [
+        (200, 1, Outcome.SUCCESS),
+        (404, 1, Outcome.SUCCESS),
+        (500, 1, Outcome.RETRY),
+        (502, 2, Outcome.RETRY),
+        (502, 3, Outcome.FAILURE),
+        (503, 9, Outcome.RETRY),  # whether a retry is left, the frontier decides
+        (429, 1, Outcome.FAILURE),  # not in `retry.statuses`
+        (501, 1, Outcome.FAILURE),
+    ],
+)
+def test_a_server_error_that_may_pass_is_tried_again_and_is_no_success(
+    status: int, attempt: int, expected: Outcome
+) -> None:
+    chosen = settings(max_retries=30, status_retries=2, retry_statuses=frozenset({500, 502, 503}))
+    assert uri_outcomes.outcome_of_answer(status, attempt, chosen) is expected
+
+
+def test_max_retries_also_bounds_the_tries_after_a_status() -> None:
+    chosen = settings(max_retries=1, status_retries=2, retry_statuses=frozenset({500}))
+    assert uri_outcomes.outcome_of_answer(500, 2, chosen) is Outcome.FAILURE
