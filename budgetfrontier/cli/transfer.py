@@ -19,6 +19,7 @@ from budgetfrontier.cli import common, kept, named
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.cli.messages import note, say
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.rules.uri_outcomes import cause
 from budgetfrontier.units import format_time
 from budgetfrontier.vocabulary import SOURCE_KINDS
 
@@ -315,9 +316,10 @@ def _by_reason(letters: Iterable[DeadLetter]) -> Iterator[tuple[object, ...]]:
     """Yield each reason, how many dead letters of how many queues have it, and the URL of one of them."""
     counts, queues, examples = Counter[str](), defaultdict[str, set[str]](set), dict[str, str]()
     for letter in letters:
-        counts[letter.reason] += 1
-        queues[letter.reason].add(letter.queue)
-        examples.setdefault(letter.reason, letter.uri.url)
+        reason = cause(letter.reason, letter.queue)
+        counts[reason] += 1
+        queues[reason].add(letter.queue)
+        examples.setdefault(reason, letter.uri.url)
     for reason, count in counts.most_common():
         yield reason, count, len(queues[reason]), examples[reason]
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from budgetfrontier.console.over_time import OverTimeOfJob
 from budgetfrontier.console.sampling import Sample, Samples, read
 from budgetfrontier.console.scans import Scanned, Scans
+from budgetfrontier.console.status_counts import StatusCounts
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.view import View
@@ -39,6 +40,7 @@ class Job:
         self.samples = Samples()
         self.scans = Scans(frontier)
         self.over_time = OverTimeOfJob()
+        self.status_counts = StatusCounts()
         self._reader: Reader | None = None
         self._file: tuple[int, int] | None = None
         self._opening = threading.Lock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 LARGEST = 128 << 10
 """Bytes that are read of a file at a time."""
@@ -40,15 +40,24 @@ def log_files(folder: Path) -> list[LogFile]:
     return sorted(found)
 
 
+def lines_from(folder: Path, name: str, start: int, most: int) -> tuple[list[bytes], int, int]:
+    """Return the whole lines of a file from a byte on, where they end, and the size of the file.
+
+    About `most` bytes are read. Raises FileNotFoundError, OSError.
+    """
+    with _opened(folder, name) as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(start)
+        data = file.read(most)
+    end = data.rfind(b"\n") + 1
+    return data[:end].splitlines(), start + end, size
+
+
 def before(folder: Path, name: str, end: int | None) -> Piece:
     """Return the last lines of a file before a byte, or before its end. Raises FileNotFoundError, OSError."""
-    # A file that was replaced by a link or a pipe since it was listed is not followed, and does not block.
-    fd = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise FileNotFoundError(name)
-        end = status.st_size if end is None else min(end, status.st_size)
+    with _opened(folder, name) as file:
+        size = os.fstat(file.fileno()).st_size
+        end = size if end is None else min(end, size)
         start = max(end - LARGEST, 0)
         file.seek(start)
         data = file.read(end - start)
@@ -56,3 +65,13 @@ def before(folder: Path, name: str, end: int | None) -> Piece:
         cut = data.find(b"\n") + 1  # 0: a line longer than all of this, of which the end is shown
         start, data = start + cut, data[cut:]
     return Piece(data.decode("utf-8", "replace").split("\n")[: None if data[-1:] != b"\n" else -1], start)
+
+
+def _opened(folder: Path, name: str) -> BinaryIO:
+    """Open a regular file. One that was replaced by a link or a pipe since it was listed is not followed."""
+    fd = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = open(fd, "rb")  # noqa: SIM115 - the caller closes it
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        file.close()
+        raise FileNotFoundError(name)
+    return file

@@ -24,8 +24,8 @@ MIMETYPES = ("fetches", "bytes", "mimetype")
 RESPONSECODES = ("fetches", "code", "meaning")
 SOURCETAGS = ("source", "host", "fetches", "bytes")
 HOSTS = (
-    "fetches", "bytes", "host", "robots_denials", "failures", "not_modified", "remaining", "expenditure", "errors",
-    "state",
+    "fetches", "bytes", "host", "robots_denials", "failures", "not_modified", "client_errors", "server_errors",
+    "remaining", "expenditure", "errors", "state",
 )  # fmt: skip
 
 _MEANINGS = {
@@ -101,13 +101,15 @@ def hosts(entries: Iterable[Entry] | None, queues: Iterable[QueueRecord], *, lim
     A queue whose key is no host has a row of its own. Without a log, bytes are those with which fetches were finished,
     if they were told.
     """
-    sums = Sums(9)
+    sums = Sums(11)
     for entry in entries or ():
         amounts = sums.of(host_of(entry.url))
         if entry.status > 0:
             amounts[0] += 1
             amounts[1] += entry.size
             amounts[4] += entry.status == _NOT_MODIFIED
+            amounts[5] += 400 <= entry.status < 500
+            amounts[6] += entry.status >= 500
         elif entry.status == FORBIDDEN:
             amounts[2] += 1
         else:
@@ -116,17 +118,17 @@ def hosts(entries: Iterable[Entry] | None, queues: Iterable[QueueRecord], *, lim
         amounts = sums.of(queue.queue.encode("utf-8", "surrogateescape"))
         if entries is None:
             amounts[1] += queue.bytes
-        amounts[5] += queue.queued + queue.future
-        amounts[6] += queue.expenditure
-        amounts[7] += queue.errors
-        amounts[8] = _STATES.index(queue.state)
-    for row in largest_first(sums, 1 if entries is not None else 7, limit):
+        amounts[7] += queue.queued + queue.future
+        amounts[8] += queue.expenditure
+        amounts[9] += queue.errors
+        amounts[10] = _STATES.index(queue.state)
+    for row in largest_first(sums, 1 if entries is not None else 9, limit):
         yield _host_row(row, known=entries is not None)
 
 
 def _host_row(row: Item, *, known: bool) -> tuple[Any, ...]:
-    host, fetches, size, denied, failures, not_modified, remaining, spent, errors, state = row
-    logged = (denied, failures, not_modified) if known else (None, None, None)
+    host, fetches, size, *answers, remaining, spent, errors, state = row
+    logged = answers if known else [None] * len(answers)
     queued = (remaining, spent, errors, _STATES[state]) if state else (None, None, None, "")
     return fetches if known else None, size if known else size or None, _text(host), *logged, *queued
 

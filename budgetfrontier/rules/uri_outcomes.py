@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import QueueSettings
 
 
+HOST = "(host)"
+"""The text that stands for the host in the cause of a dead letter."""
+
+
 class Fate(Enum):
     """The fate of a URI whose attempt has ended."""
 
@@ -31,6 +35,16 @@ def error_status(reason: str) -> str:
     """
     found = _ERROR_STATUS.fullmatch(reason)
     return found[1] if found else ""
+
+
+def cause(reason: str, queue: str) -> str:
+    """Return the reason of a dead letter without the key of its queue, which is the same cause with other hosts.
+
+    >>> cause("DNS lookup failed: no results for hostname lookup: a.test", "a.test")
+    'DNS lookup failed: no results for hostname lookup: (host)'
+    """
+    host = queue.partition(":")[0]
+    return reason.replace(queue, HOST).replace(host, HOST) if len(host) > 1 else reason
 
 
 def is_last_attempt(attempt: int, settings: QueueSettings) -> bool:

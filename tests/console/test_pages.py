@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
+from budgetfrontier.console import status_counts
 from budgetfrontier.console.log_files import LARGEST, before, log_files
+from budgetfrontier.console.status_counts import StatusCounts
 from budgetfrontier.reports.kinds import KINDS
 from tests.console.conftest import get
 
@@ -110,16 +112,43 @@ def test_logs_are_shown_from_their_end_and_searched(job: Path) -> None:
     assert "another" in get(job, "/logs?file=other.log")[1]
 
 
-def test_failures_in_the_crawl_log_are_counted_by_reason(job: Path) -> None:
+def test_the_statuses_in_the_whole_crawl_log_are_counted(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logs = job / "logs"
     logs.mkdir()
-    lines = ["404 1 http://a.test/ L - text/html #001 - - - -", "200 1 http://a.test/ L - text/html #001 - - - -"]
-    lines += ["-2 - http://b.test/ L - - #001 - - - 2t,cannot_connect_(no,_really),seed:http://s.test/"] * 2
+    lines = ["  500 1 http://a.test/ L - text/html #001 - - - -", "  200 1 http://a.test/ L - text/html #001 - - - -"]
+    lines += ["   -2 - http://b.test/ L - - #001 - - - 2t,cannot_connect_(no,_really),seed:http://s.test/"] * 2
     lines += ["-9998 - http://c.test/ L - - #001 - - - robots", "nonsense"]
+    lines += [lines[1]] * 5000
     (logs / "crawl.log").write_text("".join(f"2026-11-20T22:00:00.000Z {line}\n" for line in lines))
     _, text = get(job, "/errors")
-    assert ">cannot_connect_(no,_really)<" in text and ">robots<" in text and "404 " in text
-    assert ">200" not in text and "in the last 6 lines" in text
+    assert ">500 Internal Server Error<" in text and ">-2 no connection<" in text
+    assert ">-9998 forbidden by robots.txt<" in text and ">200" not in text and "in all of crawl.log" in text
+    monkeypatch.setattr(status_counts, "AT_ONCE", 1000)
+    _, text = get(job, "/errors")
+    assert "of crawl.log; the next page counts on" in text and ">500 Internal Server Error<" in text
+
+
+def test_a_log_that_grows_is_counted_on_and_one_that_shrinks_anew(tmp_path: Path) -> None:
+    counts, log = StatusCounts(), tmp_path / "crawl.log"
+    assert counts.counted(tmp_path) == ({}, 1.0)
+    log.write_bytes(b"t 200 -\nt   404 -\nt 5")
+    assert counts.counted(tmp_path) == ({200: 1, 404: 1}, 18 / 21)
+    with log.open("ab") as file:
+        file.write(b"03 -\n")
+    assert counts.counted(tmp_path) == ({200: 1, 404: 1, 503: 1}, 1.0)
+    log.write_bytes(b"t -2 -\n")
+    assert counts.counted(tmp_path) == ({-2: 1}, 1.0)
+
+
+def test_dead_letters_of_one_cause_are_one_group_whatever_their_hosts(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(f"http://gone{n}.test/" for n in range(9))
+        for lease in frontier.lease(9):
+            frontier.finish(lease, Outcome.DEAD, reason=f"no address for {lease.queue}: unknown")
+    _, text = get(job, "/errors")
+    assert "no address for (host): unknown" in text and "no address for gone1.test" not in text
+    _, listed = get(job, "/dead-letters?reason=no+address+for+(host):+unknown")
+    assert listed.count('<td class="tight">') == 9
 
 
 @pytest.mark.parametrize("name", ["../frontier/data.mdb", "/etc/passwd", "..", "link", "pipe", "folder", "x%00y"])

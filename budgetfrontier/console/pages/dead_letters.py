@@ -9,6 +9,7 @@ from typing import Any
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.model import DeadLetter
+from budgetfrontier.rules.uri_outcomes import cause
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import dead_letter, decode_dead
 from budgetfrontier.store.view import View
@@ -29,7 +30,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
                 following = keys.u64.unpack(key)[0]
                 break
             row = decode_dead(value)
-            if reason in ("", row.reason) and queue in ("", row.name):
+            if reason in ("", cause(row.reason, row.name)) and queue in ("", row.name):
                 rows.append(dead_letter(keys.u64.unpack(key)[0], row))
         reasons = counted_reasons(view)
     return {
@@ -45,8 +46,9 @@ def build(job: Job, query: Query) -> dict[str, Any]:
 
 
 def counted_reasons(view: View) -> Counter[str]:
-    """Return how many of the first READ dead letters have each reason."""
-    return Counter(decode_dead(value).reason for _, _, value in islice(_from(view, 0), READ))
+    """Return how many of the first READ dead letters have each reason, whatever their hosts."""
+    rows = (decode_dead(value) for _, _, value in islice(_from(view, 0), READ))
+    return Counter(cause(row.reason, row.name) for row in rows)
 
 
 def _from(view: View, number: int) -> Any:
