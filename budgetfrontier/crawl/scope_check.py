@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from budgetfrontier import uris
 from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import seed_urls
@@ -28,6 +30,25 @@ def scope_verdict(reader: Reader, href: str, uri: CrawlUri | None) -> ScopeVerdi
         if not settings.seeds and not last and settings.scope == ScopeSettings():
             return None
         return _verdict(settings, href, uri, view, last)
+
+
+def scope_test(view: View) -> Callable[[CrawlUri], bool] | None:
+    """Return a function that tells whether a crawl would fetch a URI that waits, by its stored scope and seeds.
+
+    It may be called as long as the view is open. None if the settings have neither a scope nor seeds, or if the scope
+    is not known, because a file of it cannot be read. Reads the files of seeds.
+    """
+    settings, last = view.settings()[0], last_position(view)
+    if not settings.seeds and not last and settings.scope == ScopeSettings():
+        return None
+    try:
+        scope = Scope(settings.scope)
+    except SettingsError:
+        return None
+    if _add_seeds(scope, settings, "")[1]:
+        return None
+    scope.add_listed(SeedHosts(lambda: view, lambda: last))
+    return lambda uri: scope.objection(uri) is None
 
 
 def _verdict(settings: Settings, href: str, uri: CrawlUri | None, view: View, last: int) -> ScopeVerdict:

@@ -39,5 +39,5 @@ class WorkList:
             total = raise_to = queue.expenditure + replenish_amount(queue.balance_replenish_amount, self._replenish)
         if has_completed(queue):
             return Raised(raise_to, 0, 0)
-        _, floor = affordable(self._view, queue, total, reached=reached)
+        floor = affordable(self._view, queue, total, reached=reached).spent
         return Raised(raise_to, floor, None if total < 0 else max(total - queue.expenditure, floor))

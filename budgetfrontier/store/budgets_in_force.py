@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from budgetfrontier.model import QueueRecord
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from typing import NamedTuple
+
+from budgetfrontier.model import CrawlUri, QueueRecord
 from budgetfrontier.rules.budgets import is_over_total, must_retire, total_of
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, QueueSettings
@@ -80,15 +84,40 @@ class BudgetsInForce:
         return self._heads.url(queue) or expand(queue.last_enqueued, queue.queue)
 
 
-def affordable(view: View, queue: QueueRecord, total: int, *, reached: bool) -> tuple[int, int]:
-    """Return how many of its URIs a queue hands out before it is empty or over a total budget, and their cost.
+class Affordable(NamedTuple):
+    """The URIs that a queue hands out before it is empty or over a total budget, and their cost."""
 
-    O(those URIs), of which the first 100,000 are looked at.
+    uris: int
+    spent: int
+    disregarded: int
+    """The URIs among them that are disregarded, which cost nothing; they are not in `uris`."""
+
+
+def affordable(
+    view: View,
+    queue: QueueRecord,
+    total: int,
+    *,
+    reached: bool,
+    in_scope: Callable[[CrawlUri], bool] | None = None,
+) -> Affordable:
+    """Return what a queue hands out before it is empty or over a total budget.
+
+    `in_scope` tells of a URI whether its crawl would fetch it; without it, all are. O(those URIs), of which the first
+    100,000 are looked at.
     """
-    uris = spent = 0
-    for cost in view.costs(queue, _PRICED):
+    uris = spent = disregarded = 0
+    priced: Iterator[tuple[int, bool]]
+    if in_scope is None:
+        priced = zip(view.costs(queue, _PRICED), repeat(True))
+    else:
+        priced = ((one.cost, in_scope(one.uri)) for one in view.pending(queue, _PRICED))
+    for cost, is_fetched in priced:
         if is_over_total(queue.expenditure + spent, total, reached):
             break
-        uris += 1
-        spent += cost
-    return uris, spent
+        if is_fetched:
+            uris += 1
+            spent += cost
+        else:
+            disregarded += 1
+    return Affordable(uris, spent, disregarded)

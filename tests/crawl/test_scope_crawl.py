@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from budgetfrontier.cli import main
 from budgetfrontier.engine.remote import steer
 from budgetfrontier.errors import ScopeChanged
 from budgetfrontier.reports.explain import explain
@@ -104,3 +106,35 @@ def test_a_scope_that_changed_counts_for_what_is_queued(tmp_path: Path) -> None:
     with Reader(tmp_path / "frontier") as reader:
         assert reader.summary().disregarded == 1
         assert "done" in [reason.code for reason in explain(reader, HOME + "drop.zip", job="job").reasons]
+
+
+def test_a_dry_run_promises_nothing_that_a_changed_scope_disregards(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = {"a.test/": linking(*[f"/{n}?sid=1" for n in range(8)], "/9"), "a.test/9": "x"}
+    pages |= {f"a.test/{n}?sid=1": "x" for n in range(8)}
+    budget = {"queue_total_budget": 2, "cost_policy": "unit"}
+    with Site(pages) as site:
+        run(site.settings(HOME, frontier=budget), tmp_path)
+        narrower = site.settings(HOME, frontier=budget, scope={"reject": ["regex:sid="]})
+        with pytest.raises(ScopeChanged):
+            run(narrower, tmp_path)
+        steer(tmp_path / "frontier", "resume", {})
+        command = ["adjust", str(tmp_path), "--match", "queue:a.test", "--total-budget", "100"]
+        assert main([*command, "--dry-run", "--format", "json"]) == 0
+        promised = json.loads(capsys.readouterr().out)
+        assert main([*command, "--dry-run"]) == 0
+        held = promised["uris"] + promised["disregarded"]
+        assert (
+            promised["disregarded"]
+            and f"{promised['disregarded']} URIs are out of the scope" in capsys.readouterr().out
+        )
+        with Reader(tmp_path / "frontier") as reader:
+            before, queue = reader.summary(), reader.queue("a.test")
+        assert queue is not None and held == queue.queued
+        assert main(command) == 0
+        run(narrower, tmp_path)
+    with Reader(tmp_path / "frontier") as reader:
+        after = reader.summary()
+    assert after.expenditure - before.expenditure == promised["spend"]
+    assert after.disregarded - before.disregarded == promised["disregarded"]

@@ -14,7 +14,7 @@ import msgspec
 
 from budgetfrontier import plugins
 from budgetfrontier.bounded_cache import BoundedCache
-from budgetfrontier.model import QueueRecord
+from budgetfrontier.model import CrawlUri, QueueRecord
 from budgetfrontier.rules.budgets import is_over_total, total_of
 from budgetfrontier.rules.queue_states import RETIRED, is_revived_by_change
 from budgetfrontier.settings.matching import Match, parse_match, spellings, unknown_keys
@@ -251,8 +251,9 @@ def _goes_by_next_uri(view: View, match: Match) -> bool:
 class _Spend:
     """The spend of queues: what the URIs cost that they hold, and what their budgets leave once more come."""
 
-    def __init__(self) -> None:
-        self.uris = 0
+    def __init__(self, in_scope: Callable[[CrawlUri], bool] | None) -> None:
+        self._in_scope = in_scope
+        self.uris = self.disregarded = 0
         self.floor = 0
         self.ceiling: int | None = 0
 
@@ -261,8 +262,9 @@ class _Spend:
         if _is_out(queue, settings):
             return
         total = total_of(queue, settings)
-        uris, spent = affordable(view, queue, total, reached=settings.reached)
+        uris, spent, disregarded = affordable(view, queue, total, reached=settings.reached, in_scope=self._in_scope)
         self.uris += uris
+        self.disregarded += disregarded
         self.floor += spent
         if total < 0:
             self.ceiling = None
@@ -280,17 +282,18 @@ def _budget(queue: QueueRecord, settings: QueueSettings) -> tuple[int, bool, boo
     return total_of(queue, settings), settings.reached, settings.balance_replenish_amount > 0
 
 
-def preview(view: View, change: Change) -> dict[str, Any]:
+def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] | None = None) -> dict[str, Any]:
     """Return what a change would do: the survey, which queues retire and revive, and what they could then spend.
 
-    As of the view. O(queues), about 5 us each, and the pending URIs of those whose budgets change; of a change for
-    queues by name, O(those and the RETIRED ones).
+    `in_scope` tells of a URI whether its crawl would fetch it; otherwise it is disregarded, and costs nothing. As of
+    the view. O(queues), about 5 us each, and the pending URIs of those whose budgets change; of a change for queues by
+    name, O(those and the RETIRED ones).
     """
     groups, values = _Groups(change.names), change.values()
     retired: list[str] = []
     revived: list[str] = []
     counts = {"retired_count": 0, "revived_count": 0, "still_over": 0, "by_name": 0}
-    reviving, before, after, changed = _Spend(), _Spend(), _Spend(), 0
+    reviving, before, after, changed = _Spend(in_scope), _Spend(in_scope), _Spend(in_scope), 0
     for queue, url, matched in _look(view, change.match, others=True):
         if not (matched or queue.state is RETIRED):
             continue
@@ -320,6 +323,8 @@ def preview(view: View, change: Change) -> dict[str, Any]:
                 after.add(view, queue, new)
         counts["still_over"] += matched and queue.queued > 0 and is_out and (was_out or queue.state is RETIRED)
     found = msgspec.structs.asdict(groups.survey(change, view.counters().time, _unknown(view, change)))
+    if in_scope is not None:
+        found["disregarded"] = reviving.disregarded + after.disregarded
     return {
         **found,
         "by_next_uri": _goes_by_next_uri(view, change.match),
