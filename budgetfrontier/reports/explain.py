@@ -298,7 +298,8 @@ class _Explainer:
     def _cause_of_wait(self, queue: QueueRecord) -> str:
         if queue.block < queue.wake_time and self._now < queue.overloaded_until:
             length = f" (back-off: {say_duration(queue.backoff)})" if queue.backoff else ""
-            return f"its host answered 429 or 503 and is left alone{length}, which the command would cut short"
+            failed = f"; {self._failure_of(queue)}" if waits_for_retry(queue) else ""
+            return f"its host answered 429 or 503 and is left alone{length}, which the command would cut short{failed}"
         if max(queue.block, queue.delayed) < queue.wake_time <= queue.paced_until:
             seconds = say_duration(queue.paced_until - queue.served)
             return f"it is leased from at most once in {seconds}, its interval, which the command would cut short"

@@ -72,6 +72,8 @@ class Standing(msgspec.Struct, kw_only=True):
     """Whether all INACTIVE queues looked at are over budget: they will retire on their turn."""
     held: int = 0
     """URIs in RETIRED queues."""
+    retired_by_name: int = 0
+    """The RETIRED queues that no change of settings revives."""
     rate: float | None = None
     """URIs finished a second, if it is known."""
     limit: str | None = None
@@ -85,7 +87,7 @@ def verdict(standing: Standing) -> Verdict:
     if state is CrawlState.TERMINATED:
         return Verdict("terminated", "warn", f"The crawl was {_steered(s, 'terminated')}: it hands out nothing again.")
     if state is CrawlState.NEW and not (_stopped_badly(s) and not s.process.alive):
-        text = "Nothing was ever scheduled."
+        text = f"Nothing was ever scheduled{_instead(s.totals)}."
         return Verdict("new", "warn", text, _command(s, "import", "--seeds", "FILE"))
     if state is CrawlState.FINISHED or (state is CrawlState.PAUSED and s.totals.pause_reason == FINISH):
         return _over(s)
@@ -160,7 +162,10 @@ def _over(s: Standing) -> Verdict:
     retired, held = counts.get(QueueState.RETIRED, 0), s.held + totals.future
     if retired and held:
         left = f"only retired queues are left ({retired:,}, with {counted(held, 'URI')})"
-        text = f"The crawl is {how}: {left}; `adjust` a budget to revive them."
+        ways = "`unretire` revives them" if s.retired_by_name == retired else "`adjust` a budget to revive them"
+        if 0 < s.retired_by_name < retired:
+            ways += f", and `unretire` the {s.retired_by_name:,} that were retired by name"
+        text = f"The crawl is {how}: {left}; {ways}."
         return Verdict("retired", "warn", text, _command(s, "queues", "--state", "RETIRED"))
     done = crawled(totals)
     if not done.total:
@@ -182,6 +187,14 @@ def _over(s: Standing) -> Verdict:
     return Verdict(
         slug, "bad" if slug != "disregarded" or not done.crawled else "warn", text, _command(s, command, *options)
     )
+
+
+def _instead(totals: Summary) -> str:
+    """Return what became of the URIs that were given to a crawl and not scheduled; "" if there were none."""
+    refused = totals.full + totals.invalid
+    given = ((totals.seen, "only marked as seen"), (totals.duplicates, "known already"), (refused, "refused"))
+    told = [f"{counted(count, 'URI was', 'URIs were')} {what}" for count, what in given if count]
+    return f": {_listed(told)}" if told else ""
 
 
 def _listed(clauses: list[str]) -> str:

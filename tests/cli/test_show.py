@@ -321,6 +321,14 @@ def test_explain_names_the_failure_that_a_queue_or_a_uri_waits_for(tmp_path: Pat
     assert "failure:                  host name not found (-1)" in cli("queue", tmp_path, "a.test").out
 
 
+def test_explain_says_which_attempt_an_overloaded_host_has_failed(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule("http://a.test/1")
+        frontier.finish(frontier.lease(1)[0], Outcome.RETRY, reason="status 503", status=503)
+    told = cli("explain", tmp_path, "http://a.test/1").out
+    assert "answered 429 or 503" in told and "http://a.test/1 failed" in told and "attempt 1 of 31" in told
+
+
 def test_explain_says_why_a_queue_waits(job: Path, cli: Cli) -> None:
     assert ": politeness towards its host" in cli("explain", job, "snoozed.test").out
     cli("snooze", job, "snoozed.test", "--for", "2h", "--reason", "their admin asked", "--who", "bob")

@@ -64,6 +64,25 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "Nothing was ever scheduled.",
         "budgetfrontier import jobs/news --seeds FILE",
     ),
+    "new (only marked as seen)": (
+        standing(CrawlState.NEW, seen=2, duplicates=1, invalid=3),
+        "warn",
+        "Nothing was ever scheduled: 2 URIs were only marked as seen, 1 URI was known already and 3 URIs were refused.",
+        "budgetfrontier import jobs/news --seeds FILE",
+    ),
+    "retired (by name)": (
+        standing(CrawlState.FINISHED, queues(retired=8), more={"held": 15, "retired_by_name": 8}),
+        "warn",
+        "The crawl is finished: only retired queues are left (8, with 15 URIs); `unretire` revives them.",
+        "budgetfrontier queues jobs/news --state RETIRED",
+    ),
+    "retired (some by name)": (
+        standing(CrawlState.FINISHED, queues(retired=8), more={"held": 15, "retired_by_name": 3}),
+        "warn",
+        "The crawl is finished: only retired queues are left (8, with 15 URIs); `adjust` a budget to revive them, and "
+        "`unretire` the 3 that were retired by name.",
+        "budgetfrontier queues jobs/news --state RETIRED",
+    ),
     "terminated": (
         standing(CrawlState.TERMINATED, more=BY_ALICE, process=stopped(None)),
         "warn",
