@@ -9,15 +9,16 @@ a pattern of hosts matches all of them or none.
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
-
-import can_ada
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any, Final
 
 from budgetfrontier import uris
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlUri
+
+if TYPE_CHECKING:
+    from tldextract import TLDExtract
 
 _DEFAULT = "*"  # https://github.com/publicsuffix/list/wiki/Format#formal-algorithm
 
@@ -58,8 +59,8 @@ class RegisteredDomain:
     `suffix_list` is the text of a public suffix list (default: the one bundled with tldextract). A frontier stores the
     text and passes it back, because a different list would move queues in mid-crawl. For the same reason, the default
     rule applies only if the text has it, as a line "*" that `with_default_rule` adds: frontiers created before that
-    line existed keep the whole host as the key there. The list is parsed at the first URI (6 ms, 1 MB); after that, a
-    new host takes about 1 us. Heritrix: TopmostAssignedSurtQueueAssignmentPolicy (1),
+    line existed keep the whole host as the key there. tldextract applies the list. It is imported at the first URI,
+    which takes 0.2 s, and asks no network. Heritrix: TopmostAssignedSurtQueueAssignmentPolicy (1),
     AssignmentLevelSurtQueueAssignmentPolicy (3).
     """
 
@@ -70,25 +71,66 @@ class RegisteredDomain:
         if suffix_list is not None and "\n" not in suffix_list:
             raise PolicyError("registered-domain: suffix_list is the text of a public suffix list, not a file's name")
         self._suffix_list = suffix_list
-        self._rules: frozenset[str] = frozenset()
+        self._extract: TLDExtract | None = None
         self._domain = lru_cache(maxsize=65536)(self._look_up)
 
     def __call__(self, uri: CrawlUri) -> str:
         return self._domain(uris.host(uri.url))
 
     def _look_up(self, host: str) -> str:
-        # Not by tldextract: its import takes 0.1 s, it reads lists from URLs only, and its results may change.
-        rules = self._rules = self._rules or _rules(self._suffix_list or with_default_rule(bundled_suffix_list()))
-        labels = host.split(".")
-        for start in range(len(labels)):  # the longest suffix first
-            suffix, parent = ".".join(labels[start:]), ".".join(labels[start + 1 :])
-            if "!" + suffix in rules:
-                return suffix
-            if suffix in rules or "*." + parent in rules:
-                return ".".join(labels[start - 1 :]) if start else host
-        if _DEFAULT in rules and len(labels) > 1 and not (labels[-1].isdigit() or host.startswith("[")):
-            return ".".join(labels[-2:])
-        return host
+        if self._extract is None:
+            self._extract = _extractor(self._suffix_list)
+        if host.startswith("[") or host.rpartition(".")[2].isdigit():  # the default rule would take the last number
+            return host
+        return self._extract(host).top_domain_under_public_suffix or host
+
+
+def _extractor(suffix_list: str | None) -> TLDExtract:
+    """Return tldextract with a public suffix list, None for its own one with the default rule; it asks no network.
+
+    Raises PolicyError if tldextract is not installed.
+    """
+    extract = _tldextract()
+    if suffix_list is None:
+        return extract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True, extra_suffixes=[_DEFAULT])
+    with NamedTemporaryFile("w", encoding="utf-8", suffix=".dat") as file:
+        file.write(suffix_list)
+        file.flush()
+        found = extract(
+            cache_dir=None,
+            suffix_list_urls=[Path(file.name).as_uri()],
+            fallback_to_snapshot=False,
+            include_psl_private_domains=True,
+            extra_suffixes=[_DEFAULT] if _DEFAULT in suffix_list.splitlines() else (),
+        )
+        with _session() as session:
+            found("example.org", session=session)  # it reads the list now
+    return found
+
+
+def _session() -> Any:
+    """Return a session of requests, which tldextract reads lists with, that closes the files that it has read."""
+    import requests
+    from requests_file import FileAdapter
+
+    def close(response: Any, **_: Any) -> None:
+        assert response.content is not None  # all of it is read
+        response.raw.close()
+
+    session = requests.Session()
+    session.mount("file://", FileAdapter())
+    session.hooks["response"] = [close]
+    return session
+
+
+def _tldextract() -> type[TLDExtract]:
+    try:
+        from tldextract import TLDExtract  # imported here: with an HTTP client, it takes longer than most commands
+    except ImportError as error:
+        raise PolicyError(
+            f"registered-domain needs tldextract, which cannot be imported ({error}): pip install tldextract"
+        ) from None
+    return TLDExtract
 
 
 def with_default_rule(suffix_list: str) -> str:
@@ -96,21 +138,13 @@ def with_default_rule(suffix_list: str) -> str:
     return f"{suffix_list}\n{_DEFAULT}\n"
 
 
-def _rules(suffix_list: str) -> frozenset[str]:
-    """Return the rules of a public suffix list (https://publicsuffix.org/list/), names encoded as in a href (IDNA)."""
-    lines = (line.split()[0] for line in suffix_list.splitlines() if line.strip() and not line.startswith("//"))
-    return frozenset(rule if rule.isascii() else can_ada.idna_encode(rule).decode() for rule in lines)
-
-
 def bundled_suffix_list() -> str:
-    """Return the text of the public suffix list bundled with the installed tldextract, without importing it.
+    """Return the rules of the public suffix list bundled with the installed tldextract, its private ones included.
 
     Raises PolicyError if tldextract is not installed.
     """
-    package = find_spec("tldextract")
-    if package is None or package.origin is None:
-        raise PolicyError("tldextract is not installed, and with it no public suffix list; set frontier.suffix_list")
-    return Path(package.origin).with_name(".tld_set_snapshot").read_text(encoding="utf-8")
+    bundled = _tldextract()(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)
+    return "\n".join(bundled.tlds)
 
 
 class Single:

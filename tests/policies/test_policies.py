@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -188,6 +190,31 @@ def test_importing_policies_is_cheap() -> None:
         "print(sorted({'tldextract', 'requests'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_only_registered_domains_import_tldextract(tmp_path: Path) -> None:
+    """It asks no network: sockets cannot be opened here. What it reads the list from is removed."""
+    code = f"""
+import os, socket, sys
+def refuse(*_): raise AssertionError("a socket")
+socket.socket.connect = socket.getaddrinfo = refuse
+import budgetfrontier
+from budgetfrontier import CrawlUri, Frontier, Settings
+for policy in "hostname", "registered-domain":
+    settings = Settings.from_dict({{"frontier": {{"queue_assignment_policy": policy}}}})
+    for _ in range(2):
+        with Frontier.open({str(tmp_path)!r} + "/" + policy, settings) as f:
+            f.schedule("https://www.example.co.uk/")
+            print(f.queue_key(CrawlUri("https://www.example.co.uk/")), "tldextract" in sys.modules)
+"""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True,
+        env={**os.environ, "TMPDIR": str(temporary), "HOME": str(tmp_path / "home")},
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["www.example.co.uk False"] * 2 + ["example.co.uk True"] * 2
+    assert [*temporary.iterdir()] == [] and not (tmp_path / "home").exists() and not done.stderr
 
 
 # -- queue assignment
