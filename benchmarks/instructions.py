@@ -37,6 +37,7 @@ _NO_POLITENESS: dict[str, Any] = {"min_delay": 0, "delay_factor": 0, "max_delay"
 DRAINS: dict[str, dict[str, Any]] = {
     "rotation": {},
     "zipf": {},
+    "one host": {},
     "politeness": {"politeness": {"min_delay": 1}},
     "total budgets": {"queue_total_budget": 100_000},
     "overrides": {
@@ -80,12 +81,12 @@ SCHEDULES: dict[str, dict[str, Any]] = {
 
 
 def urls(name: str, count: int) -> Iterator[str]:
-    """Yield the URLs of a workload: each host in turn, or hosts by Zipf's law (exponent 1)."""
+    """Yield the URLs of a workload: each host in turn, hosts by Zipf's law (exponent 1), or one host."""
     if name == "zipf":
         rnd = random.Random(1)
         hosts = rnd.choices(range(HOSTS), cum_weights=list(accumulate(1 / (i + 1) for i in range(HOSTS))), k=count)
     else:
-        hosts = [i % HOSTS for i in range(count)]
+        hosts = [0 if name == "one host" else i % HOSTS for i in range(count)]
     return (_url(i, host) for i, host in enumerate(hosts))
 
 

@@ -27,7 +27,7 @@ from budgetfrontier.engine.known_urls import Known, KnownUrls
 from budgetfrontier.engine.lost_frontiers import close_waiting, watch
 from budgetfrontier.engine.regulation import Asked
 from budgetfrontier.engine.runs import this_program
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.model import (
     Admission,
     CrawlState,
@@ -191,14 +191,15 @@ class Frontier:
         call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy fails
         before the first URI; if it fails after it, the next call raises. O(1) per URI, about 2 µs.
         """
-        guard, kernel = self._guard, self._kernel
+        guard, kernel, counters = self._guard, self._kernel, self._counters
         if get_ident() != guard.owner:
             guard.refuse()
         in_force, count = self._tables.in_force, int(count)
         ttl = in_force.frontier.lease_ttl if ttl is None else in_force.lease_ttl(ttl)
         try:
             now = guard.now()
-            kernel.catch_up(now)
+            if now >= self._tables.leases.next_expiry or counters.revive_upto > 0 or counters.regrade_upto > 0:
+                kernel.catch_up(now)  # it looks at the same, but is a call
             if kernel.underway and guard.batch is None:
                 guard.delivery.go_on()
             leases = kernel.lease(count, ttl, now)
@@ -310,6 +311,13 @@ class Frontier:
         end. Every 1,000, counting the URIs discovered, are an operation of their own, that may be committed. Raises
         PolicyError; leases before the URI for which a policy fails have ended then. O(1) for each.
         """
+        if finished.__class__ is list and len(finished) == 1 and finished[0].__class__ is Lease:
+            # As each batch is, once all that is left is of one host: what a batch shares is more than one finish takes.
+            try:
+                self.finish(finished[0])
+            except LeaseExpired:
+                return list(finished)
+            return []
         return self._batch_finisher.finish(finished)
 
     def landed(self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None) -> None:

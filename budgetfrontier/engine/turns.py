@@ -153,10 +153,12 @@ class Turns:
                         ring.skip()
                         next_id = ring.popleft
                     if not (turns and ids):
-                        if turns and ring.refill():
+                        if turns and ring.back is not ids and ring.refill():
                             continue
-                        if not turns or not counters.inactive:
+                        if not turns:
                             self.cut_short |= bool(ring or counters.inactive)
+                            return
+                        if not counters.inactive:
                             return
                         turns -= 1
                         self.activate_next(now)

@@ -406,3 +406,37 @@ def test_a_lease_given_twice_is_asked_about_once() -> None:
     frontier.schedule_many(pages("A", 4))
     leases = frontier.lease(4)
     assert frontier.finish_many([*leases, leases[0]]) == leases[:1]
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_a_batch_of_one_ends_as_one_finish_does(settings: dict[str, Any]) -> None:
+    told = Told(finishes=True), Told(finishes=True)
+    clock = ManualClock(START)
+    with memory(clock, hooks=[told[0]], **settings) as one_by_one, memory(clock, hooks=[told[1]], **settings) as batch:
+        for f in (one_by_one, batch):
+            f.schedule_many(pages("A", 12))
+            f.schedule_many(pages("B", 3))
+        for _ in range(12):
+            first, second = one_by_one.lease(1), batch.lease(1)
+            assert [lease.uri for lease in first] == [lease.uri for lease in second]
+            for lease in first:
+                one_by_one.finish(lease)
+            if second:
+                assert batch.finish_many(second) == []
+                assert batch.finish_many(second) == second, "it has ended"
+            assert one_by_one.summary() == batch.summary()
+            clock.advance(4)
+        assert tables(one_by_one) == tables(batch)
+    assert told[0].calls == told[1].calls
+
+
+def test_a_batch_of_one_that_has_expired_is_returned() -> None:
+    clock = ManualClock(START)
+    with memory(clock) as f:
+        f.schedule_many(pages("A", 1))
+        leases = f.lease(1, ttl=5)
+        clock.advance(5)
+        assert f.finish_many(leases) == leases
+        assert (f.summary().succeeded, f.summary().expired) == (0, 1)
+        with pytest.raises(TypeError):
+            f.finish_many([None])  # type: ignore[list-item]
