@@ -46,20 +46,23 @@ tempfile.gettempdir()
 
 @pytest.fixture(autouse=True, scope="module")
 def _module_leaves_the_process_as_it_was() -> Iterator[None]:
-    """Do for the fixtures of a module what is done for each test."""
-    yield from _unchanged()
+    """Do for the fixtures of a module what is done for each test; fail if a thread of the module is left.
+
+    The servers of its fixtures may have started one in the middle of a test.
+    """
+    yield from _unchanged(threads=True)
 
 
 @pytest.fixture(autouse=True)
 def _test_leaves_the_process_as_it_was() -> Iterator[None]:
-    """Restore the state of the process after a test, and fail the test if it has changed it, or left a thread."""
-    yield from _unchanged()
+    """Restore the state of the process after a test, and fail the test if it has changed it."""
+    yield from _unchanged(threads=False)
 
 
-def _unchanged() -> Iterator[None]:
+def _unchanged(*, threads: bool) -> Iterator[None]:
     before = process_state.read()
     yield
-    if changes := process_state.restored(before):
+    if changes := process_state.restored(before, threads=threads):
         pytest.fail("the state of the process was left changed:\n" + "\n".join(changes), pytrace=False)
 
 

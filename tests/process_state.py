@@ -66,8 +66,8 @@ def read() -> State:
     }
 
 
-def restored(before: State) -> list[str]:
-    """Restore what differs from an earlier state; return a line for each part that did."""
+def restored(before: State, *, threads: bool = True) -> list[str]:
+    """Restore what differs from an earlier state; return a line for each part that did, and for `threads` that run."""
     found: list[str] = []
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files != before["open files"]:
@@ -81,7 +81,7 @@ def restored(before: State) -> list[str]:
         if was != now:
             part.restore(was)
             found.append(f"{name}: {_difference(was, now)}")
-    return [*found, *_modules(before["modules"]), *_threads(before["threads"])]
+    return [*found, *_modules(before["modules"]), *(_threads(before["threads"]) if threads else ())]
 
 
 def _difference(was: Any, now: Any) -> str:
