@@ -81,7 +81,7 @@ class Scheduler:
     ) -> None:
         folder = os.fspath(path)
         clock = clock or WallClock()
-        lease_ttl = None if ttl is None else _seconds(ttl, "ttl")
+        lease_ttl = None if ttl is None else arguments.seconds(ttl, "ttl")
         open_it = partial(
             open_frontier,
             folder,
@@ -124,7 +124,7 @@ class Scheduler:
         """
         if ahead < 0:
             raise ValueError("ahead is a number of requests; 0 for none")
-        lease_ttl = None if ttl is None else _seconds(ttl, "ttl")
+        lease_ttl = None if ttl is None else arguments.seconds(ttl, "ttl")
         connect = connector(address, crawl=crawl, token=token, tls=tls, retry_for=retry_for)
         self = cls.__new__(cls)
         self._set_up(
@@ -152,7 +152,7 @@ class Scheduler:
         if when_full not in ("wait", "drop"):
             raise ValueError('when_full is "wait" or "drop"')
         self._name = name
-        self._grace = _seconds(grace, "grace")
+        self._grace = arguments.seconds(grace, "grace")
         self._worker = Worker(
             open_source,
             deliver=self._deliver,
@@ -308,11 +308,11 @@ class Scheduler:
             finish = Finish(
                 request,
                 Outcome(outcome),
-                fetch_seconds=None if fetch_seconds is None else _seconds(fetch_seconds, "fetch_seconds"),
-                crawl_delay=None if crawl_delay is None else _seconds(crawl_delay, "crawl_delay"),
+                fetch_seconds=None if fetch_seconds is None else arguments.seconds(fetch_seconds, "fetch_seconds"),
+                crawl_delay=None if crawl_delay is None else arguments.seconds(crawl_delay, "crawl_delay"),
                 discovered=found,
                 reason=reason,
-                delay=None if delay is None else _seconds(delay, "delay"),
+                delay=None if delay is None else arguments.seconds(delay, "delay"),
                 retire_queue=retire_queue,
                 size=_size(size),
                 status=_status(status),
@@ -387,7 +387,7 @@ class Scheduler:
         first to be handed out in the next run. Everything is on disk when this returns. A second call waits for the
         first. A cancelled call closes at once. Raises the error that ended the frontier earlier, if any.
         """
-        grace = self._grace if grace is None else _seconds(grace, "grace")
+        grace = self._grace if grace is None else arguments.seconds(grace, "grace")
         if self._thread is None:
             self._closing = self._ended = True
             return
@@ -563,10 +563,3 @@ class Scheduler:
 def _uri_of(lease: Lease) -> tuple[str, bytes]:
     """Return what names the URI of a lease: keys are those of one frontier, and partitions are several."""
     return lease.queue, lease.key
-
-
-def _seconds(value: float, name: str) -> float:
-    value = float(value)
-    if not 0 <= value < inf:
-        raise ValueError(f"{name} is a number of seconds, not {value!r}")
-    return value

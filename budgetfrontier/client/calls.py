@@ -183,8 +183,8 @@ def _encodable(uri: protocol.Uri) -> protocol.Uri:
 
 def lease(count: int, ttl: float | None, wait: float) -> Steps[list[Lease]]:
     """Lease URIs; wait for the first for so many seconds on the server."""
-    count = int(count)
-    ttl = None if ttl is None else float(ttl)
+    count = arguments.whole(count, "count")
+    ttl = None if ttl is None else arguments.seconds(ttl, "ttl")
     left = arguments.seconds(wait, "wait")
     found: list[Lease] = []
     while True:
@@ -208,8 +208,9 @@ def finish_and_lease(
     if len(parts) > 1:
         late = yield from finish_many(given[: parts[-2][1]])
     start = parts[-1][0]
-    ttl = None if ttl is None else float(ttl)
-    wanted = protocol.Wanted(min(int(count), protocol.MOST_ITEMS), ttl)
+    ttl = None if ttl is None else arguments.seconds(ttl, "ttl")
+    count = arguments.whole(count, "count")
+    wanted = protocol.Wanted(min(count, protocol.MOST_ITEMS), ttl)
     exchange = protocol.Exchange(ended[start:], wanted)
     exchanged: protocol.Exchanged = yield Rpc(protocol.EXCHANGE, encoded(exchange))
     late += [lease_of(given[start + place]) for place in exchanged.late]

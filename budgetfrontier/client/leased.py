@@ -21,7 +21,7 @@ def renew(lease: Lease, ttl: float | None) -> Steps[None]:
 def renew_many(leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]:
     """Set another deadline for leases; return those that had ended."""
     given = list(leases)
-    ttl = None if ttl is None else float(ttl)
+    ttl = None if ttl is None else arguments.seconds(ttl, "ttl")
     late: list[Lease] = []
     for start in range(0, len(given), protocol.MOST_ITEMS):
         part = given[start : start + protocol.MOST_ITEMS]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf, isnan
+from sys import float_info, maxsize
 
 from budgetfrontier.model import CrawlUri, DeadLetter
 
+_LONGEST_INT = 128  # bits
 Letters = DeadLetter | int | Iterable[DeadLetter | int] | None
 """Dead letters as callers pass them: one or several, as objects or ids; None means all."""
 
@@ -23,12 +25,45 @@ def uris(values: object) -> None:
         raise TypeError("this takes an iterable of URIs; one alone goes into a list")
 
 
+def number(value: float, name: str) -> float:
+    """Return a number as a float. Raises ValueError for one that no float can hold."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is a number up to {float_info.max:.1e}, not {_brief(value)}") from None
+
+
 def seconds(value: float, name: str) -> float:
-    """Return a number of seconds of at least 0."""
-    value = float(value)
+    """Return a number of seconds of at least 0, and not -0.0."""
+    value = number(value, name)
     if not 0 <= value < inf:
-        raise ValueError(f"{name} is a number of seconds, not {value!r}")
-    return value
+        raise ValueError(f"{name} is a number of seconds from 0 to {float_info.max:.1e}, not {value!r}")
+    return abs(value)
+
+
+def whole(value: float, name: str) -> int:
+    """Return a whole number. Raises ValueError for infinity, and for what is no number."""
+    try:
+        return int(value)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name} is a whole number, not {_brief(value)}") from None
+
+
+def limit(value: int | None) -> int | None:
+    """Return how many results a caller asks for at the most; None: all."""
+    if value is None:
+        return None
+    given: object = value
+    if not isinstance(given, int) or given < 0:
+        raise ValueError(f"limit is a whole number of at least 0, not {_brief(value)}")
+    return min(given, maxsize)
+
+
+def _brief(value: object) -> str:
+    """Return a value as messages quote it: an int may have more digits than Python shows."""
+    if isinstance(value, int) and value.bit_length() > _LONGEST_INT:
+        return f"a number of {value.bit_length()} bits"
+    return repr(value)
 
 
 def waits(
@@ -38,7 +73,7 @@ def waits(
     if fetch_seconds is not None:
         fetch_seconds = seconds(fetch_seconds, "fetch_seconds")
     if crawl_delay is not None:
-        crawl_delay = float(crawl_delay)
+        crawl_delay = number(crawl_delay, "crawl_delay")
         if isnan(crawl_delay):
             raise ValueError("crawl_delay is a number of seconds")
     if delay is not None:
@@ -49,7 +84,7 @@ def waits(
 def size(value: object) -> int:
     """Return the size of a response, a whole number of bytes of at least 0."""
     if not isinstance(value, int) or not 0 <= value < 1 << 48:
-        raise ValueError(f"size is a number of bytes, not {value!r}")
+        raise ValueError(f"size is a number of bytes below {1 << 48:,}, not {_brief(value)}")
     return int(value)
 
 

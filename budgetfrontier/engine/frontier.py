@@ -194,7 +194,7 @@ class Frontier:
         guard, kernel, counters = self._guard, self._kernel, self._counters
         if get_ident() != guard.owner:
             guard.refuse()
-        in_force, count = self._tables.in_force, int(count)
+        in_force, count = self._tables.in_force, count if count.__class__ is int else arguments.whole(count, "count")
         ttl = in_force.frontier.lease_ttl if ttl is None else in_force.lease_ttl(ttl)
         try:
             now = guard.now()
@@ -230,14 +230,15 @@ class Frontier:
         guard, kernel = self._guard, self._kernel
         guard.enter()
         key = None if queue is None else arguments.queue_key(queue)
-        queues, per_queue = int(queues), int(per_queue)
+        queues, per_queue = arguments.whole(queues, "queues"), arguments.whole(per_queue, "per_queue")
+        limit = arguments.whole(limit, "limit")
         ttl = self._tables.in_force.lease_ttl(ttl)
         try:
             now = guard.now()
             kernel.catch_up(now)
             if kernel.underway and guard.batch is None:
                 guard.delivery.go_on()
-            leases = kernel.lease_queues(queues, per_queue, key, ttl, now, int(limit))
+            leases = kernel.lease_queues(queues, per_queue, key, ttl, now, limit)
             if not leases or kernel.turns.cut_short:
                 guard.commit_after_lease(len(leases), queues)
         except BaseException as e:
@@ -388,7 +389,10 @@ class Frontier:
         PolicyError. O(log n) for each; all of them are one operation.
         """
         known, guard = self._kept(), self._guard
-        found = guard.materialize(uris)
+        found = [
+            (uri, again if again is None else arguments.number(again, "a date"))
+            for uri, again in guard.materialize(uris)
+        ]
         now = guard.now()
         return guard.operate(lambda: known.fetched(found, now), changes=len(found))
 
@@ -403,8 +407,8 @@ class Frontier:
 
         Needs `frontier.keep_urls`.
         """
-        known = self._kept()
-        return self._guard.operate(lambda: known.page(after, limit), changes=0)
+        known, most = self._kept(), arguments.limit(limit)
+        return self._guard.operate(lambda: known.page(after, most), changes=0)
 
     def kept_totals(self, queue: str | None = None) -> KeptTotals | None:
         """Return the numbers of the URLs that are kept, or of those of a queue; None if it has none. O(1).
@@ -416,7 +420,8 @@ class Frontier:
 
     def queue_keys(self, after: str = "", *, limit: int = 1000) -> list[str]:
         """Return the keys of the queues that follow a key, in the order of their bytes. O(limit)."""
-        return self._guard.operate(lambda: self._tables.queues.keys_after(after, limit), changes=0)
+        most = arguments.limit(limit)
+        return self._guard.operate(lambda: self._tables.queues.keys_after(after, most), changes=0)
 
     def forget_urls(self, fingerprints: Iterable[bytes]) -> int:
         """Forget URLs, given by the keys of their rows, so that they may be discovered again; return how many.
@@ -554,12 +559,12 @@ class Frontier:
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
         """Return the commands that were applied, newest last. O(answer)."""
         self._guard.enter()
-        return self._tables.env.view().audit(limit)
+        return self._tables.env.view().audit(arguments.limit(limit))
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
         """Return the dead letters, oldest first. O(answer)."""
         self._guard.enter()
-        return self._tables.env.view().dead_letters(limit)
+        return self._tables.env.view().dead_letters(arguments.limit(limit))
 
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier with what does not hold. O(everything)."""
@@ -628,7 +633,7 @@ class Frontier:
 
     def snooze(self, key: str, *, until: float, reason: str = "", who: str | None = None) -> bool:
         """Block a queue until a time (epoch seconds); the block survives restarts."""
-        return self._steering.steer_queue("snooze", key, who, reason, until=float(until))
+        return self._steering.steer_queue("snooze", key, who, reason, until=arguments.number(until, "until"))
 
     def set_queue(
         self,
@@ -664,6 +669,10 @@ class Frontier:
         restarts. The first two need `frontier.keep_urls`. Returns False if there is no such queue. O(1).
         """
         self._guard.enter()
+        if interval is not None:
+            interval = arguments.number(interval, "interval")
+        if blocked_until is not None:
+            blocked_until = arguments.number(blocked_until, "blocked_until")
         asked = Asked(
             interval=interval, max_completed=max_completed, total_budget=total_budget, blocked_until=blocked_until
         )

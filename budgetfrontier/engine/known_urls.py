@@ -114,7 +114,7 @@ class KnownUrls:
             uri=uri,
         )
 
-    def page(self, after: bytes, limit: int) -> list[KeptUrl]:
+    def page(self, after: bytes, limit: int | None) -> list[KeptUrl]:
         """Return the URLs that follow a fingerprint, without their `uri`, in the order of fingerprints."""
         self._tables.pending.settle()
         look = self._tables.queues.look

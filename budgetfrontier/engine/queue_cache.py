@@ -90,7 +90,7 @@ class QueueCache:
         """Return the key of the queue that somebody names, in any spelling of its host."""
         return queue_keys.key_named(text, self._id)
 
-    def keys_after(self, key: str, limit: int) -> list[str]:
+    def keys_after(self, key: str, limit: int | None) -> list[str]:
         """Return the keys that follow one, in the order of their bytes."""
         cursor = self._env.txn.cursor(self._env.db[keys.QUEUE_IDS])
         found = cursor.set_range(max(key.encode() + b"\0", keys.FIRST))

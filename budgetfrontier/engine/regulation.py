@@ -30,8 +30,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         given = {"interval": self.interval, "max_completed": self.max_completed}
         args = {name: value for name, value in given.items() if value is not None}
         operations.check_command("set_queue", {"queue": "", **args})
-        if self.total_budget is not None and not -1 <= self.total_budget <= MOST_BUDGET:
-            raise FrontierError(f"a total budget is a whole number, -1 for no maximum, not {self.total_budget}")
+        budget: object = self.total_budget
+        if budget is not None and not (isinstance(budget, int) and -1 <= budget <= MOST_BUDGET):
+            raise FrontierError(
+                f"a total budget is a whole number up to {MOST_BUDGET:,}, -1 for no maximum, not {budget!r:.60}"
+            )
         if self.blocked_until is not None and not isfinite(self.blocked_until):
             raise FrontierError("a queue is blocked until a time in epoch seconds")
 

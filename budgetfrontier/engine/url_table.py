@@ -103,7 +103,7 @@ class UrlTable:
         value = self._env.txn.get(fingerprint, db=self._table)
         return None if value is None else decode_url(value)
 
-    def page(self, after: bytes, limit: int) -> list[tuple[bytes, UrlRow]]:
+    def page(self, after: bytes, limit: int | None) -> list[tuple[bytes, UrlRow]]:
         """Return the rows that follow a fingerprint, in order. O(limit)."""
         cursor = self._env.txn.cursor(self._table)
         if not cursor.set_range(max(after + b"\0", keys.FIRST)):

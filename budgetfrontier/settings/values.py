@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -83,8 +82,10 @@ def _read_quantity(value: object, parse: Callable[[str], float], most: float) ->
         quantity = parse(value) if isinstance(value, str) else value
     except ValueError:
         raise ValueError(show(value)) from None
-    if isinstance(quantity, bool) or not isinstance(quantity, int | float) or not 0 <= quantity <= most:
+    if isinstance(quantity, bool) or not isinstance(quantity, int | float) or not quantity >= 0:
         raise ValueError(show(quantity))
+    if quantity > most:
+        raise ValueError(f"{show(quantity)}, which is more than {most:,.0f}")
     return float(quantity)
 
 
@@ -124,7 +125,9 @@ def integer(least: int = -LARGEST, most: int = LARGEST) -> Type:
 
     def read(value: object) -> int:
         number = _whole(value)
-        if not least <= number <= most:
+        if number > most:
+            raise ValueError(f"{show(value)}, which is more than {most:,}")
+        if number < least:
             raise ValueError(show(value))
         return number
 
@@ -133,8 +136,10 @@ def integer(least: int = -LARGEST, most: int = LARGEST) -> Type:
 
 
 def _read_number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:  # NaN is not
         raise ValueError(show(value))
+    if value > LARGEST:
+        raise ValueError(f"{show(value)}, which is more than {LARGEST:,}")
     return float(value)
 
 

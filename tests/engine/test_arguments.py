@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from budgetfrontier import CrawlUri, Finish, Frontier, FrontierError, Outcome
 from budgetfrontier.engine import arguments
+from tests.support import memory, one, pages
 
 
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf")])
@@ -32,3 +38,83 @@ def test_a_queue_key_is_text() -> None:
     assert arguments.queue_key("a.test") == "a.test"
     with pytest.raises(TypeError, match="not int"):
         arguments.queue_key(5)
+
+
+HUGE = 10**400
+"""A whole number that no float can hold."""
+
+
+@pytest.mark.parametrize("value", [HUGE, -HUGE])
+def test_a_number_that_no_float_can_hold_is_refused_with_the_bound(value: int) -> None:
+    calls: dict[str, Callable[[], object]] = {
+        "ttl": lambda: arguments.seconds(value, "ttl"),
+        "crawl_delay": lambda: arguments.waits(None, value),
+        "until": lambda: arguments.number(value, "until"),
+    }
+    for name, call in calls.items():
+        with pytest.raises(ValueError, match=rf"{name} is a number up to 1\.8e\+308, not a number of 1329 bits"):
+            call()
+    with pytest.raises(ValueError, match="size is a number of bytes below 281,474,976,710,656, not a number of 1329"):
+        arguments.size(value)
+
+
+def test_zero_has_no_sign() -> None:
+    assert str(arguments.seconds(-0.0, "ttl")) == "0.0"
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), "x", -float("inf")])
+def test_counts_are_whole_numbers_and_limits_not_negative(value: float) -> None:
+    with pytest.raises(ValueError, match="count is a whole number, not"):
+        arguments.whole(value, "count")
+    with pytest.raises(ValueError, match="limit is a whole number of at least 0, not"):
+        arguments.limit(value)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="limit"):
+        arguments.limit(-1)
+    assert (arguments.whole(3.0, "count"), arguments.limit(None), arguments.limit(HUGE)) == (3, None, sys.maxsize)
+
+
+NUMBERS: dict[str, Callable[[Frontier, Any], object]] = {
+    "lease": lambda f, value: f.lease(value),
+    "lease, ttl": lambda f, value: f.lease(1, ttl=value),
+    "lease_queues": lambda f, value: f.lease_queues(value),
+    "lease_queues, of each": lambda f, value: f.lease_queues(1, value),
+    "lease_queues, limit": lambda f, value: f.lease_queues(1, limit=value),
+    "renew": lambda f, value: f.renew(one(f), value),
+    "finish, fetch_seconds": lambda f, value: f.finish(one(f), fetch_seconds=value),
+    "finish, crawl_delay": lambda f, value: f.finish(one(f), crawl_delay=value),
+    "finish, delay": lambda f, value: f.finish(one(f), Outcome.RETRY, delay=value),
+    "finish, size": lambda f, value: f.finish(one(f), size=value),
+    "finish_many": lambda f, value: f.finish_many([Finish(one(f), delay=value)]),
+    "landed": lambda f, value: f.landed(one(f), fetch_seconds=value),
+    "snooze": lambda f, value: f.snooze("a.test", until=value),
+    "set_queue": lambda f, value: f.set_queue("a.test", interval=value),
+    "set_queue, max_completed": lambda f, value: f.set_queue("a.test", max_completed=value),
+    "regulate, interval": lambda f, value: f.regulate("a.test", interval=value),
+    "regulate, max_completed": lambda f, value: f.regulate("a.test", max_completed=value),
+    "regulate, total_budget": lambda f, value: f.regulate("a.test", total_budget=value),
+    "regulate, blocked_until": lambda f, value: f.regulate("a.test", blocked_until=value),
+    "adjust": lambda f, value: f.adjust(queue_total_budget=value),
+    "audit": lambda f, value: f.audit(limit=value),
+    "dead_letters": lambda f, value: f.dead_letters(limit=value),
+    "queue_keys": lambda f, value: f.queue_keys(limit=value),
+    "kept_urls": lambda f, value: f.kept_urls(limit=value),
+    "fetched": lambda f, value: f.fetched([(CrawlUri("https://a.test/"), value)]),
+    "undo": lambda f, value: f.undo(value),
+    "withdraw": lambda f, value: f.withdraw(value),
+    "replay": lambda f, value: f.replay(value),
+    "not_before": lambda f, value: f.schedule(CrawlUri("https://a.test/z", not_before=value)),
+}
+
+
+@pytest.mark.parametrize("call", NUMBERS)
+@pytest.mark.parametrize("value", [HUGE, -HUGE, float("inf"), -float("inf"), float("nan"), -0.0, 1e308, 2**70, "x"])
+def test_no_number_closes_the_frontier_or_fails_without_words(call: str, value: Any) -> None:
+    with memory(keep_urls=True, concurrency=9) as f:
+        f.schedule_many(pages("A", 3))
+        try:
+            NUMBERS[call](f, value)
+        except (ValueError, TypeError, FrontierError) as e:
+            assert str(e) and len(str(e)) < 500
+        f.check()
+        f.commit()
+        f.check()

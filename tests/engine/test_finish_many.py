@@ -179,9 +179,19 @@ class Twins:
         match = self.random.choice(("*", "host:a.test", "regex:.*2$"))
         self.each(lambda frontier: frontier.adjust(match=match, **changes).id)
 
+    def block(self) -> None:
+        """Block a queue, which others may have out, or end its block."""
+        key, until = self.random.choice(("a.test", "b.test")), self.clocks[0].time() + self.random.choice((2.0, 30.0))
+        if self.random.random() < 0.7:
+            self.each(lambda frontier: frontier.snooze(key, until=until))
+        else:
+            self.each(lambda frontier: frontier.wake(key))
+
     def run(self, steps: int) -> None:
         for _ in range(steps):
             step = self.random.random()
+            if self.random.random() < 0.1:
+                self.block()
             if step < 0.25:
                 self.schedule()
             elif step < 0.55:

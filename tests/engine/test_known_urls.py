@@ -165,8 +165,21 @@ def test_a_date_that_has_passed_is_a_report_like_any_other() -> None:
         report = [(CrawlUri(URL), START - 5)]
         assert f.fetched(report) == [Known.FINISHED]
         assert f.fetched(report) == [Known.UNCHANGED], "it is not charged again"
-        assert (waits(f, URL), f.summary().queued, f.summary().expenditure) == ("-5", 1, 1)
+        assert (waits(f, URL), f.summary().future, f.summary().expenditure) == ("-5", 1, 1)
         assert len(f.lease()) == 1
+        f.check()
+
+
+def test_urls_whose_dates_have_passed_come_in_the_order_of_their_dates() -> None:
+    """Also if they are given by several calls, as clients do that take the date for a priority."""
+    dates = {"now": START, "first": START - 1e4, "none": 0.0, "middle": START - 500, "before 1970": -5.0}
+    with kept(politeness={**NONE, "per_queue_concurrency": 100}) as f:
+        for name, date in dates.items():
+            f.fetched([(CrawlUri(f"http://a.test/{name.split()[0]}"), date)])
+        f.schedule(CrawlUri("http://a.test/scheduled", not_before=START - 9000))
+        assert f.next_ready_in() == 0.0
+        names = [lease.uri.url.rpartition("/")[2] for lease in f.lease_queues(1, 9)]
+        assert names == ["none", "before", "first", "scheduled", "middle", "now"]
         f.check()
 
 
@@ -220,7 +233,8 @@ def test_a_known_url_needs_no_room_and_an_unknown_one_is_told_to_have_none() -> 
         assert f.fetched([(CrawlUri("http://b.test/"), again), (CrawlUri(URL), again)]) == [Known.FULL, Known.CHANGED]
         f.schedule("http://a.test/3")
         assert f.fetched([(CrawlUri(URL), None), (CrawlUri(URL), START)]) == [Known.CHANGED, Known.CHANGED]
-        assert (waits(f, URL), f.summary().queued, f.summary().full) == ("0", 3, 1)
+        assert (waits(f, URL), f.summary().queued, f.summary().full) == ("0", 2, 1)
+        assert f.summary().future == 1, "until the next lease, which takes what is due in the order of its dates"
         f.check()
 
 

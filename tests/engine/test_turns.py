@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from budgetfrontier.model import Directive, QueueRecord
 from budgetfrontier.rules import budgets, charges, queue_states
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.keys import PENDING
-from tests.support import START, crawl, crawl_state, kernel, memory, one, pages, paths, record, state
+from tests.support import START, crawl, crawl_state, kernel, memory, on_disk, one, pages, paths, record, state
 
 
 def test_a_held_queue_starts_inactive() -> None:
@@ -359,3 +360,19 @@ def test_turns_and_finishes_are_those_of_the_rules(seed: int) -> None:
             crawl.frontier.check()
     assert crawl.turns and crawl.finishes
     crawl.frontier.check()
+
+
+def test_a_queue_that_rests_by_a_clock_that_was_ahead_is_activated_with_a_rest_of_today(tmp_path: Path) -> None:
+    clock = ManualClock(START + 1e8)
+    with on_disk(tmp_path, clock, balance_replenish_amount=1, polite=True) as f:
+        f.schedule_many(pages("A", 2))
+        f.finish(one(f), fetch_seconds=1.0)
+        assert state(f, "A") == "INACTIVE"
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, balance_replenish_amount=1, polite=True) as f:
+        assert f.lease(1) == []
+        queue = record(f, "A")
+        assert queue.state is QueueState.SNOOZED
+        assert queue.wake_time <= START + kernel(f).tables.longest_delay
+        clock.advance(kernel(f).tables.longest_delay)
+        assert one(f).uri.url == "https://a.test/1"

@@ -226,7 +226,7 @@ class Model:
             self.move(queue, SNOOZED if queue.wake > self.now else READY)
 
     def place(self, uri: Uri, *, noted: bool = True) -> None:
-        """A URI arrives."""
+        """A URI arrives; if it is not `noted`, an undo brings it back."""
         if noted:
             self.note(uri)
         queue = self.queues[uri.queue]
@@ -236,7 +236,7 @@ class Model:
         self.take(queue, uri)
         if queue.state == EXHAUSTED and queue.by_name:
             self.move(queue, RETIRED)
-        elif queue.state == EXHAUSTED and (self.options["hold_queues"] or queue.limit):
+        elif queue.state == EXHAUSTED and (self.options["hold_queues"] or queue.limit or not noted):
             self.move(queue, INACTIVE)
         elif queue.state == EXHAUSTED:
             self.activate(queue)
@@ -304,7 +304,7 @@ class Model:
             uri = Uri(url, key, cost, spec["directive"], spec["priority"], self.arrivals)
             self.queues.setdefault(key, Queue(key, len(self.queues)))
             due = spec["not_before"]
-            if due is not None and due > self.now:
+            if due is not None and (due > self.now or self.options["keep_urls"]):
                 self.postpone(uri, due)
             else:
                 self.place(uri)

@@ -5,6 +5,7 @@ Each function returns whether it was done; False: it is refused, and nothing has
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from typing import Any
 
 from tests.stateful.model import EXHAUSTED, INACTIVE, READY, RETIRED, SNOOZED, Look, Model
@@ -62,13 +63,24 @@ def _adjustments(model: Model, number: int, entry: dict[str, Any], force: bool) 
     restore = [one for one in entry["went"] if one.id not in there]
     if not remove and not restore:
         return False
-    names = {name for one in restore for name in one.chosen}
-    names |= {name for one in model.adjustments if one.id in remove for name in one.chosen}
-    since = any(one.id > number and names & one.chosen.keys() for one in model.adjustments)
+    changed = [*restore, *(one for one in model.adjustments if one.id in remove)]
+    since = any(
+        one.id > number and other.chosen.keys() & one.chosen.keys() and _may_meet(one.match, other.match)
+        for one in model.adjustments
+        for other in changed
+    )
     if (since or len(remove) < len(entry["came"])) and not force:
         return False
     model.last = {"command": entry["command"], **model.change(remove, restore)}
     return True
+
+
+def _may_meet(one: str, other: str) -> bool:
+    """Whether some queue may be matched by both. Only those that are given by their keys are told apart."""
+    keys = one.removeprefix("queue:"), other.removeprefix("queue:")
+    if one in keys or other in keys:
+        return True
+    return fnmatch(*keys) or fnmatch(*keys[::-1])
 
 
 def _queue(model: Model, entry: dict[str, Any], force: bool) -> bool:

@@ -19,6 +19,7 @@ from budgetfrontier.store.uri_values import LONGEST_SHOWN, encode_carrying, enco
 
 Group = tuple[int, QueueRecord, list[Any], list[int]]
 """The candidates for a queue: its id, itself, the candidates, and their ordinals."""
+EARLIEST = 1.0  # epoch seconds: keys sort only positive times
 
 
 class Placer:
@@ -70,7 +71,7 @@ class Placer:
                 name = candidate[0].queue
             else:
                 name = candidate.queue
-                if _is_for_later(candidate.uri, now):
+                if _is_for_later(tables, candidate.uri, now):
                     counters.ordinal = ordinal
                     _postpone(tables, candidate)
                     ordinal = counters.ordinal
@@ -163,7 +164,7 @@ class Arrivals:
         for candidate in candidates:
             special = candidate if type(candidate) is Special else self.special(candidate)  # type: ignore[arg-type]
             uri, name, settings, asked = special.uri, special.queue, special.settings, special.precedence
-            if uri is not None and _is_for_later(uri, now):
+            if uri is not None and _is_for_later(tables, uri, now):
                 counters.ordinal = ordinal
                 _postpone(tables, special)
                 ordinal = counters.ordinal
@@ -225,9 +226,12 @@ def _key(queue_id: int, special: Special, ordinal: int) -> bytes:
     return keys.pending.pack(queue_id, *uri_order.rank(directive, priority, special.cost, arrival))
 
 
-def _is_for_later(uri: CrawlUri | None, now: float) -> bool:
-    """Tell whether a URI has a `not_before` ahead."""
-    return uri is not None and uri.not_before is not None and uri.not_before > now
+def _is_for_later(tables: Tables, uri: CrawlUri | None, now: float) -> bool:
+    """Tell whether a URI has a `not_before` ahead.
+
+    In a frontier that keeps its URLs, one that has passed, too: URLs go to their queues in the order of their dates.
+    """
+    return uri is not None and uri.not_before is not None and (uri.not_before > now or tables.urls is not None)
 
 
 def _postpone(tables: Tables, special: Special) -> None:
@@ -235,4 +239,5 @@ def _postpone(tables: Tables, special: Special) -> None:
     uri = special.uri
     rank = keys.rank.pack(*uri_order.rank(uri.directive, uri.priority, special.cost, 0))  # type: ignore[union-attr]
     queue = tables.queues.find_or_create(special.queue)
-    tables.future.add(queue, rank, special.value, uri.not_before)  # type: ignore[union-attr,arg-type]
+    due = max(EARLIEST, uri.not_before)  # type: ignore[union-attr,type-var]
+    tables.future.add(queue, rank, special.value, due)  # type: ignore[arg-type]

@@ -199,4 +199,7 @@ def check_command(op: str, args: dict[str, Any]) -> None:
         unknown = ", ".join(sorted(repr(name) for name in args.keys() - known))
         raise FrontierError(f"{op} does not take {unknown}; it takes {', '.join(sorted(known)) or 'nothing'}")
     if op in _CHECKS:
-        _CHECKS[op](args)
+        try:
+            _CHECKS[op](args)
+        except OverflowError as e:  # infinity for a whole number, or a whole number that no float can hold
+            raise FrontierError(f"{op}: {e}; give a smaller number") from None
