@@ -262,6 +262,8 @@ class Process(msgspec.Struct, kw_only=True):
     """The run that ended last, commands on a stopped crawl aside."""
     server: int | None = None
     """The pid of the server that opens it when somebody uses it; None if there is none, or a process has it open."""
+    suspended: bool = False
+    """Whether the process was stopped by a signal (state T), such as Ctrl-Z: it does nothing until SIGCONT."""
 
 
 class Tally(msgspec.Struct, kw_only=True, eq=False):

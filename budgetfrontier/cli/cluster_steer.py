@@ -31,6 +31,7 @@ def steer_queue(op: str, args: argparse.Namespace, operator: Operator) -> None:
 
 def steer_crawl(op: str, args: argparse.Namespace, operator: Operator) -> int:
     """Apply a command to all partitions, once each, and tell what it has changed."""
+    steer.confirm_end(op, args)
     details = {"reason": args.reason or "operator"} if op == "pause" else {}
     entries, code = _given(args, operator, op, Plan(details))
     changes = Counter((one.effect["before"]["state"], one.effect["after"]["state"]) for one in entries.values())

@@ -19,6 +19,11 @@ def note(text: str) -> None:
     print(fitted(text, sys.stderr) if _is_terminal(sys.stderr) else text, file=sys.stderr)
 
 
+def asks() -> bool:
+    """Tell whether there is a person to ask: a terminal for the question and for the answer."""
+    return _is_terminal(sys.stdin) and _is_terminal(sys.stdout)
+
+
 def fitted(text: str, out: TextIO) -> str:
     """Return the lines of a text as they fit a stream: as they are, unless it is a terminal."""
     from budgetfrontier.reports.layout import layout_for

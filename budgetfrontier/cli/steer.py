@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.cli import common, effects, kept, named
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.cli.exits import ERROR, OK
-from budgetfrontier.cli.messages import note, say
+from budgetfrontier.cli.messages import asks, note, say
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.vocabulary import CrawlState
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ CRAWL_COMMANDS = {
         "What is out may be finished. Scheduling and adjusting go on; `resume` ends it.",
     ),
     "resume": ("go on after a pause", "A crawl that is still empty pauses, or finishes, again."),
-    "terminate": ("end the crawl for good", "What is out may still be finished; no URI is handed out ever again."),
+    "terminate": (
+        "end the crawl for good",
+        "What is out may still be finished; no URI is handed out ever again, and no command undoes it.",
+    ),
 }
 
 
@@ -84,6 +88,8 @@ def register(commands: Commands) -> None:
     for name, (summary, more) in CRAWL_COMMANDS.items():
         parser = add_command(commands, name, partial(_steer_crawl, name), summary, more=more)
         add_job(parser, cluster=True)
+        if name == "terminate":
+            parser.add_argument("--yes", action="store_true", help="do not ask on a terminal whether it is meant")
         add_who(parser)
 
 
@@ -312,7 +318,16 @@ def set_queue(args: argparse.Namespace) -> None:
     _steer_queue("set_queue", args)
 
 
+def confirm_end(op: str, args: argparse.Namespace) -> None:
+    """Ask on a terminal whether a crawl is to end for good. Raises FrontierError unless the answer is yes."""
+    if op == "terminate" and not args.yes and asks():
+        answer = input(f"{args.job or args.cluster}: end this crawl for good? No command undoes it. [y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
+            raise FrontierError("nothing was changed: `pause` stops the crawl so that it can go on")
+
+
 def _steer_crawl(op: str, args: argparse.Namespace) -> int:
+    confirm_end(op, args)
     details = {"reason": args.reason or "operator"} if op == "pause" else {}
     effect = common.steer(args, op, details).effect
     say(f"{effect['before']['state']} -> {effect['after']['state']}")

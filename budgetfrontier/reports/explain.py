@@ -188,7 +188,7 @@ class _Explainer:
                 told.code,
                 told.text,
                 verdict=Outlook.NEVER,
-                command=self._command("import", "--force", url),
+                command=self._command("import", "--force", url) if told.again else None,
             )
             return
         kept_out = "" if explanation.scope and explanation.scope["accepted"] else "the scope kept it out, "

@@ -51,6 +51,8 @@ class Told(NamedTuple):
 
     code: str
     text: str
+    again: bool = True
+    """Whether another attempt may end otherwise, as things are."""
 
 
 _ELSEWHERE = (
@@ -79,7 +81,7 @@ def tell(past: Past | None, *, searched: bool = True) -> Told:
     told = _told_of(last, past)
     tries = f" Attempts in the log: {past.total:,}." if past.total > 1 else ""
     via = f" Found on {last.via}." if last.via else ""
-    return Told(told.code, told.text + tries + via)
+    return told._replace(text=told.text + tries + via)
 
 
 def _told_of(last: Attempt, past: Past) -> Told:
@@ -87,7 +89,15 @@ def _told_of(last: Attempt, past: Past) -> Told:
     status = f"{last.status} {what}".strip() if last.status > 0 else f"{what or 'failed'} ({last.status})"
     notes = f"; {last.notes}" if last.notes else ""
     if last.status == FORBIDDEN:
-        return Told("robots", f"It was disregarded at {last.time}: robots.txt forbids it ({last.status}).")
+        forbidden = f"It was disregarded at {last.time}: robots.txt forbids it ({last.status})."
+        until = "It would be again, until the site changes its robots.txt or `fetch.robots` is `ignore` in the YAML."
+        return Told("robots", f"{forbidden} {until}", again=False)
+    if last.status == _PRIVATE:
+        refused = f"It was refused at {last.time}: {status}{notes}."
+        until = (
+            "It would be again, unless `fetch.allow_private` is true, or a seed in the YAML names its host and port."
+        )
+        return Told("failed", f"{refused} {until}", again=False)
     if last.status == _OUT_OF_SCOPE:
         return Told("was-out-of-scope", f"It was disregarded at {last.time}: it was out of scope ({last.status}).")
     if last.status in _RETRIED:

@@ -122,8 +122,8 @@ def is_hung(standing: Standing) -> bool:
 def process_line(standing: Standing) -> str:
     """Return a line on the process that runs the crawl: which one, or how the last one stopped; and the last commit."""
     s = standing
-    if s.process.last_commit is not None:
-        commit = f"last commit {_ago(s, s.process.last_commit)}"
+    if (last := last_commit(s)) is not None:
+        commit = f"last commit {_ago(s, last)}"
     else:  # an older version, which kept no times, may have committed much
         commit = "when it last committed is not known" if s.totals.scheduled else "nothing committed"
     if s.process.alive:
@@ -135,6 +135,14 @@ def process_line(standing: Standing) -> str:
     if opens := opener(s.process):
         return f"none; {opens}; {commit}"
     return f"none; {commit}" if stop is None else f"none; {_stop(s, stop)}; {commit}"
+
+
+def last_commit(standing: Standing) -> float | None:
+    """Return the time of the crawl's last commit: those of commands that came after its end do not count."""
+    process, stop = standing.process, standing.process.last_stop
+    if process.alive or process.last_commit is None or stop is None or stop.ended is None:
+        return process.last_commit
+    return min(stop.ended, process.last_commit) if may_crawl(stop.program) else process.last_commit
 
 
 def who(process: Process | Run) -> str:
@@ -211,7 +219,7 @@ def _stopped(s: Standing) -> Verdict:
     stop = s.process.last_stop
     slug = "stopped" if stop is None or stop.end in (None, RunEnd.EXIT) else stop.end.lower()
     told = _stop(s, stop) if stop else "how the last one stopped is not known"
-    commit = "" if s.process.last_commit is None else f"; the last commit was {_ago(s, s.process.last_commit)}"
+    commit = "" if (last := last_commit(s)) is None else f"; the last commit was {_ago(s, last)}"
     text, remedy = f"No process runs this crawl: {told}{commit}.", s.start
     if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):  # it stays so when it is started
         text, remedy = f"{text} {pause_sentence(s)}", _command(s, "resume")
@@ -222,7 +230,7 @@ def _unused(s: Standing) -> Verdict:
     """Return the verdict on a crawl that has work left, and that its server has closed, or not opened yet."""
     stop = s.process.last_stop
     told = f"; {_stop(s, stop)}" if stop is not None and _stopped_badly(s) else ""
-    commit = "" if s.process.last_commit is None else f"; the last commit was {_ago(s, s.process.last_commit)}"
+    commit = "" if (last := last_commit(s)) is None else f"; the last commit was {_ago(s, last)}"
     text = f"Nobody uses this crawl: {opener(s.process)}{told}{commit}."
     if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):
         return Verdict("paused", "warn", f"{pause_sentence(s)} {text}", _command(s, "resume"))
@@ -252,8 +260,11 @@ def _stop(s: Standing, stop: Run) -> str:
 
 def _hung(s: Standing) -> Verdict:
     silent = "" if s.process.last_call is None else f"for {_age(s, s.process.last_call)}"
-    commit = "" if s.process.last_commit is None else f"; the last commit was {_ago(s, s.process.last_commit)}"
+    commit = "" if (last := last_commit(s)) is None else f"; the last commit was {_ago(s, last)}"
     text = f"{_upper(who(s.process))} has the frontier open, but has not used it {silent}{commit}."
+    if s.process.suspended:
+        text += " It was stopped by a signal, and goes on with SIGCONT; a SIGTERM counts only then."
+        return Verdict("hung", "bad", text, f"kill -CONT {s.process.pid}")
     return Verdict("hung", "bad", text, f"kill {s.process.pid}" if s.process.pid else None)
 
 

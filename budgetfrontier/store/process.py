@@ -24,6 +24,7 @@ def process(view: View, path: Path) -> Process:
     if holder is not None:
         with suppress(OSError):
             found.last_call = os.stat(path / LOCK).st_mtime
+        found.suspended = bool(holder) and _is_suspended(holder)
     else:
         found.server = server_of(path)
     latest = next(runs(view, path, holder=holder), None)
@@ -31,6 +32,15 @@ def process(view: View, path: Path) -> Process:
         found.host, found.program, found.began = latest.host, latest.program, latest.began
     found.last_stop = run_history.last_stop(runs(view, path, holder=holder))
     return found
+
+
+def _is_suspended(pid: int) -> bool:
+    """Tell whether a process was stopped by a signal; False where there is no /proc."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[:1] == ["T"]
 
 
 def runs(view: View, path: Path, *, holder: int | None) -> Iterator[Run]:

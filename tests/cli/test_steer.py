@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Settings
-from budgetfrontier.cli import adjustments, common, revive
+from budgetfrontier.cli import adjustments, common, revive, steer
 from budgetfrontier.cli.exits import DISK_FULL
 from budgetfrontier.engine.commands import deletion, operations, runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
@@ -478,6 +478,26 @@ def test_pause_resume_and_terminate(job: Path, cli: Cli) -> None:
         assert (answer.code, answer.out) == (1, "TERMINATED -> TERMINATED\n")
         assert "terminated" in answer.err and "crawl CONFIG --job DIR" in answer.err
     assert cli("terminate", job).code == 0
+
+
+@pytest.mark.parametrize("answer", ["y", "Yes", "n", ""])
+def test_a_person_is_asked_before_a_crawl_ends_for_good(
+    job: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    questions: list[str] = []
+    monkeypatch.setattr(steer, "asks", lambda: True)
+
+    def ask(question: str) -> str:
+        questions.append(question)
+        return answer
+
+    monkeypatch.setattr("builtins.input", ask)
+    given = cli("terminate", job)
+    assert questions == [f"{job}: end this crawl for good? No command undoes it. [y/N] "]
+    ends = answer.lower() in ("y", "yes")
+    assert (given.code, crawl_state(job) is CrawlState.TERMINATED) == (0 if ends else 1, ends)
+    assert ends or "`pause` stops the crawl so that it can go on" in given.err
+    assert cli("terminate", job, "--yes").code == 0 and len(questions) == 1
 
 
 def test_nothing_is_put_back_into_a_crawl_that_was_terminated(job: Path, cli: Cli, tmp_path: Path) -> None:

@@ -262,6 +262,16 @@ def test_its_process_hangs(job: Path, cli: Cli) -> None:
         assert "has not used it for 1h" in explained and f"$ kill {child.pid}" in explained
 
 
+def test_its_process_is_suspended(job: Path, cli: Cli) -> None:
+    with process(OPEN.replace("PROGRAM", "'spider'"), job) as child:
+        os.kill(child.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+        os.utime(job / "frontier" / LOCK, (time.time() - HOUR,) * 2)
+        slug, sentence, _ = told(cli, job)
+        assert slug == "hung" and "It was stopped by a signal, and goes on with SIGCONT" in sentence
+        assert f"$ kill -CONT {child.pid}" in cli("explain", job, "b.test").out
+
+
 def test_a_command_has_it_open(job: Path, cli: Cli) -> None:
     with process(OPEN.replace("PROGRAM", "'budgetfrontier import'"), job) as child:
         assert told(cli, job)[:2] == (

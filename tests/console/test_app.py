@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -97,7 +96,7 @@ def test_an_order_by_an_amount_comes_from_a_scan(job: Path) -> None:
         ("/queue/nowhere.test", 404, "There is no queue"),
         ("/queue/snoozed.tes", 404, "did you mean snoozed.test?"),
         ("/queue/nsoozed.test", 404, "did you mean snoozed.test?"),
-        ("/queue/SNOOZED.Test.", 404, "did you mean snoozed.test?"),
+        ("/queue/snoozed.tst", 404, "did you mean snoozed.test?"),
         ("/queue?key=http://snoozed.test:80/a", 404, "did you mean snoozed.test?"),
         ("/queue/%ff%fe", 404, "There is no queue"),
         ("/queue?key=", 404, "There is no queue"),
@@ -179,7 +178,8 @@ def test_jobs_are_told_apart_by_name_and_folder_on_every_page(job: Path, tmp_pat
         shutil.copytree(job, folder)
     _, index = get(folders, "/")
     for name, folder in zip(("news", "news-3", "news-2"), folders, strict=True):
-        assert re.search(rf'href="/{name}">{name}</a></th><td[^>]*>{folder}<', index)
+        row = next(row for row in index.split("<tr>") if f'href="/{name}">{name}</a></th>' in row)
+        assert f">{folder}<" in row
         for path in ("", "/queues", "/queue/named.test", "/audit"):
             _, text = get(folders, f"/{name}{path}")
             assert f"<span>{name}</span>" in text and f">{folder}<" in text and f" {name}</title>" in text
@@ -225,6 +225,31 @@ def test_a_page_of_several_jobs_says_which_cannot_be_read(job: Path, tmp_path: P
 
     text = visit((job, other), act)
     assert "not there any more" in text and "resting" in text
+
+
+def test_the_jobs_page_has_the_verdict_on_each_and_the_worst_come_first(job: Path, tmp_path: Path) -> None:
+    folders = tuple(tmp_path / name for name in ("done", "killed"))
+    with Frontier.open(folders[0] / "frontier") as frontier:
+        frontier.schedule("http://a.test/")
+        frontier.finish_many(frontier.lease(1))
+    killed(folders[1] / "frontier")
+    _, index = get((*folders, job), "/")
+    assert [index.index(f'href="/{name}"') for name in ("killed", "job", "done")] == sorted(
+        index.index(f'href="/{name}"') for name in ("killed", "job", "done")
+    )
+    assert '<div class="verdict bad">No process runs this crawl: spider' in index and "was killed, or crashed" in index
+    assert '<div class="verdict">The crawl is finished' in index
+
+
+def killed(path: Path) -> None:
+    """Make a frontier whose process was killed with work left."""
+    pid = os.fork()
+    if pid == 0:
+        frontier = Frontier.open(path, program="spider")
+        frontier.schedule("http://a.test/")
+        frontier.commit()
+        os._exit(9)
+    os.waitpid(pid, 0)
 
 
 def test_the_live_section_is_sent_again_when_it_changes(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def test_what_became_of_a_url(crawled: Path, capsys: pytest.CaptureFixture[str])
     code, told, _ = explained(capsys, crawled, target)
     assert code == "fetched" and "404 Not Found" in told
     code, told, _ = explained(capsys, crawled, "http://secret.test/private")
-    assert code == "robots" and "robots.txt forbids it" in told
+    assert code == "robots" and "robots.txt forbids it" in told and "It would be again" in told
     code, _, past = explained(capsys, crawled, "http://dead.invalid/")
     assert (code, past) == ("dead-letter", None)
 

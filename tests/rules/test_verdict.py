@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
-from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, process_line, verdict
+from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, last_commit, process_line, verdict
 
 NOW = 1_000_000.0
 HOUR = 3600.0
@@ -445,3 +445,18 @@ def test_a_frontier_of_an_older_version_has_commits_of_unknown_time() -> None:
     assert process_line(standing(process=Process(alive=False, pid=None), scheduled=24)) == (
         "none; when it last committed is not known"
     )
+
+
+def test_the_commit_of_a_command_is_not_that_of_the_crawl_before_it() -> None:
+    process = stopped(RunEnd.KILLED)
+    process.last_commit = NOW - 3  # of a pause
+    stands = standing(CrawlState.PAUSED, queues(ready=1), process=process, pause_reason="operator")
+    assert last_commit(stands) == NOW - HOUR
+    assert "the last commit was 1h ago" in verdict(stands).text and process_line(stands).endswith("last commit 1h ago")
+
+
+def test_a_process_that_was_stopped_by_a_signal_is_continued_and_not_killed() -> None:
+    process = Process(alive=True, pid=7, last_call=NOW - HOUR, last_commit=NOW - HOUR, suspended=True)
+    found = verdict(standing(queues=queues(ready=1), process=process))
+    assert (found.slug, found.remedy) == ("hung", "kill -CONT 7")
+    assert "a SIGTERM counts only then" in found.text
