@@ -254,6 +254,7 @@ class Console:
 
     def _whole(self, job: Job, page: Page, query: Query, context: Callable[[], dict[str, Any]], path: str) -> str:
         found = page.build(job, query)
+        query.check_names()
         shared = context()
         if page.every:
             shared["live_url"] = f"{quote(path)}?{urlencode(query.with_values() | {'live': '1'})}"
@@ -269,6 +270,7 @@ class Console:
                 self._context(request, None, None) | {"title": "Jobs", "live_url": "/?live=1"} | build_index(self.jobs)
             )
 
+        Query(request.query).check_names()
         if request.query.get("live"):
             return await self.streams.send(request, lambda: rendering.live(self.templates, "index.html", make()), 5.0)
         return _html(await self._in_thread(lambda: rendering.page(self.templates, "index.html", make())))

@@ -227,6 +227,32 @@ def test_a_page_of_several_jobs_says_which_cannot_be_read(job: Path, tmp_path: P
     assert "not there any more" in text and "resting" in text
 
 
+@pytest.mark.parametrize("page", [page for page in TABLE if not page.steers], ids=lambda page: page.title)
+def test_a_parameter_that_a_page_does_not_have_is_refused_and_named(job: Path, page: Page) -> None:
+    path = "/queue/snoozed.test" if "target" in page.path else page.path or "/"
+    if page.path == "/queue":
+        path = "/queue?key=snoozed.test"
+    mark = "&" if "?" in path else "?"
+    assert get(job, path)[0] == 200
+    status, text = get(job, f"{path}{mark}since=1y")
+    assert status == 400 and "since" in text and "is no parameter of this page: it has" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/queues?start=-1", "start is a whole number from 0 to"),
+        ("/queues?reverse=yes", "reverse is one of 1; not"),
+        ("/queues?q=a&q=b", "q is given more than once"),
+        ("/rates?span=1y", "span is one of"),
+        ("/?since=1h", "is no parameter of this page"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_words_that_name_the_parameter(job: Path, path: str, told: str) -> None:
+    status, text = get(job, path)
+    assert status == 400 and told in text and "<h1>Bad request</h1>" in text
+
+
 def test_the_jobs_page_has_the_verdict_on_each_and_the_worst_come_first(job: Path, tmp_path: Path) -> None:
     folders = tuple(tmp_path / name for name in ("done", "killed"))
     with Frontier.open(folders[0] / "frontier") as frontier:

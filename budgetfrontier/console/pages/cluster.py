@@ -53,7 +53,7 @@ def queues(job: Job, query: Query) -> dict[str, Any]:
     state = QueueState(found) if (found := query.choice("state", list(QueueState))) else None
     match, start = _match(query), query.number("start", 0, most=FARTHEST)
     sort = query.choice("sort", ("queue", *SORTS), "queued")
-    reverse = bool(query.text("reverse"))
+    reverse = query.flag("reverse")
     rows, missing = job.queues(
         state, match or None, sort=sort, reverse=(sort != "queue") is not reverse, count=start + ROWS + 1
     )

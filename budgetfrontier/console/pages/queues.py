@@ -47,7 +47,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     """Return a page of queues."""
     state = QueueState(found) if (found := query.choice("state", list(QueueState))) else None
     text, start = query.text("q"), query.number("start", 0, most=FARTHEST)
-    reverse = bool(query.text("reverse"))
+    reverse = query.flag("reverse")
     scanned = job.scanned()
     usual = "queued" if scanned else "turn" if state in INDEXED else "queue"
     sort = query.choice("sort", ("turn", "queue", *SORTS), usual)
