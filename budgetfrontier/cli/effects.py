@@ -47,7 +47,7 @@ def tell_deletion_preview(effect: dict[str, Any], totals: Summary) -> None:
     deleted, queues = counted(effect["deleted"], "URI"), counted(effect["queues"], "queue")
     say(f"would delete {deleted} from {queues}{_for_later(effect)}")
     say(f"those pending would cost {effect['cost']:,}")
-    say(f"in all there are {totals.queued:,} queued and {totals.future:,} scheduled for later")
+    say(f"queues that are not RETIRED hold {totals.queued:,} in all; scheduled for later: {totals.future:,}")
     _note_undecided(effect)
     note("dry run: nothing was changed")
 

@@ -111,6 +111,10 @@ def _register_export(commands: Commands) -> None:
         "journal with URLs, hops and via (default: by the name of FILE: *.jsonl, *recover*, else urls)",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists, atomically at the end")
+    parser.add_argument(
+        "--queue-keys", action="store_true",
+        help="in jsonl, write the key of each URI's queue, which `import` then forces on it",
+    )  # fmt: skip
     common.add_queue_filter(parser)
 
 
@@ -164,12 +168,16 @@ def export(args: argparse.Namespace) -> None:
     else:
         line = lists.to_url if form == "urls" else lists.to_json
     supported = {"urls": {"url", "cost"}, "heritrix": {"url", "cost", "hops", "via"}}.get(form)
+    if args.queue_keys and form != "jsonl":
+        raise FrontierError(f"--queue-keys is for jsonl; {form} has no place for the key of a queue")
     test = common.queue_filter(args)
     count, omitted = 0, Counter[str]()
     with Reader(common.frontier_path(args.job)) as reader, _output_file(args.file, replace=args.force) as out:
         # Collect the keys first: no snapshot may be held while URIs are written, for the file grows as long as one is.
         chosen = [(q.queue, q.queued, q.future) for q in reader.sorted_queues(_turn, where=test)]
-        for uri in _exported(reader, chosen):
+        for key, uri in _exported(reader, chosen):
+            if args.queue_keys:
+                uri.queue = key
             out.write(line(uri) + "\n")
             count += 1
             if supported is not None:
@@ -187,17 +195,17 @@ def export(args: argparse.Namespace) -> None:
         note(f"{counted(dead, 'dead letter')} {are} not among them; {listing}")
 
 
-def _exported(reader: Reader, chosen: Sequence[tuple[str, int, int]]) -> Iterator[CrawlUri]:
-    """Yield URIs pending and URIs scheduled for later, of queues that are given by key, `queued` and `future`."""
+def _exported(reader: Reader, chosen: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, CrawlUri]]:
+    """Yield pending URIs, then those for later, with their queues, which are given by key, `queued` and `future`."""
     for key, queued, _ in chosen:
         if queued:
             for item in reader.each_pending(key, arrived=True):
-                yield item.uri
+                yield key, item.uri
     later = {key for key, _, future in chosen if future}
     for item in reader.each_future() if later else ():
         if item.queue in later:
             item.uri.not_before = item.when
-            yield item.uri
+            yield item.queue, item.uri
 
 
 def _turn(queue: QueueRecord) -> tuple[int, float, int]:

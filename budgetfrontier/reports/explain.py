@@ -14,7 +14,7 @@ from budgetfrontier.reports import near_queues
 from budgetfrontier.reports.explanation import Explanation, Outlook, ScopeOf
 from budgetfrontier.reports.past import PastOf, tell
 from budgetfrontier.reports.sources import setting_sources
-from budgetfrontier.reports.suggested_commands import named, replenish_amount
+from budgetfrontier.reports.suggested_commands import named, one_more_session, replenish_amount
 from budgetfrontier.rules.attempts import attempts_told, waits_for_retry
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
 from budgetfrontier.rules.crawl_states import FINISH
@@ -366,6 +366,7 @@ class _Explainer:
         replenish, total = settings.balance_replenish_amount, total_of(queue, settings)
         session = replenish_amount(replenish, self._reader.settings.frontier.balance_replenish_amount)
         if is_over_total(queue.expenditure, total, settings.reached):
+            more = one_more_session(session, total)
             subject = (
                 f"Queue {queue.queue} is RETIRED"
                 if retired
@@ -375,9 +376,9 @@ class _Explainer:
             explanation.add(
                 "over-total-budget" if retired else "over-budget",
                 f"{subject}: it has spent {queue.expenditure:,}, {rule} its total budget of {total:,}. The command "
-                f"gives it one more session, of {session:,}.",
+                f"gives it {more:,} more.",
                 verdict=Outlook.BLOCKED,
-                command=self._adjust(queue, total=queue.expenditure + session),
+                command=self._adjust(queue, total=queue.expenditure + more),
             )
         if has_completed(queue):
             subject = f"Queue {queue.queue} is RETIRED" if retired else "It will retire on its turn without a fetch"

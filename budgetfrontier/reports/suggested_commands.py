@@ -18,6 +18,15 @@ def named(queue: QueueRecord) -> list[str]:
     return ["--", queue.queue] if queue.queue.startswith("-") else [queue.queue]
 
 
+def one_more_session(amount: int, total_budget: int) -> int:
+    """Return by how much a total budget is raised for one more session of an amount: doubled at the most.
+
+    >>> one_more_session(3000, -1), one_more_session(3000, 3), one_more_session(20, 100), one_more_session(20, 0)
+    (3000, 3, 20, 20)
+    """
+    return min(amount, total_budget) if total_budget > 0 else amount
+
+
 def revival_command(queue: QueueRecord, job: str, *, replenish: int, reached: bool) -> str:
     """Return the command that revives a RETIRED queue for one more session; "" if its limit of completed URLs holds it.
 
@@ -28,7 +37,7 @@ def revival_command(queue: QueueRecord, job: str, *, replenish: int, reached: bo
     more = replenish_amount(queue.balance_replenish_amount, replenish)
     options = []
     if is_over_total(queue.expenditure, queue.total_budget, reached):
-        options += ["--total-budget", str(queue.expenditure + more)]
+        options += ["--total-budget", str(queue.expenditure + one_more_session(more, queue.total_budget))]
     if queue.balance_replenish_amount <= 0:
         options += ["--replenish", str(more)]
     if queue.by_name or not options:

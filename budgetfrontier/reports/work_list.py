@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.reports.suggested_commands import replenish_amount
+from budgetfrontier.reports.suggested_commands import one_more_session, replenish_amount
 from budgetfrontier.rules.budgets import has_completed, is_over_total
 from budgetfrontier.store.budgets_in_force import BudgetsInForce, affordable
 from budgetfrontier.store.view import View
@@ -36,7 +36,8 @@ class WorkList:
         """Return what a queue would spend if its budget were raised. O(URIs that it would hand out)."""
         total, reached, raise_to = queue.total_budget, self._budgets.reached(queue), None
         if is_over_total(queue.expenditure, total, reached):
-            total = raise_to = queue.expenditure + replenish_amount(queue.balance_replenish_amount, self._replenish)
+            session = replenish_amount(queue.balance_replenish_amount, self._replenish)
+            total = raise_to = queue.expenditure + one_more_session(session, total)
         if has_completed(queue):
             return Raised(raise_to, 0, 0)
         floor = affordable(self._view, queue, total, reached=reached).spent

@@ -12,7 +12,7 @@ from typing import Any
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.reports.suggested_commands import replenish_amount, revival_command
+from budgetfrontier.reports.suggested_commands import one_more_session, replenish_amount, revival_command
 from budgetfrontier.rules.budgets import has_completed, is_over_total
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.queue_listing import queues_by_id
@@ -55,7 +55,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
 
 def _row(queue: QueueRecord, job: str, replenish: int, *, reached: bool) -> dict[str, Any]:
     over = is_over_total(queue.expenditure, queue.total_budget, reached)
-    more = replenish_amount(queue.balance_replenish_amount, replenish)
+    more = one_more_session(replenish_amount(queue.balance_replenish_amount, replenish), queue.total_budget)
     return {
         "queue": queue,
         "why": _why(queue, over=over),
