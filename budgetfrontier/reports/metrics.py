@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
@@ -55,7 +55,9 @@ COUNTERS = {
     "buried": ("urls_buried", "Dead letters ever made, by attempts and by deliveries that were lost."),
     "expired": ("leases_expired", "Leases that expired, or whose process died."),
     "robots_denials": ("robots_denials", "URIs that robots.txt forbade."),
-    "prerequisites": ("prerequisites", "Prerequisites that were fetched."),
+    "prerequisites": ("prerequisites", "Prerequisites that were finished for good."),
+    "prerequisites_succeeded": ("prerequisites_succeeded", "Prerequisites finished with SUCCESS."),
+    "prerequisites_disregarded": ("prerequisites_disregarded", "Prerequisites finished with DISREGARDED."),
 }
 """The totals that only grow, by their name in Summary; the names of their metrics end with `_total`."""
 GAUGES = {
@@ -107,8 +109,9 @@ def of_readers(sources: Sources) -> Readings:
 
 
 def of_job(folder: Path) -> Exposition:
-    """Return the metrics of the job in a folder."""
-    return Exposition(of_readers({folder.resolve().name: lambda: Reader(folder / "frontier")}))
+    """Return the metrics of the job in a folder, and those of this process."""
+    readings = of_readers({folder.resolve().name: lambda: Reader(folder / "frontier")})
+    return Exposition(readings, ProcessCollector(registry=None))
 
 
 class Exposition:
@@ -197,6 +200,11 @@ def _families(found: Mapping[str, Reading]) -> Iterator[Metric]:
         "urls_refused", "URIs refused, by result (FULL or INVALID) and reason.", ["result", "reason"], _refusals,
         CounterMetricFamily,
     )  # fmt: skip
+    yield labelled(
+        "urls_answered_error", "URIs finished with SUCCESS whose answer was an error, by its status.", ["status"],
+        lambda one: {(clean(status),): float(n) for status, n in one.standing.totals.error_answers.items()},
+        CounterMetricFamily,
+    )  # fmt: skip
     for field, (name, text) in GAUGES.items():
         yield gauge(name, text, lambda one, field=field: _total(one, field))  # type: ignore[misc]
     yield labelled("queues", "Queues by state.", ["state"], _queues)
@@ -210,8 +218,8 @@ def _families(found: Mapping[str, Reading]) -> Iterator[Metric]:
         "process_alive", "Whether a process has the frontier open.", lambda one: float(one.standing.process.alive)
     )
     yield gauge(
-        "last_commit_age_seconds", "Seconds since the last commit.",
-        lambda one: _age(one, one.standing.process.last_commit),
+        "last_commit_timestamp_seconds", "The time of the last commit, since the epoch.",
+        lambda one: one.standing.process.last_commit,
     )  # fmt: skip
     yield gauge("store_used_bytes", "Bytes of the data file up to its last page.", lambda one: one.space.used)
     yield gauge("store_removed_bytes", "Bytes of what was deleted, kept for undo.", lambda one: one.space.removed)
@@ -241,7 +249,3 @@ def _queues(one: Reading) -> dict[tuple[str, ...], float]:
 
 def _states(one: Reading) -> dict[tuple[str, ...], float]:
     return {(str(state),): float(state is one.standing.totals.state) for state in CrawlState}
-
-
-def _age(one: Reading, when: float | None) -> float | None:
-    return None if when is None else max(one.standing.now - when, 0.0)

@@ -529,15 +529,15 @@ def test_queues_over_budget_are_listed_with_what_another_session_would_cost(
         assert f.lease(1) == []
     rows = json.loads(cli("queues", tmp_path, *options, "--sort", "queue", "--format", "json").out)
     told = [(row["queue"], row["raise_to"], row["floor"], row["ceiling"]) for row in rows]
-    assert told == [("a.test", 16, 11, 11), ("b.test", None, 2, None)]
+    assert told == [("a.test", 11, 6, 6), ("b.test", None, 2, None)]
     text = cli("queues", tmp_path, *options, "--sort", "queue").out
     assert text.split("\n")[0].endswith("raise_to  floor  ceiling")
     with Frontier.open(tmp_path / "frontier") as f:
-        f.adjust(match="queue:a.test", queue_total_budget=16)
+        f.adjust(match="queue:a.test", queue_total_budget=11)
         while leases := f.lease(1):
             f.finish(leases[0], Outcome.SUCCESS)
         queue = f.queue("a.test")
-        assert queue is not None and queue.expenditure == 6 + 11
+        assert queue is not None and queue.expenditure == 6 + 6
     assert "raise_to" not in cli("queues", tmp_path).out
 
 

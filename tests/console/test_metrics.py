@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from budgetfrontier.console.app import Console
 from budgetfrontier.model import Summary
 from budgetfrontier.reports import metrics
 from tests.console.conftest import TOKEN, Client, get, visit
-from tests.support import make_settings
+from tests.support import PATIENCE, make_settings
 
 MONITORING = Path(__file__).parents[2] / "config" / "monitoring"
 
@@ -62,7 +63,7 @@ def test_refusals_have_a_metric_by_reason(tmp_path: Path) -> None:
 
 
 def test_each_total_has_a_metric() -> None:
-    others = {"state", "pause_reason", "queues", "full_reasons", "invalid_reasons"}
+    others = {"state", "pause_reason", "queues", "full_reasons", "invalid_reasons", "error_answers"}
     assert set(metrics.COUNTERS) | set(metrics.GAUGES) | others == set(Summary.__struct_fields__)
 
 
@@ -139,6 +140,16 @@ def test_rules_and_dashboard_ask_for_metrics_that_exist(job: Path) -> None:
     for expression in asked:
         used = set(re.findall(r"budgetfrontier_\w+", expression))
         assert used and used <= names, expression
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_the_alerts_fire_when_they_should_and_not_otherwise(tmp_path: Path) -> None:
+    cases = Path(__file__).with_name("alerts.yaml").read_text(encoding="utf-8")
+    rules = MONITORING / "prometheus-alerts.yaml"
+    (tmp_path / "alerts.yaml").write_text(cases.replace("RULES", json.dumps(str(rules))), encoding="utf-8")
+    command = ["promtool", "test", "rules", str(tmp_path / "alerts.yaml")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_every_metric_is_documented(job: Path) -> None:

@@ -243,6 +243,7 @@ def test_the_report_says_which_process_runs_the_crawl_and_what_the_verdict_is() 
         "last_commit": NOW - 2,
         "last_stop": None,
         "server": None,
+        "suspended": False,
         "hung": False,
     }
     assert data["verdict"] == {
@@ -351,7 +352,7 @@ def test_gini(amounts: list[int], expected: float) -> None:
         ({"total_budget": -1, "expenditure": 61, "balance_replenish_amount": 0}, "adjust JOB --replenish 7"),
         (
             {"total_budget": 1, "expenditure": 61, "balance_replenish_amount": 0},
-            "adjust JOB --total-budget 68 --replenish 7",
+            "adjust JOB --total-budget 62 --replenish 7",
         ),
         ({"total_budget": -1, "expenditure": 61, "balance_replenish_amount": 32}, "unretire JOB"),
         ({"total_budget": 1, "expenditure": 61, "by_name": True}, "unretire JOB"),
