@@ -36,9 +36,9 @@ fetch:
   user_agent: my-crawler/1.0
   concurrency: 32                     # fetches at a time, on different hosts
 
-# Which of the links that are found are followed.
+# Which of the links that are found are followed, and what of other hosts belongs to the pages.
 scope:
-  accept: [seed-hosts]                # or seed-domains: their subdomains too; domain:example.org, all, ...
+  accept: [seed-hosts, embeds]        # or seed-domains: their subdomains too; embeds: pictures and styles, on any host
   # reject: ['regex:\\.(zip|exe|iso)$']
   max_hops: 20                        # links between a seed and a page
 
@@ -48,9 +48,14 @@ limits:
   # max_time: 12h
   # max_bytes: 50GiB
 
+# What pages need to be shown again, from an archive.
+links:
+  favicon: true                       # /favicon.ico of each host, which browsers ask for
+  prefer_embeds: true                 # the pictures and styles of a page before its links
+
 # What is kept in the job's folder besides the logs.
 output:
-  warc: false                         # true: the pages themselves, as WARC files
+  warc: true                          # the pages themselves, as WARC files; false: only what was found
 
 # How often one host is asked, and what it may use up: a fetch costs 1, from its host's budget.
 frontier:

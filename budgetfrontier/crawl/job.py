@@ -11,6 +11,7 @@ from pathlib import Path
 
 from budgetfrontier.crawl.cache import SHARED, CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop, closing_summary
+from budgetfrontier.crawl.fetch import encodings
 from budgetfrontier.crawl.fetch.descriptors import most_fetches, shortage
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.host_delays import HostDelays
@@ -103,7 +104,11 @@ class Job:
         self._settings, self._folder, self._progress, self._interrupts = settings, folder, progress, interrupts
         self._paused, self._adopt, self._command, self._config = paused, adopt, command, config
         self._scope = Scope(settings.scope)
-        self._fetcher = Fetcher(settings.fetch, seeds=(url for url, _ in each_seed(settings)))
+        self._fetcher = Fetcher(
+            settings.fetch,
+            seeds=(url for url, _ in each_seed(settings)),
+            accepted=encodings.FOR_ARCHIVES if settings.output.warc else encodings.ACCEPTED,
+        )
         self._sync: Callable[[], None] | None = None
         self._robots: Robots | None = None
         self._most_visits = most_fetches(settings.fetch.concurrency)

@@ -19,7 +19,7 @@ def log_opening(frontier: Frontier, folder: str | None, spider: Any, *, waiting:
         log.info("Resuming crawl (%(queuesize)d requests scheduled)", {"queuesize": waiting}, extra=extra)
         if frontier.state is CrawlState.PAUSED:
             log.warning("The frontier is paused; `budgetfrontier resume %s` goes on", folder, extra=extra)
-    if folder and Path(folder, "requests.queue", "active.json").exists():
+    if folder and any(path.is_file() for path in Path(folder, "requests.queue").rglob("*")):
         log.warning(
             "%s/requests.queue is of Scrapy's own scheduler, and is not read; `budgetfrontier import %s %s` does that",
             *(folder,) * 3,

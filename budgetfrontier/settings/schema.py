@@ -318,6 +318,7 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     rel_nofollow: Annotated[
         str, Field("links marked rel=nofollow, ugc or sponsored: follow or skip", choice("follow", "skip"))
     ] = "follow"
+    favicon: Annotated[bool, Field("fetch /favicon.ico of each host with pages, as browsers do", FLAG)] = False
     prefer_embeds: Annotated[bool, Field("fetch embedded resources before links", FLAG)] = False
     max_per_page: Annotated[int, Field("the most links taken from one page; 0: no limit", COUNT)] = 0
 

@@ -232,3 +232,12 @@ def test_resolve_is_at_hand() -> None:
 
     assert resolve(can_ada.parse(URL), "x#y") == "https://example.org/dir/x"
     assert resolve(can_ada.parse(URL), None) is None
+
+
+def test_the_icon_of_the_host_of_a_page_is_embedded_by_setting() -> None:
+    icon = ("/favicon.ico", "E")
+    assert found(b"<a href=a>a</a>", favicon=True) == [icon, ("/dir/a", "L")]
+    for other in (("x", "text/plain"), ("<a href=a>a</a>", "text/html", ("Location", "../to"))):
+        body, mime, *headers = other
+        got = found(body.encode(), mime, *headers, status=302 if headers else 200, favicon=True)
+        assert icon not in got

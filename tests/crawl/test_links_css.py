@@ -26,6 +26,11 @@ f)",
         ("url(a) url() url( b ) url('c", ["a", "", "b", "c"]),
         (r"url(\0) url(\d800) url(\ffffff)", ["\ufffd", "\ufffd", "\ufffd"]),
         ("", []),
+        ("a{b:image-set('c' 1x, \"d\" 2x)} e{f:url(g)}", ["c", "d", "g"]),
+        ("a{b:-webkit-IMAGE-SET(url(c) 1x, url('d') type('image/png') 2x,'e' type(\"image/avif\"))}", ["c", "d", "e"]),
+        ("a{b:image-set('c' 1x; d: 'no'} e{f:url(g)}", ["c", "g"]),
+        ("a{b:image-set(linear-gradient(#fff, #000) 1x, 'c' 2x)}", ["c"]),
+        ("content: 'image-set(\"no\")' url(a)", ["a"]),
     ],
 )
 def test_references(text: str, expected: list[str]) -> None:

@@ -53,6 +53,11 @@ def found(html: str, *, url: str = PAGE) -> list[tuple[str, str]]:
         ("<input type=IMAGE src=i><input type=text src=n>", "i"),
         ("<body background=b><table background=t><td background=d>", "btd"),
         ("<svg><image href=i></image><image xlink:href=x /></svg>", "ix"),
+        (
+            "<svg><use href='u#i'/><use xlink:href=v /><use href='#x'/><feImage href=f /><script href=s></script>",
+            "uvfs",
+        ),
+        ("<p style='a:image-set(&quot;s&quot; 1x)'><b title=x>", "s"),
         ("<meta http-equiv=Refresh content='5; URL=\"r\"'>", [("/dir/r", "R")]),
         ("<template><a href=t>t</a></template><noscript><img src=n></noscript>", [("/dir/t", "L"), ("/dir/n", "E")]),
         ("<form action=f><button formaction=g></form><meta property=og:image content=/o.png><q cite=c>", []),

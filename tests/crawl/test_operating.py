@@ -22,7 +22,7 @@ import pytest
 from budgetfrontier import CrawlState, Report
 from tests.crawl.conftest import Asked
 from tests.crawl.process import COMMAND
-from tests.crawl.site import Site, linking, reopened, run
+from tests.crawl.site import Site, linking, reopened, run, text
 from tests.support import PATIENCE, until
 
 HOME = "http://a.test/"
@@ -47,16 +47,18 @@ def test_a_first_crawl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: A
     monkeypatch.chdir(tmp_path)
     assert asked("init", "crawl.yaml")[0] == 0
     config = Path("crawl.yaml")
-    with Site({"www.a.test/": linking("/1"), "www.a.test/1": "x"}) as site:
-        text = config.read_text().replace("https://www.example.org/\n", "http://www.a.test/\n", 1)
-        text = text.replace(
+    embedding = '<img src="http://cdn.test/i.png">' + linking("/1", "http://other.test/")
+    with Site({"www.a.test/": embedding, "www.a.test/1": "x", "cdn.test/i.png": text("i")}) as site:
+        written = config.read_text().replace("https://www.example.org/\n", "http://www.a.test/\n", 1)
+        written = written.replace(
             "  user_agent: my-crawler/1.0", f'  user_agent: "{AGENT}"\n  resolve: {{"*": "{site.address}"}}'
         )
-        config.write_text(text.replace("min_delay: 3s", "min_delay: 0s"))
+        config.write_text(written.replace("min_delay: 3s", "min_delay: 0s"))
         code, said = asked("check-config", config)
         assert code == 0 and "warning" not in said
         code, said = asked("crawl", config)
-    assert code == 0 and pages(site) == {"www.a.test/", "www.a.test/1"}
+    archived = {"www.a.test/", "www.a.test/1", "cdn.test/i.png", "www.a.test/favicon.ico"}  # which can be replayed
+    assert code == 0 and pages(site) == archived and "  my-crawl/warcs: 1 file, " in said
     lines = said.splitlines()
     assert any(line.startswith("crawl finished: ") for line in lines) and not any("warning" in line for line in lines)
     assert "  my-crawl/reports: 2 files, " in said and "  my-crawl/logs: " in said

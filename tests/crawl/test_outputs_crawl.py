@@ -161,6 +161,17 @@ def test_what_robots_tags_keep_out_is_a_setting_each_and_is_said(tmp_path: Path,
     assert (figures["noindex"], figures["not_stored"], figures["nofollow"]) == (3, kept_out, 2)
 
 
+@pytest.mark.parametrize("warc", [True, False])
+def test_only_encodings_that_readers_decode_are_asked_for_in_an_archive(tmp_path: Path, warc: bool) -> None:
+    with RawServer({"/": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}) as server:
+        fetch = {"resolve": {"*.test": server.address}, "robots": "ignore"}
+        sections = {"seeds": ["http://a.test/"], "fetch": fetch, "output": {"warc": warc}}
+        assert run(Settings.from_dict(sections), tmp_path)[0] == 0
+    offered = "gzip, deflate" if warc else "gzip, deflate, br, zstd"
+    assert all(f"Accept-Encoding: {offered}\r\n".encode() in request for request in server.requests)
+    assert server.requests
+
+
 def test_a_page_that_did_not_change_is_a_revisit_record(tmp_path: Path) -> None:
     def page() -> web.StreamResponse:
         first = site.hits["a.test/"] == 1

@@ -274,12 +274,18 @@ def test_settings_may_change_but_not_what_a_duplicate_is(tmp_path: Path) -> None
         changed.open(changed.crawler.spider)
 
 
-def test_requests_of_scrapys_own_scheduler_are_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "requests.queue").mkdir()
-    (tmp_path / "requests.queue" / "active.json").write_text("{}")
+@pytest.mark.parametrize("name", ["active.json", "0", "0/q00000", "example.org/-1", None])
+def test_requests_of_scrapys_own_scheduler_are_pointed_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str | None
+) -> None:
+    """After a kill, too, which leaves no active.json; an empty folder has no requests."""
+    file = tmp_path / "requests.queue" / (name or "")
+    (file.parent if name else file).mkdir(parents=True)
+    if name:
+        file.write_text("{}")
     with scheduler(tmp_path):
         pass
-    assert "of Scrapy's own scheduler, and is not read" in caplog.text
+    assert ("of Scrapy's own scheduler, and is not read" in caplog.text) is bool(name)
 
 
 def test_settings_are_a_dict_json_or_yaml(tmp_path: Path) -> None:

@@ -58,15 +58,17 @@ class Fetcher:
 
     `seeds` are URLs exempt from two rules: a seed whose host is localhost or an IP address may have a private address,
     and a seed that names a blocked port may use it. Raises SettingsError, before anything is fetched, if an environment
-    variable that the settings name is not set.
+    variable that the settings name is not set. `accepted` are the content encodings that requests offer to servers.
 
     Timeouts, each from the start of the fetch: `connect_timeout` for the connection (DNS and TLS included),
     `first_byte_timeout` for the response header, `timeout` for all of it. Each `min_speed` * 20 bytes of the body have
     to arrive within 20 seconds of the previous ones: a response may start slowly, or pause, for that long.
     """
 
-    def __init__(self, settings: FetchSettings, *, seeds: Iterable[str] = ()) -> None:
-        self._settings = settings
+    def __init__(
+        self, settings: FetchSettings, *, seeds: Iterable[str] = (), accepted: str = encodings.ACCEPTED
+    ) -> None:
+        self._settings, self._accepted = settings, accepted
         self._requests = Requests(settings.requests)
         self._proxy = proxy_of(settings.proxy)
         exemptions = exempt_endpoints(seeds)
@@ -95,7 +97,7 @@ class Fetcher:
             headers={
                 "User-Agent": settings.user_agent,
                 "Accept": "text/html,application/xhtml+xml,*/*;q=0.8",
-                "Accept-Encoding": encodings.ACCEPTED,
+                "Accept-Encoding": self._accepted,
             },
             timeout=aiohttp.ClientTimeout(total=None, connect=settings.connect_timeout or None),
             auto_decompress=False,

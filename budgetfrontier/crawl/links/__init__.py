@@ -25,6 +25,7 @@ _HTML_ROOTS = frozenset(
     {"html", "head", "title", "meta", "link", "script", "style", "body", "a", "b", "br", "div", "h1", "p", "table"}
 )
 _BEGINNING = 64
+_FAVICON = (("/favicon.ico", "E"),)
 _LEADING_SPACE = b"\xef\xbb\xbf \t\r\n"
 
 
@@ -61,7 +62,10 @@ def discover(
         page = _read(url, response, settings, follow=follow, declared=declared and settings.sitemaps) or page
     header = (
         (resolve(page_url, reference) or "", hop)
-        for reference, hop in http.references(response.headers, nofollow=follow)
+        for reference, hop in chain(
+            http.references(response.headers, nofollow=follow),
+            _FAVICON if settings.favicon and response.status == 200 and response.mime in html.HTML_TYPES else (),
+        )
     )
     links = unique(page.base, chain(header, page.references))
     metas = (content for name, content in page.metas if name in ("robots", agent.lower()))

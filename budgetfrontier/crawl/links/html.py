@@ -17,9 +17,11 @@ HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 
 _EMBEDS = {
-    **dict.fromkeys(("audio", "embed", "frame", "iframe", "img", "script", "source", "track"), ("src",)),
+    **dict.fromkeys(("audio", "embed", "frame", "iframe", "img", "source", "track"), ("src",)),
     **dict.fromkeys(("body", "table", "td", "th"), ("background",)),
     "image": ("src", "href", "xlink:href"),
+    "script": ("src", "href", "xlink:href"),  # the latter two in SVG
+    **dict.fromkeys(("feimage", "use"), ("href", "xlink:href")),
     "object": ("data",),
     "video": ("src", "poster"),
 }
@@ -101,7 +103,7 @@ def _references(found: Iterable[Tag], *, nofollow: bool) -> Iterator[tuple[str, 
         elif name == "input" and "src" in tag and tag.get("type", "").lower() == "image":
             yield unescaped(tag["src"]), "E"
         for key in _EMBEDS.get(name, ()):
-            if key in tag:
+            if key in tag and not tag[key].startswith("#"):  # an element of this page
                 yield unescaped(tag[key]), "E"
         if name in _SETS and _SETS[name] in tag:
             for reference in _CANDIDATE.findall(unescaped(tag[_SETS[name]])):

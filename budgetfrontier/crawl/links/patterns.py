@@ -36,7 +36,7 @@ _ODD = (
 )
 _END_NAME = re.compile(rf"</({ANY_NAME})")
 _ODD_END = rf"(?![a-zA-Z][^ \t\n\f\r/><]*+>)(?:{ANY_NAME}{ATTRIBUTES}|[^a-zA-Z>][^>]*+)"
-STYLED = r"[a-zA-Z][^ \t\n\f\r/>]*+(?=[ \t\n\f\r/](?:[^<>u]++|u(?!rl\())*+u)"
+STYLED = r"[a-zA-Z][^ \t\n\f\r/>]*+(?=[ \t\n\f\r/](?:[^<>ui]++|u(?!rl\()|i(?!mage-set\())*+[ui])"
 """Names of tags that may have a style attribute with a URL."""
 
 

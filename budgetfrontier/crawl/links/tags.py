@@ -32,8 +32,8 @@ from budgetfrontier.crawl.links.patterns import (
 )
 
 _LINK_ELEMENTS = contexts.names(
-    "a area audio base body embed frame iframe image img input link meta object script source style table td th track"
-    " video"
+    "a area audio base body embed feimage frame iframe image img input link meta object script source style table td th"
+    " track use video"
 )
 _RELEVANT = frozenset(
     {"background", "content", "data", "href", "http-equiv", "imagesrcset", "name", "poster", "rel", "src", "srcset"}
@@ -87,7 +87,7 @@ class _TagReader:
 
     def __init__(self, text: str, *, xhtml: bool) -> None:
         self._text, self._xhtml = text, xhtml
-        self._styled = "(" in text and _URL.search(text) is not None
+        self._styled = "(" in text and (_URL.search(text) is not None or "image-set(" in text)
         self._ends = raw_text.Ends(text)
         self._branches: list[tuple[int, Context]] = [(0, contexts.HTML)]
         self._hidden_until = self._style_until = 0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 from urllib.parse import quote
 
 from budgetfrontier.crawl.links.patterns import ATTRIBUTES
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
-_PRESCANNED = 4096
+_PRESCANNED = 1 << 16
 _META = rb"""<meta(?=[\s/])[^>]{0,500}?charset\s{0,9}=\s{0,9}["']?\s{0,9}([^\s"'/>;]{1,40})"""
 # Constructs in which text may look like a meta element: comments, and the attributes of other elements.
 # https://html.spec.whatwg.org/multipage/parsing.html#prescan-a-byte-stream-to-determine-its-encoding
@@ -103,7 +104,8 @@ def encoding(body: bytes, *, charset: str | None = None) -> str | None:
     """Return the Python codec for the declared encoding of a page; None if none is declared.
 
     The byte order mark takes precedence, then `charset` (of the Content-Type), then an XML declaration or meta element
-    in the first 4096 bytes. Labels that the Encoding standard does not define are ignored.
+    in the first 64 KiB. Labels that the Encoding standard does not define are ignored, and later ones count. Browsers
+    look for a meta element in the first 1024 bytes before they begin, and begin anew if they meet one later.
     https://html.spec.whatwg.org/multipage/parsing.html#determining-the-character-encoding
     """
     for mark, name in _BOMS:
@@ -111,14 +113,18 @@ def encoding(body: bytes, *, charset: str | None = None) -> str | None:
             return name
     if charset and (codec := _LABELS.get(charset.strip("\t\n\f\r \"'").lower())):
         return codec
-    found = _DECLARATION.match(body, 0, _PRESCANNED) or _meta(body)
-    codec = _LABELS.get(found[1].decode("latin-1").lower()) if found else None
+    codec = next(filter(None, map(_codec, _declarations(body))), None)
     # A declaration that is readable as ASCII cannot be in UTF-16.
     return "utf-8" if codec and codec.startswith("utf-16") else codec
 
 
-def _meta(body: bytes) -> re.Match[bytes] | None:
-    """Return the match of the first meta element that declares a charset; None if there is none."""
-    if not _SEEMING.search(body, 0, _PRESCANNED):
-        return None
-    return next((match for match in _PRESCAN.finditer(body, 0, _PRESCANNED) if match[1]), None)
+def _declarations(body: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the XML declaration of a page, and the meta elements that declare a charset."""
+    if match := _DECLARATION.match(body, 0, _PRESCANNED):
+        yield match
+    if _SEEMING.search(body, 0, _PRESCANNED):
+        yield from (match for match in _PRESCAN.finditer(body, 0, _PRESCANNED) if match[1])
+
+
+def _codec(declaration: re.Match[bytes]) -> str | None:
+    return _LABELS.get(declaration[1].decode("latin-1").lower())

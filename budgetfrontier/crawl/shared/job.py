@@ -13,6 +13,7 @@ import msgspec
 
 from budgetfrontier.crawl.cache import SHARED, CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop
+from budgetfrontier.crawl.fetch import encodings
 from budgetfrontier.crawl.fetch.descriptors import most_fetches
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.fetch.response import Response
@@ -99,7 +100,11 @@ class SharedJob:
         self._progress, self._interrupts, self._command = progress, interrupts, command
         self._scope = Scope(settings.scope)
         self._scope.add_seeds(url for url, _ in each_seed(settings))
-        self._fetcher = Fetcher(settings.fetch, seeds=(url for url, _ in each_seed(settings)))
+        self._fetcher = Fetcher(
+            settings.fetch,
+            seeds=(url for url, _ in each_seed(settings)),
+            accepted=encodings.FOR_ARCHIVES if settings.output.warc else encodings.ACCEPTED,
+        )
         self._most_visits = most_fetches(settings.fetch.concurrency)
         self._policy_failures = PolicyFailures()
 
