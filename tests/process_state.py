@@ -11,6 +11,7 @@ import asyncio
 import gc
 import logging
 import os
+import re
 import resource
 import signal
 import socket
@@ -33,7 +34,8 @@ _NAMES = ("INT", "TERM", "HUP", "QUIT", "ALRM", "USR1", "USR2", "CHLD", "PIPE", 
 _SIGNALS = tuple(signal.Signals[f"SIG{name}"] for name in _NAMES)
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS)
 _PYTEST = "_pytest.logging"
-_OF_GRPC = "(_poll_wrapper)"  # the one thread of grpc.aio, which ends with the last channel that is collected
+_OF_PROCESS = re.compile(r".*\(_poll_wrapper\)|(crawl|disk)_[0-9]+")
+"""Threads that last as long as the process: that of grpc.aio, and those of `budgetfrontier.crawl.threads`."""
 _ATTRIBUTES: dict[str, tuple[Any, str]] = {
     "logging.disable": (logging.root.manager, "disable"),
     "logging.raiseExceptions": (logging, "raiseExceptions"),
@@ -108,8 +110,12 @@ def _modules(before: dict[str, ModuleType]) -> Iterator[str]:
 
 def _threads(before: set[threading.Thread]) -> Iterator[str]:
     """Yield a line for each thread that was started since and does not end."""
-    for thread in threading.enumerate():
-        if thread not in before | lasting and not thread.name.endswith(_OF_GRPC):
+    started = [
+        each for each in threading.enumerate() if each not in before | lasting and not _OF_PROCESS.fullmatch(each.name)
+    ]
+    if started:
+        gc.collect()  # the threads of an executor end with it
+        for thread in started:
             thread.join(PATIENCE)
             if thread.is_alive():
                 yield f"threads: {thread.name} is still running"
