@@ -115,6 +115,8 @@ class BatchFinisher:
     def _end_in_order(self, part: list[Lease | Finish], bare: bool, late: list[Lease]) -> None:
         now = self._guard.now()
         self._kernel.unfinished_leases.expire(now)
+        if self._tables.leases.next_expiry <= now:  # more have expired than one call ends
+            part = self._in_time(part, late, now)
         if self._guard.hooks.on_finish:  # they are called in the order of events
             self._end_each([Finish(item) if isinstance(item, Lease) else item for item in part], late, now)
             return
@@ -131,6 +133,18 @@ class BatchFinisher:
                 self.end_successes([item.lease for item in finishes], finishes, late, now)
             else:
                 self._end_each(finishes, late, now)
+
+    def _in_time(self, part: list[Lease | Finish], late: list[Lease], now: float) -> list[Lease | Finish]:
+        """Return those whose deadline has not come; add the leases of the others to `late`."""
+        in_time = self._tables.leases.in_time
+        kept: list[Lease | Finish] = []
+        for item in part:
+            lease = item.lease if isinstance(item, Finish) else item
+            if in_time(lease.id, now) is None:
+                late.append(lease)
+            else:
+                kept.append(item)
+        return kept
 
     def _end_each(self, finishes: list[Finish], late: list[Lease], now: float) -> None:
         """End leases in any way, with a call for each. Raises PolicyError."""

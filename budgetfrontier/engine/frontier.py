@@ -359,12 +359,13 @@ class Frontier:
         def operation() -> None:
             now = guard.now()
             self._kernel.unfinished_leases.expire(now)
-            out, chosen = self._tables.leases.out, dict[int, Lease]()
+            in_time, chosen = self._tables.leases.in_time, dict[int, Lease]()
             for lease in given:
-                if lease.id in out and lease.id not in chosen:
-                    chosen[lease.id] = out[lease.id]
-                else:
+                mine = in_time(lease.id, now)
+                if mine is None or lease.id in chosen:
                     late.append(lease)
+                else:
+                    chosen[lease.id] = mine
             self._kernel.unfinished_leases.give_back([chosen[lease_id] for lease_id in sorted(chosen)], now)
 
         guard.operate(operation, changes=len(given))

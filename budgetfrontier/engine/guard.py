@@ -157,7 +157,7 @@ class Guard:
             self.settle()
         except BaseException as e:
             self.abort(e)
-        mine = self.tables.leases.out.get(lease.id)
+        mine = self.tables.leases.in_time(lease.id, now)
         if mine is None:
             self.leave(1)
             raise LeaseExpired(

@@ -71,13 +71,22 @@ class Leases:
         self._written[lease.id] = lease.began
         self.next_expiry = min(self.next_expiry, lease.expires)
 
-    def due(self, now: float) -> list[Lease]:
-        """Return the leases whose deadline has come, by id. O(leases out), but O(1) before the earliest can be due."""
+    def due(self, now: float, most: int) -> list[Lease]:
+        """Return at most `most` of the leases whose deadline has come, by id; the caller ends them.
+
+        O(leases out), but O(1) before the earliest can be due. As long as there are more, `next_expiry` is past.
+        """
         if now < self.next_expiry:
             return []
         found = [lease for _, lease in sorted(self.out.items()) if lease.expires <= now]
-        self.next_expiry = min((lease.expires for lease in self.out.values() if lease.expires > now), default=NEVER)
-        return found
+        others = found[most:] or [lease for lease in self.out.values() if lease.expires > now]
+        self.next_expiry = min((lease.expires for lease in others), default=NEVER)
+        return found[:most]
+
+    def in_time(self, lease_id: int, now: float) -> Lease | None:
+        """Return a lease that is out and whose deadline has not come, else None. O(1)."""
+        lease = self.out.get(lease_id)
+        return lease if lease is not None and now < lease.expires else None
 
     def first_expiry(self) -> float:
         """Return the earliest deadline, NEVER if nothing is out. O(leases out)."""

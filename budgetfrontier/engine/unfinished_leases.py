@@ -15,6 +15,9 @@ from budgetfrontier.rules import queue_states, uri_outcomes
 from budgetfrontier.rules.queue_states import READY
 from budgetfrontier.store.uri_values import tries, with_tries
 
+MOST_EXPIRED = 5_000
+"""The most leases that one call ends because their deadline has come. The next calls end the others."""
+
 
 class UnfinishedLeases:
     """Ends leases without an outcome. O(1) for each."""
@@ -27,9 +30,9 @@ class UnfinishedLeases:
         return f"<UnfinishedLeases of {self._tables.leases!r}>"
 
     def expire(self, now: float) -> None:
-        """End the leases whose deadline has come; their queues join the ring's back."""
+        """End leases whose deadline has come, `MOST_EXPIRED` at most; their queues join the ring's back."""
         if now >= self._tables.leases.next_expiry:
-            for lease in self._each(self._tables.leases.due(now)):
+            for lease in self._each(self._tables.leases.due(now, MOST_EXPIRED)):
                 self._count_delivery(lease, now)
                 self._release(lease, now, front=False)
 

@@ -105,13 +105,17 @@ def test_uris_are_admitted_one_by_one_and_in_batches(frontier: Any) -> None:
     ],
 )
 def test_what_is_no_uri_is_invalid_and_harms_no_other(frontier: Any, nonsense: Any) -> None:
-    assert frontier.schedule(nonsense) is Admission.INVALID
+    if isinstance(nonsense, str | CrawlUri):
+        assert frontier.schedule(nonsense) is Admission.INVALID
+    else:
+        with pytest.raises(TypeError, match="a str or a CrawlUri"):
+            frontier.schedule(nonsense)
     assert frontier.schedule_each(["https://a.test/0", nonsense]) == [Admission.ADDED, Admission.INVALID]
     tally = frontier.schedule_many(["https://b.test/0", nonsense])
     assert (tally.added, tally.invalid) == (1, 1)
     (lease, _) = frontier.lease(2)
     frontier.finish(lease, discovered=[nonsense, "https://c.test/"])
-    assert frontier.summary().invalid == 4 and frontier.summary().scheduled == 3
+    assert frontier.summary().invalid == 3 + isinstance(nonsense, str | CrawlUri) and frontier.summary().scheduled == 3
 
 
 def test_all_fields_of_a_uri_come_back(frontier: Any) -> None:

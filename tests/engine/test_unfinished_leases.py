@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlState, LeaseExpired, Outcome
+from budgetfrontier import CrawlState, Finish, LeaseExpired, Outcome
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import unfinished_leases
 from budgetfrontier.testing import crash
 from tests.support import START, memory, on_disk, one, pages, paths, record, state
 
@@ -41,6 +43,27 @@ def test_a_lease_expires_and_its_uri_is_delivered_again() -> None:
         assert [(lease.queue[0], lease.delivery) for lease in leases] == [("a", 2), ("b", 1)]
         assert leases[0].id > first.id
         assert record(f, "A").expenditure == 0
+
+
+def test_leases_that_expire_at_once_end_in_parts_and_none_of_them_can_be_finished(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unfinished_leases, "MOST_EXPIRED", 2)
+    clock = ManualClock(START)
+    with memory(clock, hold_queues=False) as f:
+        f.schedule_many(pages("ABCDEFG", 1))
+        *expired, last = f.lease(7, ttl=10.0)
+        f.renew(last, 1000.0)
+        clock.advance(11)
+        with pytest.raises(LeaseExpired):
+            f.finish(expired[5])  # this call has ended the first two
+        assert f.summary().in_process == 5 and f.next_ready_in() == 0.0
+        assert f.finish_many([Finish(expired[4], Outcome.FAILURE), expired[5], last]) == [expired[4], expired[5]]
+        assert f.give_back([expired[5], expired[5]]) == [expired[5], expired[5]]
+        assert (f.summary().in_process, f.summary().succeeded, f.summary().failed) == (0, 1, 0)
+        assert f.goes_on_at() == math.inf
+        assert [(lease.queue[0], lease.delivery) for lease in f.lease(9)] == [(name, 2) for name in "abcdef"]
+        f.check()
 
 
 def test_an_expired_lease_leaves_a_retired_queue_retired() -> None:

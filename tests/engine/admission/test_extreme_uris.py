@@ -124,7 +124,11 @@ def test_nothing_that_is_given_closes_the_frontier(
 ) -> None:
     with memory(**options) as f:
         for uri in uris:
-            assert f.schedule(uri) in set(Admission)
+            if isinstance(uri, str | CrawlUri):
+                assert f.schedule(uri) in set(Admission)
+            else:
+                with pytest.raises(TypeError, match="a str or a CrawlUri"):
+                    f.schedule(uri)
         assert f.schedule_many(uris + uris).added == 0
         f.schedule("http://first.test/")
         while leases := f.lease(3):
