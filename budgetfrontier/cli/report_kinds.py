@@ -225,20 +225,24 @@ def _told(reader: Reader, totals: Summary, since: float | None, now: float) -> d
 def unlisted_seeds(settings: Settings, is_listed: Callable[[str], bool]) -> tuple[list[str], dict[str, str], list[str]]:
     """Return the seeds of settings that are not listed, those that are no URLs with the reason, and what is unread."""
     from budgetfrontier import uris
-    from budgetfrontier.crawl.seeds import seed_urls
+    from budgetfrontier.crawl.seeds import entries
     from budgetfrontier.errors import InvalidUrl
+    from budgetfrontier.settings.url_lists import BadLine
 
     missing: list[str] = []
     invalid, unreadable = {}, []
     for seed in settings.seeds:
         try:
-            for url in seed_urls(seed):
+            for number, entry in entries(seed):
+                if isinstance(entry, BadLine):
+                    invalid[f"{seed.file}:{number}"] = str(entry)
+                    continue
                 try:
-                    href = uris.parse(url)
+                    href = uris.parse(entry.text)
                     if not is_listed(href):
                         missing.append(href)
                 except InvalidUrl as e:
-                    invalid[url] = str(e)
+                    invalid[entry.text] = str(e)
         except OSError as e:
             unreadable.append(f"seeds of a file that cannot be read are not listed: {seed.file}: {e.strerror}")
     return missing, invalid, unreadable

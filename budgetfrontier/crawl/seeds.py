@@ -30,7 +30,7 @@ def scheduled_seeds(settings: Settings) -> Iterator[CrawlUri]:
     """Yield the seeds as URIs to schedule, with a directive that puts them before all links."""
     for seed in settings.seeds:
         uri = CrawlUri("", directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue)
-        for _, entry in _entries(seed):
+        for _, entry in entries(seed):
             if isinstance(entry, Entry):
                 yield msgspec.structs.replace(uri, url=entry.text, meta=entry.meta)
 
@@ -50,17 +50,18 @@ def seed_urls(seed: Seed) -> Iterator[str]:
 
     Lines of the file that are not understood are left out.
     """
-    return (entry.text for _, entry in _entries(seed) if isinstance(entry, Entry))
+    return (entry.text for _, entry in entries(seed) if isinstance(entry, Entry))
 
 
-def _entries(seed: Seed) -> Iterator[tuple[int, Entry | BadLine]]:
+def entries(seed: Seed) -> Iterator[tuple[int, Entry | BadLine]]:
+    """Yield the URL of an entry, or the entries and bad lines of its file, with their numbers. Raises OSError."""
     return iter([(0, Entry(seed.url, 1, None))]) if seed.url else url_lists.read(Path(seed.file or ""))
 
 
 def bad_lines(seeds: Iterable[Seed]) -> Iterator[str]:
     """Yield what is wrong in files of seeds, as `file:line:column: words`. Raises OSError."""
     for seed in seeds:
-        for number, entry in _entries(seed) if seed.file else ():
+        for number, entry in entries(seed) if seed.file else ():
             told = str(entry) if isinstance(entry, BadLine) else url_lists.objection(entry.text)
             if told is not None:
                 yield f"{seed.file}:{number}:{entry.column}: {told}"
@@ -69,7 +70,7 @@ def bad_lines(seeds: Iterable[Seed]) -> Iterator[str]:
 def metadata_notes(seeds: Iterable[Seed]) -> Iterator[str]:
     """Yield a sentence for each file of seeds that has metadata: what becomes of it. Raises OSError."""
     for seed in seeds:
-        found = (entry.meta for _, entry in _entries(seed) if isinstance(entry, Entry)) if seed.file else ()
+        found = (entry.meta for _, entry in entries(seed) if isinstance(entry, Entry)) if seed.file else ()
         if names := dict.fromkeys(name for meta in found for name in meta or ()):
             yield f"{seed.file}: {url_lists.metadata_note(names)}"
 

@@ -62,6 +62,8 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     prerequisites: Number = 0
     run: Number = 0
     """The epoch of the run that wrote it, as in the ids of its leases; 0 if an older version did."""
+    prerequisites_succeeded: Number = 0
+    prerequisites_disregarded: Number = 0
 
 
 _STATES = {
