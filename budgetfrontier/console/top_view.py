@@ -40,23 +40,25 @@ _STATES = {
 _MARKS = dict(zip(STATES, "█▓▒░▚·", strict=True))  # tells the states apart without colours
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _BAR = 100  # columns at the most
-_NUMBERS = ("queued", "expenditure", "errors", "balance", "total_budget", "enqueued")
+_NUMBERS = ("queued", "expenditure", "errors", "total_budget", "balance", "enqueued")
+"""The columns of the list; the last ones are left out where keys would have less than _KEY columns."""
 _HEADS = {"expenditure": "spent", "total_budget": "budget"}
 _TINY, _LOWEST = 8, 12  # lines below which the screen has the verdict alone, or with it the list
-_LOW, _HIGH = 16, 30  # lines below which the screen has less, and from which on it has more
-_NARROW = 100  # columns below which the last two are left out
-_HELP = """\
-p             pause the crawl, or resume it: asks for a reason, and whether you mean it
-s             sort the queues by the next amount: spend, size, errors
-/             show only queues whose key contains a text; Escape shows all again
-up, down      mark a queue; also Page Up, Page Down and Home
-Enter         open the queue that is marked; Escape or Enter goes back
-?             this help
-q, Ctrl-C     quit; the crawl goes on
-
-Totals are read once a second, as of the last commit. Which queues come first is as of the
-latest pass over all queues, which a process of its own makes at most once a minute; the
-numbers beside them are as of the last commit."""
+_LOW, _DRAWN = 16, 24  # lines below which the screen has less, and from which on it has a bar and a curve
+_QUEUES = 4  # queues for which the forecast and the warnings leave room
+_KEY = 24
+_HELP = {
+    "p": "pause the crawl, or resume it: asks for a reason, and whether you mean it",
+    "s": "sort the queues by the next amount: spend, size, errors",
+    "/": "show only queues whose key contains a text; Escape shows all again",
+    "up, down": "mark a queue; also Page Up, Page Down and Home",
+    "Enter": "open the queue that is marked; Escape or Enter goes back",
+    "?": "show this help, or leave it",
+    "q, Ctrl-C": "quit; the crawl goes on",
+}
+_HELP_BELOW = (
+    "Numbers are as of the last commit. The order is as of the latest pass over all queues, at most once a minute."
+)
 
 
 @dataclass
@@ -96,7 +98,7 @@ def screen(shown: Shown, controls: Controls, *, width: int, height: int) -> list
     """Return the lines of a terminal, at most `height`, the last of which is for keys and questions."""
     lines = _above(shown, width=width, height=height)
     if controls.screen is Mode.HELP:
-        lines = [Text(line) for line in _HELP.splitlines()]
+        lines = _help(width)
     elif controls.screen is Mode.QUEUE:
         lines += _opened(shown, controls.key, width)
     else:
@@ -115,10 +117,20 @@ def _above(shown: Shown, *, width: int, height: int) -> list[Text]:
     """Return the lines above the list: more on a high screen than on a low one."""
     if height < _LOWEST:
         return _briefest(shown, width=width, height=height)
-    lines = head(shown, width=width, brief=height < _LOW)
-    if height >= _HIGH:
-        lines += foreseen(shown, width) + wrong(shown, width)
-    return lines
+    lines = head(shown, width=width, brief=height < _LOW, drawn=height >= _DRAWN)
+    below = foreseen(shown, width) + wrong(shown, width)
+    left = max(height - len(lines) - 3 - _QUEUES, 0)
+    if len(below) > left > 0:
+        below[left - 1] = Text("… A higher terminal has the rest.", style="yellow")
+    return lines + below[:left]
+
+
+def _help(width: int) -> list[Text]:
+    """Return what the keys do, in lines of the terminal's width."""
+    first = max(map(len, _HELP)) + 3
+    indent = " " * (first if width > 2 * first else 2)
+    keys = (textwrap.wrap(f"{key:{first}}{does}", width, subsequent_indent=indent) for key, does in _HELP.items())
+    return [Text(line) for lines in (*keys, [""], textwrap.wrap(_HELP_BELOW, min(width, _BAR))) for line in lines]
 
 
 def _briefest(shown: Shown, *, width: int, height: int) -> list[Text]:
@@ -152,15 +164,15 @@ def plain(shown: Shown, lists: Mapping[str, list[QueueRecord]], *, width: int | 
     return [_fitted(line, width) for line in lines]
 
 
-def head(shown: Shown, *, width: int, brief: bool = False) -> list[Text]:
-    """Return the lines above the list: the verdict, the process, queues by state, totals and rates."""
+def head(shown: Shown, *, width: int, brief: bool = False, drawn: bool = True) -> list[Text]:
+    """Return the lines above the list: the verdict, the process, queues by state, totals and rates, `drawn` or not."""
     totals, exact = shown.sample.totals, width >= EXACT
     number = "{:,}".format if exact else format_count
     lines = [_title(shown), *_verdict(shown, width)[: 1 if brief else 3]]
     if shown.verdict.remedy and not brief:
         lines.append(Text(f"$ {clean(shown.verdict.remedy)}", style="dim"))
     lines.append(Text(_process(shown)))
-    if not brief:
+    if drawn:
         lines.append(bar(totals.queues, min(width, _BAR)))
     lines.append(_legend(totals.queues, number))
     lines.append(
@@ -170,7 +182,7 @@ def head(shown: Shown, *, width: int, brief: bool = False) -> list[Text]:
             f"{number(totals.failed)} failed  {number(totals.expenditure)} spent"
         )
     )
-    return [*lines, *_rates(shown, width)]
+    return [*lines, *_rates(shown, width, drawn=drawn)]
 
 
 def _title(shown: Shown) -> Text:
@@ -229,18 +241,20 @@ def _age(now: float, since: float) -> str:
     return format_duration(round(age)) if age >= 1 else "0s"
 
 
-def _rates(shown: Shown, width: int) -> list[Text]:
+def _rates(shown: Shown, width: int, *, drawn: bool) -> list[Text]:
     """Return the rates of the last minute, from successive samples, and of the last hour, from the stored series."""
     hour, curve = last_hour(shown.series, shown.now)
     now = {rate.name: rate.now for rate in shown.rates}
-    parts = []
-    for name in SHOWN if width >= _NARROW else SHOWN[:-1]:
+    line = Text("a second, in a minute (an hour): " if width >= 100 else "/s: ", style="dim")
+    for at, name in enumerate(SHOWN):
         minute = _rate(name, now[name]) if name in now else "-"
         of_hour = f" ({_rate(name, hour[name])})" if name in hour else ""
-        parts.append(f"{name} {minute}{of_hour}")
-    lines = [Text("a second, in a minute (an hour): " if width >= 100 else "/s: ", style="dim")]
-    lines[0].append("  ".join(parts), style="not dim")
-    if any(curve):
+        part = f"{'  ' if at else ''}{name} {minute}{of_hour}"
+        if at and line.cell_len + len(part) > width:
+            break
+        line.append(part, style="not dim")
+    lines = [line]
+    if drawn and any(curve):
         lines.append(Text.assemble(("fetched, 1 h ", "dim"), spark(curve)))
     return lines
 
@@ -277,18 +291,19 @@ def listing(shown: Shown, controls: Controls, *, width: int, limit: int) -> list
         title.append(f"; all queues are being read: {shown.progress:.0%}", style="not bold dim")
     if shown.scan_error:
         title.append(f"; {clean(shown.scan_error)}", style="not bold red")
-    names = _NUMBERS if width >= _NARROW else _NUMBERS[:-2]
     rows = shown.rows[:limit]
-    cellular = [[_cell(row, name, exact=width >= EXACT) for name in names] for row in rows]
-    heads = [_HEADS.get(name, name) for name in names]
-    sizes = [max(map(len, (heads[at], *(cell[at] for cell in cellular)))) for at in range(len(names))]
+    cellular = [[_cell(row, name, exact=width >= EXACT) for name in _NUMBERS] for row in rows]
+    heads = [_HEADS.get(name, name) for name in _NUMBERS]
+    sizes = [max(map(len, (heads[at], *(cell[at] for cell in cellular)))) for at in range(len(_NUMBERS))]
+    while len(sizes) > 2 and width - sum(sizes) - 2 * len(sizes) - 12 < _KEY:
+        sizes.pop()
     longest = max((cells(clean(row.queue)) for row in rows), default=0)
     first = max(longest, 5)
     if width < EXACT:
         first = min(max(first, 40), max(width - sum(sizes) - 2 * len(sizes) - 12, 8))
-    lines = [title, Text(_row("queue", "state", heads, sizes, first), style="dim")]
+    lines = [title, Text(_row("queue", "state", heads[: len(sizes)], sizes, first), style="dim")]
     for at, (row, values) in enumerate(zip(rows, cellular, strict=True)):
-        line = Text(_row(row.queue, str(row.state), values, sizes, first))
+        line = Text(_row(row.queue, str(row.state), values[: len(sizes)], sizes, first))
         line.stylize(_STATES[row.state], first + 2, first + 12)
         if controls.start + at == controls.selected and width < EXACT:
             line.stylize("reverse")

@@ -91,8 +91,35 @@ def test_the_overview(hostile: Path, width: int) -> None:
     assert "No process runs this crawl" in text and "last commit" in text and "RETIRED 2" in text
     assert "Queues by spend, as of " in text and "evil\\x1b[2J" in text and "snoozed.test" in text
     assert ("enqueued" in text) is (width == 200)  # there is room for it
-    assert "! 1 dead letter" in "\n".join(drawn(hostile, Controls(), width=width, height=40))
+    assert "! 1 dead letter" in text and "When the crawl ends is not known" in text
     assert lines[-1].startswith("p pause  s sort  / filter")
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (40, 20)])
+def test_the_help_is_whole(job: Path, width: int, height: int) -> None:
+    lines = drawn(job, Controls(mode=Mode.HELP), width=width, height=height)
+    words = " ".join(" ".join(lines).split())
+    assert "whether you mean it s sort" in words and "at most once a minute." in words
+    assert not any("…" in line for line in lines[:-1])
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (40, 20)])
+def test_a_usual_screen_has_the_forecast_warnings_budgets_and_queues(job: Path, width: int, height: int) -> None:
+    lines = drawn(job, Controls(), width=width, height=height)
+    words = " ".join(" ".join(lines).split())
+    assert "rates are known after a minute" in words and "! 40% of the queues are RETIRED." in words
+    assert height < 24 or "URIs that have failed for good." in words
+    below = lines[next(at for at, line in enumerate(lines) if line.startswith("Queues by")) + 1 : -1]
+    assert len(below) >= 5 and below[0].split()[:4] == ["queue", "state", "queued", "spent"]
+    assert ("budget" in below[0]) is (width >= 80) and not any("…" in line for line in below)
+
+
+def test_warnings_that_leave_no_room_for_queues_are_cut_with_words(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [f"warning {n}" for n in range(20)]
+    monkeypatch.setattr("budgetfrontier.console.top_reading.wrong_now", lambda *args: many)
+    lines = drawn(job, Controls(), width=80)
+    at = lines.index("… A higher terminal has the rest.")
+    assert lines[at + 1].startswith("Queues by") and lines[at + 7].startswith("p pause") and "! warning 0" in lines
 
 
 def test_an_open_queue_says_why_it_is_not_crawled(hostile: Path) -> None:
