@@ -157,13 +157,14 @@ def _queue(operator: Operator, key: str, *, limit: int | None = 1, spread: bool 
         others = operator.ask("queue", Found, key=key, limit=1, spread=False)
         meant = next((one.meant for one in others.values() if one.is_sure), None)
         if meant is not None:
-            from budgetfrontier.reports.format import clean
-
-            note(f"{clean(key)} is in queue {clean(meant)}")
             number = operator.partition_of_queue(meant)
             found = operator.ask_one(number, "queue", Found, key=meant, limit=limit, spread=spread)
         if found.queue is None:
             raise _no_queue(operator, key, others)
+    if found.queue.queue != key:
+        from budgetfrontier.reports.format import clean
+
+        note(f"{clean(key)} is in queue {clean(found.queue.queue)}")
     return found
 
 

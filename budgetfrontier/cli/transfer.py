@@ -19,7 +19,6 @@ from budgetfrontier.cli import common, kept, named
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.cli.messages import note, say
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.rules.uri_outcomes import cause
 from budgetfrontier.units import format_time
 from budgetfrontier.vocabulary import SOURCE_KINDS
 
@@ -322,6 +321,8 @@ def check_letters(args: argparse.Namespace, ids: Sequence[Any]) -> None:
 
 def _by_reason(letters: Iterable[DeadLetter]) -> Iterator[tuple[object, ...]]:
     """Yield each reason, how many dead letters of how many queues have it, and the URL of one of them."""
+    from budgetfrontier.rules.uri_outcomes import cause
+
     counts, queues, examples = Counter[str](), defaultdict[str, set[str]](set), dict[str, str]()
     for letter in letters:
         reason = cause(letter.reason, letter.queue)

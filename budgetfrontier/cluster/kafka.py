@@ -145,11 +145,18 @@ class KafkaDirectory:
             raise FrontierError(f"the properties for Kafka are wrong: {e.args[0].str()}") from e
 
     def _end(self, timeout: float) -> int:
-        """Return the offset that comes next in the topic. Raises BusError if there is none, and KafkaException."""
+        """Return the offset that comes next in the topic. Raises BusError if there is none, and KafkaException.
+
+        Raises BusAway if the topic is created here: a broker may list it late, or may have listed one that was being
+        deleted.
+        """
         try:
             return int(self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=timeout)[1])
         except confluent_kafka.KafkaException as e:
             if e.args[0].code() in _NO_TOPIC:
+                if self._creates:
+                    self.create()
+                    raise BusAway(f"Kafka does not list the topic {self._topic} yet; try again") from e
                 raise BusError(f"there is no topic {self._topic} at the broker: no worker has begun this crawl") from e
             raise
 

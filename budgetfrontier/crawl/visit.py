@@ -146,7 +146,8 @@ class Visitor:
         if not self._links.sitemaps or not 200 <= response.status < 300:
             return []
         named = [(url, "I") for url in islice(links.sitemaps(response.body, uri.url), _BATCH)]
-        self._write_links(uri.url, named)
+        if named:
+            self._write_links(uri.url, named)
         return self._children(uri, named)
 
     async def _discover(self, uri: CrawlUri, response: Response) -> Visit:

@@ -12,6 +12,7 @@ import fcntl
 import os
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -50,6 +51,11 @@ class LockFile:
                 fcntl.fcntl(self.fileno(), _OFD_SETLK, _flock(fcntl.F_UNLCK, 0, size=0))
         self._file.close()
         _opened.discard(self)
+
+    @property
+    def closing(self) -> Callable[[], None]:
+        """The function for a finalizer: it runs no line of Python, in which Ctrl-C would be lost and leave it open."""
+        return self._file.close
 
     def disown(self) -> None:
         """Close the file in a forked child, which leaves its parent the locks."""

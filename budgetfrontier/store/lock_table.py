@@ -57,7 +57,7 @@ def secure(env: lmdb.Environment, path: Path) -> None:
             return
         raise
     _files[env] = file  # open until `close`: closing it earlier would release LMDB's own locks
-    finalize(env, file.close).atexit = False
+    finalize(env, file.closing).atexit = False
     env.reader_check()
     if not file.lock(_USERS_BYTE, shared=True):
         return

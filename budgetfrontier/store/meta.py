@@ -66,15 +66,20 @@ GONE = (("fetch", "robots_tags"),)
 
 @lru_cache(maxsize=4)
 def _settings(value: bytes, sources: bytes | None) -> Settings:
-    data = msgspec.json.decode(value)
-    for section, name in GONE:
-        data.get(section, {}).pop(name, None)
-    settings = Settings.from_dict(data)
+    settings = decode_settings(value)
     places = None if sources is None else decode_sources(sources)
     if places is None or places.checksum != zlib.crc32(value) or len(places.overrides) != len(settings.overrides):
         return settings  # an older version has written other settings since
     found = zip(settings.overrides, places.overrides, strict=True)
     return msgspec.structs.replace(settings, overrides=tuple(msgspec.structs.replace(o, at=at) for o, at in found))
+
+
+def decode_settings(value: bytes) -> Settings:
+    """Return stored settings; those that are gone are passed over. Raises ValueError and SettingsError."""
+    data = msgspec.json.decode(value)
+    for section, name in GONE:
+        data.get(section, {}).pop(name, None)
+    return Settings.from_dict(data)
 
 
 class Sources(msgspec.Struct):

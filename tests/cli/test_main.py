@@ -226,7 +226,7 @@ def test_our_own_bugs_keep_their_traceback(cli: Cli, stopped: Path, monkeypatch:
 
     monkeypatch.setattr("budgetfrontier.store.reader.Reader.scan", bug)
     with pytest.raises(ZeroDivisionError):
-        cli("report", stopped)
+        cli("report", stopped, "--format", "json")
 
 
 def test_letters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:

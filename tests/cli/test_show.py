@@ -487,7 +487,7 @@ def test_ctrl_c_is_no_traceback(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("budgetfrontier.store.reader.Reader.scan", interrupted)
-    assert main(["report", str(stopped)]) == 130
+    assert main(["report", str(stopped), "--format", "json"]) == 130
     assert capsys.readouterr().err == ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from budgetfrontier.bus import kafka as bus_kafka
 from budgetfrontier.bus.interface import BusAway, BusError
@@ -79,3 +79,43 @@ def test_a_broker_that_is_away_is_named_with_the_reason(
         brokers = f"127.0.0.1:{plain.getsockname()[1]}"
         with pytest.raises(BusAway, match=rf"Kafka: {brokers}/.*Connection refused.*; look whether it runs"):
             reaches(brokers)
+
+
+class Consumer:
+    """A consumer of a broker that lists a topic, or says why not: `answers` are ends, or codes of errors."""
+
+    def __init__(self, answers: list[int]) -> None:
+        self._answers = answers
+
+    def get_watermark_offsets(self, *_: object, timeout: float) -> tuple[int, int]:
+        answer = self._answers.pop(0)
+        if answer < 0:
+            raise KafkaException(KafkaError(answer))
+        return 0, answer
+
+    def assign(self, _: object) -> None: ...
+
+    def poll(self, _: float) -> None: ...
+
+    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        return places
+
+    def close(self) -> None: ...
+
+
+def test_a_topic_that_was_being_deleted_is_created_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    created: list[str] = []
+    consumer = Consumer([KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, 0])
+    monkeypatch.setattr("confluent_kafka.Consumer", lambda _: consumer)
+    monkeypatch.setattr(bus_kafka.KafkaBus, "create", lambda _, topic, *given: created.append(topic))
+    directory = KafkaDirectory(kafka.place("kafka://localhost:1/test"))
+    assert dict(directory.read()) == {}
+    assert created == 3 * ["test-owners"]
+    directory.close()
+
+
+def test_nobody_who_looks_at_a_crawl_creates_its_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("confluent_kafka.Consumer", lambda _: Consumer([KafkaError._UNKNOWN_PARTITION]))
+    directory = KafkaDirectory(kafka.place_for_clients("kafka://localhost:1/test"))
+    with pytest.raises(BusError, match="no worker has begun this crawl"):
+        directory.read()

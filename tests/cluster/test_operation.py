@@ -148,7 +148,7 @@ def test_queues_are_sorted_and_chosen_over_all_partitions(cli: Cli, monkeypatch:
     monkeypatch.setattr(operation, "MOST_ROWS", 2)  # so that owners are asked for more than one page
     assert json.loads(cli("queues", "--format", "json", "--limit", "9")[1]) == whole[:9]
     (row,) = json.loads(cli("queues", "--match", "h9*", "--over-budget", "--format", "json")[1])
-    assert (row["queue"], row["raise_to"], row["floor"]) == ("h9.test", 11, 9)
+    assert (row["queue"], row["raise_to"], row["floor"]) == ("h9.test", 3, 2)
     assert cli("queues", "--state", "READY")[2] == "no queue matches the state READY\n"
 
 
@@ -160,7 +160,7 @@ def test_one_queue_and_one_url_are_told_by_their_owner(cli: Cli) -> None:
     for target in ("h5.test", "H5.TEST", "https://h5.test/4"):
         code, out, _ = cli("explain", target)
         assert code == 0
-        assert f"$ budgetfrontier adjust {URL} --match queue:h5.test --total-budget 11" in out
+        assert f"$ budgetfrontier adjust {URL} --match queue:h5.test --total-budget 3" in out
     assert "Its partition is FINISHED" in out
 
 

@@ -3,6 +3,9 @@
 Each was made once, by the code of the last commit that wrote its schema (1: a44b4da, 2: 45fe73b, 3: 17b9160), and kept:
 
     git worktree add /tmp/v2 45fe73b && PYTHONPATH=/tmp/v2 python tests/data/make_frontier.py
+
+Their `canonicalizer` was then set to the second version of the canonical form, which is another only for hosts that end
+in a dot, and settings that were removed were taken from the JSON.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from budgetfrontier.errors import NewerSchema, SettingsError
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.rules import duplicates, queue_keys, undoing
 from budgetfrontier.rules.uri_order import ordinal_of
-from budgetfrontier.settings import Settings, policy_factory
+from budgetfrontier.settings import policy_factory
 from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys, meta, removed
 from budgetfrontier.store.encoding import encode
@@ -131,7 +131,7 @@ class TableRebuild:
 
     def _check_meta(self, key: bytes, value: bytes) -> None:
         if key == b"settings":
-            self._findings.settings = Settings.from_dict(msgspec.json.decode(value))
+            self._findings.settings = meta.decode_settings(value)
         elif key == b"adjustments":
             for override in msgspec.json.decode(value, type=list[Override]):
                 validate_override(override.match, override.set)
