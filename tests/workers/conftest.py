@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +77,19 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "frontier")
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_in(tmp_path / "frontier") as desk:
+        yield desk
+
+
+@contextmanager
+def desk_in(folder: Path) -> Iterator[Desk]:
+    """A desk whose frontier is closed at the end."""
+    desk = Desk(folder)
+    try:
+        yield desk
+    finally:
+        desk.frontier.close()
 
 
 def lease_id(request: Request) -> object:

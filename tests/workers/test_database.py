@@ -27,7 +27,7 @@ from budgetfrontier.errors import StorageFull
 from budgetfrontier.testing import fail_commit
 from budgetfrontier.workers.database import ASIDE
 from tests.bus.limited import LimitedBus
-from tests.workers.conftest import Desk, lease_id
+from tests.workers.conftest import Desk, desk_in, lease_id
 
 A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
 
@@ -248,12 +248,12 @@ def test_another_programs_note_is_left_alone(desk: Desk) -> None:
 
 def test_a_worker_ends_when_another_is_bound_to_its_partition(desk: Desk, tmp_path: Path) -> None:
     desk.worker.step()
-    other = Desk(tmp_path / "other")
-    other.bus = desk.bus
-    other.reopen(kill=True)
-    other.worker.step()
-    with pytest.raises(FrontierError, match="partition 0 of frontier-done belongs to another worker"):
-        desk.worker.step()
+    with desk_in(tmp_path / "other") as other:
+        other.bus = desk.bus
+        other.reopen(kill=True)
+        other.worker.step()
+        with pytest.raises(FrontierError, match="partition 0 of frontier-done belongs to another worker"):
+            desk.worker.step()
 
 
 def test_a_request_that_the_feed_never_takes_ends_its_lease(desk: Desk) -> None:
