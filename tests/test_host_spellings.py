@@ -18,10 +18,10 @@ from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.crawl.fetch.addresses import Resolver, exempt_endpoints
 from budgetfrontier.crawl.fetch.ports import BlockedPortError, check_port
 from budgetfrontier.crawl.robots import robots_url
-from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.reports.known_hosts import KnownHosts
 from budgetfrontier.rules.queue_keys import queue_key_for
+from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.matching import parse_match, queue_test
 from budgetfrontier.settings.overrides import Effective, validate_override

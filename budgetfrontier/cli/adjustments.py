@@ -59,9 +59,9 @@ def write_list(
 
 def remove(args: argparse.Namespace) -> None:
     """Take an adjustment out of those in force; with --dry-run, print what that would do."""
-    from budgetfrontier.crawl.scope_check import scope_test
     from budgetfrontier.engine.commands.adjustment import not_in_force
-    from budgetfrontier.engine.commands.preview import preview, survey, withdrawn
+    from budgetfrontier.engine.commands.preview import survey, withdrawn
+    from budgetfrontier.reports.scope_check import preview_in_scope
 
     with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
         override = next((one for one in view.adjustments() if one.id == args.remove), None)
@@ -69,10 +69,7 @@ def remove(args: argparse.Namespace) -> None:
             raise not_in_force(args.remove)
         change = withdrawn(view, override)
         _announce(view, change)
-        if args.dry_run:
-            effect = preview(view, change, in_scope=scope_test(view))
-        else:
-            effect = msgspec.structs.asdict(survey(view, change))
+        effect = preview_in_scope(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
     details: dict[str, Any] = {"id": args.remove}
     if not args.dry_run:
         effect = common.steer(args, "withdraw", details | {"survey": effect}).effect
@@ -84,17 +81,14 @@ def append(args: argparse.Namespace, override: Override) -> None:
 
     The queues that it matches are counted in this process, as of the last commit: a running engine is not involved.
     """
-    from budgetfrontier.crawl.scope_check import scope_test
-    from budgetfrontier.engine.commands.preview import appended, preview, survey
+    from budgetfrontier.engine.commands.preview import appended, survey
+    from budgetfrontier.reports.scope_check import preview_in_scope
 
     details: dict[str, Any] = {"match": override.match, "set": override.set}
     with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
         change = appended(view, override)
         _announce(view, change)
-        if args.dry_run:
-            effect = preview(view, change, in_scope=scope_test(view))
-        else:
-            effect = msgspec.structs.asdict(survey(view, change))
+        effect = preview_in_scope(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
     if not args.dry_run:
         if not effect["matched"]:
             note(f"{clean(override.match)} {_no_match(override.match)}; check its spelling")
@@ -201,6 +195,8 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
     if disregarded := effect.get("disregarded"):
         verb = "is" if disregarded == 1 else "are"
         yield f"of what they hold, {counted(disregarded, 'URI')} {verb} out of the scope: disregarded, and not charged"
+    if unknown := effect.get("scope_unknown"):
+        yield f"the scope is not known here ({clean(unknown)}): what a crawler would disregard is counted as fetched"
 
 
 def _spend(spend: dict[str, Any]) -> str:

@@ -188,8 +188,8 @@ def _database_worker(
 def _strategy_worker(
     args: argparse.Namespace, settings: Settings | None, bus: Bus, names: Streams, codec: Codec
 ) -> Iterator[Worker]:
-    from budgetfrontier.crawl.scope import Scope
     from budgetfrontier.crawl.seeds import each_seed
+    from budgetfrontier.rules.scope import Scope
     from budgetfrontier.workers.conversion import seed_request
     from budgetfrontier.workers.strategy import StrategyWorker
 

@@ -114,7 +114,7 @@ def init(args: argparse.Namespace) -> None:
 
 def _load_crawler(settings: Settings) -> None:
     """Load what only a crawl needs, to find errors: SURT files and sinks. Import only what they need."""
-    from budgetfrontier.crawl.scope import Scope
+    from budgetfrontier.rules.scope import Scope
 
     Scope(settings.scope)
     try:

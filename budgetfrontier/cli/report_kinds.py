@@ -225,9 +225,8 @@ def _told(reader: Reader, totals: Summary, since: float | None, now: float) -> d
 def unlisted_seeds(settings: Settings, is_listed: Callable[[str], bool]) -> tuple[list[str], dict[str, str], list[str]]:
     """Return the seeds of settings that are not listed, those that are no URLs with the reason, and what is unread."""
     from budgetfrontier import uris
-    from budgetfrontier.crawl.seeds import entries
     from budgetfrontier.errors import InvalidUrl
-    from budgetfrontier.settings.url_lists import BadLine
+    from budgetfrontier.settings.url_lists import BadLine, entries
 
     missing: list[str] = []
     invalid, unreadable = {}, []

@@ -31,6 +31,7 @@ from budgetfrontier.reports.explain import explain as explain_
 from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.reports.queue_sample import spread as spread_
+from budgetfrontier.reports.scope_check import preview_in_scope
 from budgetfrontier.reports.work_list import Raised, WorkList
 from budgetfrontier.settings.matching import queue_test
 from budgetfrontier.settings.overrides import validate_override
@@ -270,7 +271,7 @@ def survey(reader: Reader, order: Order) -> dict[str, Any]:
 def preview(reader: Reader, order: Order) -> dict[str, Any]:
     """Return what an adjustment would do. O(queues)."""
     with reader.view() as view:
-        return previews.preview(view, _change(reader, view, order))
+        return preview_in_scope(view, _change(reader, view, order))
 
 
 def undo(reader: Reader, *, entry: bytes | int, force: bool) -> Undoing:

@@ -31,7 +31,7 @@ _USED_BY: Final = {
     "cluster.max_spend": (("spent",), "of spend"),
 }
 """The figures that use the crawl-wide totals up, and their units."""
-_SUMS: Final = ("revived_count", "retired_count", "still_over", "by_name", "uris", "spend")
+_SUMS: Final = ("revived_count", "retired_count", "still_over", "by_name", "uris", "spend", "disregarded")
 
 
 def merged_report(
@@ -117,9 +117,9 @@ def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
             }
             for when in ("before", "after")
         }
-    for name in ("replaced", "withdrawn"):
-        if replaced := next((one[name] for one in effects if one.get(name)), None):
-            found[name] = replaced
+    for name in ("replaced", "withdrawn", "scope_unknown"):
+        if told := next((one[name] for one in effects if one.get(name)), None):
+            found[name] = told
     return found
 
 

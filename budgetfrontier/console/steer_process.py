@@ -19,10 +19,11 @@ import msgspec
 
 from budgetfrontier.engine.commands import deletion, state_preview, undo_checks
 from budgetfrontier.engine.commands.adjustment import not_in_force
-from budgetfrontier.engine.commands.preview import Change, appended, preview, survey, withdrawn
+from budgetfrontier.engine.commands.preview import Change, appended, survey, withdrawn
 from budgetfrontier.engine.remote import steer
 from budgetfrontier.errors import CommandInProgress, FrontierError
 from budgetfrontier.model import QueueRecord
+from budgetfrontier.reports.scope_check import preview_in_scope
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.reader import Reader
@@ -114,7 +115,7 @@ _CHANGES: dict[str, Callable[[View, dict[str, Any]], Change]] = {"adjust": _adju
 
 
 def _preview(op: str, view: View, args: dict[str, Any]) -> dict[str, Any]:
-    return preview(view, _CHANGES[op](view, args))
+    return preview_in_scope(view, _CHANGES[op](view, args))
 
 
 def _delete(view: View, args: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from budgetfrontier.crawl.prerequisites import Prerequisites, is_robots
 from budgetfrontier.crawl.progress import ProgressDisplay, backlog
 from budgetfrontier.crawl.resuming import check_changes, check_name, stored_settings
 from budgetfrontier.crawl.robots import Robots
-from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import MOST_TOLD, any_valid, bad_lines, each_seed, refused_seeds, scheduled_seeds
 from budgetfrontier.crawl.visit import Visitor
 from budgetfrontier.engine.frontier import Frontier
@@ -34,6 +33,7 @@ from budgetfrontier.reports import files
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import CRAWL
+from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.settings.schema import ClusterSettings

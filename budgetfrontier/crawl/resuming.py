@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from budgetfrontier.crawl.cache import CrawlCache
-from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.scope_change import ScopeLoss, count_loss, identity
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import NotAFrontier, ScopeChanged, SettingsError
 from budgetfrontier.model import CrawlState
 from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.differences import changes
 from budgetfrontier.store.reader import Reader

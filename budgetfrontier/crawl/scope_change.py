@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.reports.format import counted
+from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.store.reader import Reader
 

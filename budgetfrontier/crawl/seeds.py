@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import msgspec
 
@@ -23,14 +22,14 @@ MOST_TOLD = 20
 
 def each_seed(settings: Settings) -> Iterator[tuple[str, Seed]]:
     """Yield each seed URL as written, with the entry of the settings that contains it."""
-    return ((url, seed) for seed in settings.seeds for url in seed_urls(seed))
+    return ((url, seed) for seed in settings.seeds for url in url_lists.seed_urls(seed))
 
 
 def scheduled_seeds(settings: Settings) -> Iterator[CrawlUri]:
     """Yield the seeds as URIs to schedule, with a directive that puts them before all links."""
     for seed in settings.seeds:
         uri = CrawlUri("", directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue)
-        for _, entry in entries(seed):
+        for _, entry in url_lists.entries(seed):
             if isinstance(entry, Entry):
                 yield msgspec.structs.replace(uri, url=entry.text, meta=entry.meta)
 
@@ -45,23 +44,10 @@ def refused_seeds(tally: Tally) -> Iterator[str]:
         yield f"{counted(tally.full, 'seed')} found no room ({', '.join(full)}); raise the limit and start again"
 
 
-def seed_urls(seed: Seed) -> Iterator[str]:
-    """Yield the URLs of an entry as written: its own, or those of its file. Raises OSError if that cannot be read.
-
-    Lines of the file that are not understood are left out.
-    """
-    return (entry.text for _, entry in entries(seed) if isinstance(entry, Entry))
-
-
-def entries(seed: Seed) -> Iterator[tuple[int, Entry | BadLine]]:
-    """Yield the URL of an entry, or the entries and bad lines of its file, with their numbers. Raises OSError."""
-    return iter([(0, Entry(seed.url, 1, None))]) if seed.url else url_lists.read(Path(seed.file or ""))
-
-
 def bad_lines(seeds: Iterable[Seed]) -> Iterator[str]:
     """Yield what is wrong in files of seeds, as `file:line:column: words`. Raises OSError."""
     for seed in seeds:
-        for number, entry in entries(seed) if seed.file else ():
+        for number, entry in url_lists.entries(seed) if seed.file else ():
             told = str(entry) if isinstance(entry, BadLine) else url_lists.objection(entry.text)
             if told is not None:
                 yield f"{seed.file}:{number}:{entry.column}: {told}"
@@ -70,14 +56,14 @@ def bad_lines(seeds: Iterable[Seed]) -> Iterator[str]:
 def metadata_notes(seeds: Iterable[Seed]) -> Iterator[str]:
     """Yield a sentence for each file of seeds that has metadata: what becomes of it. Raises OSError."""
     for seed in seeds:
-        found = (entry.meta for _, entry in entries(seed) if isinstance(entry, Entry)) if seed.file else ()
+        found = (entry.meta for _, entry in url_lists.entries(seed) if isinstance(entry, Entry)) if seed.file else ()
         if names := dict.fromkeys(name for meta in found for name in meta or ()):
             yield f"{seed.file}: {url_lists.metadata_note(names)}"
 
 
 def any_valid(seeds: Iterable[Seed]) -> bool:
     """Tell whether the seeds contain a valid URL. Raises OSError if a file cannot be read."""
-    for url in (url for seed in seeds for url in seed_urls(seed)):
+    for url in (url for seed in seeds for url in url_lists.seed_urls(seed)):
         with contextlib.suppress(InvalidUrl):
             return bool(uris.parse(url))
     return False

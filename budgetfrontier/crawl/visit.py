@@ -22,9 +22,9 @@ from budgetfrontier.crawl.fetch.response import OUT_OF_SCOPE, ROBOTS_PRECLUDED, 
 from budgetfrontier.crawl.prerequisites import is_robots
 from budgetfrontier.crawl.robots import Permission, Robots
 from budgetfrontier.crawl.robots_txt import MAX_BODY, product_token
-from budgetfrontier.crawl.scope import Scope, redirected_seed
 from budgetfrontier.crawl.threads import in_thread
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
+from budgetfrontier.rules.scope import Scope, redirected_seed
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.credentials import UNSENDABLE
 from budgetfrontier.vocabulary import NOFOLLOW, NOINDEX

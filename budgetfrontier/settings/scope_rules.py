@@ -1,4 +1,4 @@
-"""The rules of a scope: a table of all kinds, with their syntax and their tests. `crawl/scope.py` knows the seeds."""
+"""The rules of a scope: a table of all kinds, with their syntax and their tests. `rules/scope.py` knows the seeds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rule(NamedTuple):
 
     `settle(root)` gets only the beginning of a href, "https://example.org/": True if the rule matches all hrefs that
     begin so, False if none, None if the rest decides. `of_seeds`: "hosts" or "domains" for a rule about the seeds,
-    which `crawl/scope.py` applies instead. Without a header, rules that need one do not match.
+    which `rules/scope.py` applies instead. Without a header, rules that need one do not match.
     """
 
     fits: Test

@@ -11,11 +11,14 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from budgetfrontier import uris
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.values import brief, show
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.schema import Seed
 
 RESERVED = frozenset(("digest", "redirects", "revisit", "seed"))
 """Names that metadata cannot have: a crawl stores under them what it needs itself."""
@@ -143,3 +146,16 @@ def read(path: Path) -> Iterator[tuple[int, Entry | BadLine]]:
             else:
                 if entry is not None:
                     yield number, entry
+
+
+def entries(seed: Seed) -> Iterator[tuple[int, Entry | BadLine]]:
+    """Yield the URL of an entry of the settings' seeds, or all that `read` yields of its file."""
+    return iter([(0, Entry(seed.url, 1, None))]) if seed.url else read(Path(seed.file or ""))
+
+
+def seed_urls(seed: Seed) -> Iterator[str]:
+    """Yield the URLs of an entry of the settings' seeds, as written: its own, or those of its file.
+
+    Lines of the file that are not understood are left out. Raises OSError if it cannot be read.
+    """
+    return (entry.text for _, entry in entries(seed) if isinstance(entry, Entry))

@@ -34,9 +34,9 @@ from budgetfrontier.bus.messages import (
 from budgetfrontier.bus.outbox import Item, Outbox
 from budgetfrontier.bus.partitioning import by_host
 from budgetfrontier.bus.streams import STRATEGY, Streams
-from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.rules.scope import Scope
 from budgetfrontier.workers import strategies
 from budgetfrontier.workers.scored import LIMIT, Scored
 from budgetfrontier.workers.strategies import Score

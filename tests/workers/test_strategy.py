@@ -20,8 +20,8 @@ from budgetfrontier.bus.messages import (
     UpdateScore,
 )
 from budgetfrontier.bus.streams import DATABASE, STRATEGY
-from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings.schema import ScopeSettings, Seed
 from budgetfrontier.workers import strategies
 from budgetfrontier.workers.conversion import seed_request

@@ -27,7 +27,6 @@ from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.robots_redirects import RobotsRedirects
 from budgetfrontier.crawl.robots_txt import MAX_BODY
-from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import MOST_TOLD, bad_lines, each_seed, refused_seeds, scheduled_seeds
 from budgetfrontier.crawl.shared.closing import beginning, closing, warnings
 from budgetfrontier.crawl.shared.frontier import SharedFrontier
@@ -37,6 +36,7 @@ from budgetfrontier.crawl.visit import Visitor
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlState, CrawlUri, Lease, Outcome, Summary
 from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.lock import LOCK, WriterLock
 from budgetfrontier.store.modes import make_folder

@@ -1,18 +1,19 @@
-"""The decision of a crawl's scope on a URL, from the stored settings and seeds: for `explain`, without `crawl`."""
+"""The decisions of a crawl's scope, from the stored settings and seeds: for `explain` and previews of adjustments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 from budgetfrontier import uris
-from budgetfrontier.crawl.scope import Scope
-from budgetfrontier.crawl.seeds import seed_urls
+from budgetfrontier.engine.commands.preview import Change, preview
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.reports.explanation import ScopeVerdict
+from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.settings.scope_rules import OF_ANSWER
+from budgetfrontier.settings.url_lists import seed_urls
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.seed_list import SeedHosts, find, last_position
 from budgetfrontier.store.view import View
@@ -32,23 +33,22 @@ def scope_verdict(reader: Reader, href: str, uri: CrawlUri | None) -> ScopeVerdi
         return _verdict(settings, href, uri, view, last)
 
 
-def scope_test(view: View) -> Callable[[CrawlUri], bool] | None:
-    """Return a function that tells whether a crawl would fetch a URI that waits, by its stored scope and seeds.
+def preview_in_scope(view: View, change: Change) -> dict[str, Any]:
+    """Return what a change of adjustments would do, without the URIs that the stored scope disregards.
 
-    It may be called as long as the view is open. None if the settings have neither a scope nor seeds, or if the scope
-    is not known, because a file of it cannot be read. Reads the files of seeds.
+    `scope_unknown` says why it is not known what the scope disregards: then all URIs count. See `preview`.
     """
     settings, last = view.settings()[0], last_position(view)
     if not settings.seeds and not last and settings.scope == ScopeSettings():
-        return None
+        return preview(view, change) | {"scope_unknown": "none is stored"}
     try:
         scope = Scope(settings.scope)
-    except SettingsError:
-        return None
-    if _add_seeds(scope, settings, "")[1]:
-        return None
+    except SettingsError as error:
+        return preview(view, change) | {"scope_unknown": error.problems[0]}
+    if unreadable := _add_seeds(scope, settings, "")[1]:
+        return preview(view, change) | {"scope_unknown": f"without the seeds of {', '.join(unreadable)}"}
     scope.add_listed(SeedHosts(lambda: view, lambda: last))
-    return lambda uri: scope.objection(uri) is None
+    return preview(view, change, in_scope=lambda uri: scope.objection(uri) is None)
 
 
 def _verdict(settings: Settings, href: str, uri: CrawlUri | None, view: View, last: int) -> ScopeVerdict:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from budgetfrontier import uris
 from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.crawl.scope import Scope, Verdict
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlUri, Directive
+from budgetfrontier.rules.scope import Scope, Verdict
 from budgetfrontier.settings.schema import ScopeRule, ScopeSettings
 from budgetfrontier.settings.scope_rules import Header, parse_rule
 from tests.support import growing, memory
