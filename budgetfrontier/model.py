@@ -365,7 +365,7 @@ class Summary(msgspec.Struct, kw_only=True):
     """The part of them that ended as SUCCESS; the next one as DISREGARDED."""
     prerequisites_disregarded: int = 0
     error_answers: dict[str, int] = {}
-    """The SUCCESSes, prerequisites aside, whose reason names an error status, such as "status 404", by that status."""
+    """The SUCCESSes, prerequisites aside, that were finished with a status of 400 or more, by status."""
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)

@@ -50,7 +50,7 @@ from budgetfrontier.reports.log_tables import meaning
 from budgetfrontier.rules import crawl_states, uri_outcomes
 from budgetfrontier.rules.attempts import attempts_told
 from budgetfrontier.rules.seeds import is_seed
-from budgetfrontier.rules.uri_outcomes import error_status
+from budgetfrontier.rules.uri_outcomes import ERROR
 from budgetfrontier.settings import Settings
 from budgetfrontier.units import say_duration
 
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from budgetfrontier.crawl.frontiers import CrawlFrontier
 
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # seconds between two checks for external commands
-_ERRORS = 400  # the lowest HTTP status that is an error
 _FAILED = (Outcome.RETRY, Outcome.FAILURE, Outcome.DEAD)
 _SEEDS_TOLD = 10
 _WITHOUT_RESPONSE = (DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN, BLOCKED)
@@ -387,7 +386,8 @@ class MainLoop:
 
     def _tell_failed_seed(self, finish: Finish) -> None:
         """Print the first failed attempt of a seed, or of its robots.txt: its host may be misspelt, or down."""
-        uri, failed = finish.lease.uri, finish.outcome in _FAILED or error_status(finish.reason)
+        uri = finish.lease.uri
+        failed = finish.outcome in _FAILED or (finish.status >= ERROR and not is_robots(uri))
         of_seed = is_seed(uri) or (is_robots(uri) and not uri.hops[:-1].strip("R"))
         if not failed or not of_seed or finish.lease.attempt > 1 or self._seeds_told > _SEEDS_TOLD:
             return
@@ -416,11 +416,10 @@ def patience(settings: Settings) -> float:
 
 
 def _reason(uri: CrawlUri, outcome: Outcome, response: Response) -> str:
-    """Return the reason with which a lease is finished: of a SUCCESS the status, if it is an error, or of a seed."""
+    """Return the reason with which a lease is finished: of a SUCCESS the status, if it is that of a seed."""
     status = f"status {response.status}"
-    if outcome is Outcome.SUCCESS:  # without a robots.txt, all is allowed
-        is_error = response.status >= _ERRORS and not is_robots(uri)
-        return status if is_error or is_seed(uri) else ""
+    if outcome is Outcome.SUCCESS:
+        return status if is_seed(uri) else ""
     if response.status not in _WITHOUT_RESPONSE:
         return response.reason or status
     # One reason for one cause, whatever the host: crawl.log has the error in the words of the library.

@@ -14,7 +14,7 @@ from budgetfrontier.rules.queue_states import IN_PROCESS, READY, SNOOZED
 from budgetfrontier.rules.run_history import shortened
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL
-from budgetfrontier.rules.uri_outcomes import Fate
+from budgetfrontier.rules.uri_outcomes import ERROR, Fate
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.keys import DIRECTIVE
 from budgetfrontier.store.uri_values import tries, with_tries
@@ -106,8 +106,8 @@ class Finisher:
             counters.succeeded += 1
             if lease.key[DIRECTIVE] != NORMAL:
                 self._note_early(lease, reason, now)
-            if reason and lease.key[DIRECTIVE] != _HIGHEST:
-                self._note_answer(queue, reason, now)
+            if status and status >= ERROR and lease.key[DIRECTIVE] != _HIGHEST:
+                self._note_answer(queue, status, reason, now)
             tables.pending.remove(queue, lease.key)
             charges.charge(queue, cost, 0)
             counters.expenditure += cost
@@ -256,12 +256,11 @@ class Finisher:
             counters.prerequisites_succeeded += 1
         self._tables.seeds.became(lease.uri, SeedFate.SUCCEEDED, reason, now)
 
-    def _note_answer(self, queue: QueueRecord, reason: str, now: float) -> None:
+    def _note_answer(self, queue: QueueRecord, status: int, reason: str, now: float) -> None:
         """Count a SUCCESS whose answer was an error."""
-        if status := uri_outcomes.error_status(reason):
-            answers = self._tables.counters.error_answers
-            answers[status] = answers.get(status, 0) + 1
-            _note_failure(queue, reason, now)
+        answers, name = self._tables.counters.error_answers, str(status) if status < 600 else "other"
+        answers[name] = answers.get(name, 0) + 1
+        _note_failure(queue, reason or f"status {status}", now)
 
 
 def _note_failure(queue: QueueRecord, reason: str, now: float) -> None:

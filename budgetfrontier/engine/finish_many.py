@@ -13,10 +13,10 @@ from budgetfrontier.engine.guard import Guard
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome
 from budgetfrontier.rules import queue_states
-from budgetfrontier.rules.backoff import OVERLOADED
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL
+from budgetfrontier.rules.uri_outcomes import ERROR
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.keys import DIRECTIVE, pending
 
@@ -336,6 +336,6 @@ def _kind(item: Any) -> int:
         return _BARE
     if item.outcome is not _SUCCESS or item.discovered or item.reason or item.delay or item.retire_queue:
         return _OTHER
-    if item.status in OVERLOADED:
+    if item.status >= ERROR:  # it is counted, or the host rests
         return _OTHER
     return _BARE if item.fetch_seconds is None and item.crawl_delay is None and not item.size else _TIMED

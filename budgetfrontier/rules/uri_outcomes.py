@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,8 @@ if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import QueueSettings
 
 
+ERROR = 400
+"""The lowest HTTP status of an answer that is an error."""
 HOST = "(host)"
 """The text that stands for the host in the cause of a dead letter."""
 
@@ -25,16 +26,6 @@ class Fate(Enum):
     KEPT = "kept in its place"
     DELAYED = "kept for later, while its queue goes on"
     DEAD = "moved to the dead letters"
-
-
-def error_status(reason: str) -> str:
-    """Return the HTTP status in the reason of a SUCCESS whose answer was an error; "" for any other reason.
-
-    >>> error_status("status 404"), error_status("status 200"), error_status("as planned")
-    ('404', '', '')
-    """
-    found = _ERROR_STATUS.fullmatch(reason)
-    return found[1] if found else ""
 
 
 def cause(reason: str, queue: str) -> str:
@@ -92,7 +83,6 @@ def comes_again(uri: CrawlUri, via: CrawlUri | None) -> bool:
     return via is not None and uri.force and uri.url == via.url
 
 
-_ERROR_STATUS = re.compile(r"status ([45][0-9][0-9])")
 _FATES = {
     Outcome.SUCCESS: Fate.REMOVED,
     Outcome.FAILURE: Fate.REMOVED,

@@ -68,7 +68,7 @@ def ending_of(result: PageCrawled | RequestError, lease_id: int, *, retries: boo
             fetch_seconds=seconds,
             size=min(max(0, size), 1 << 48),
             reason=reason,
-            status=status if status in OVERLOADED else 0,
+            status=status,
             delay=delay,
         )
     if result.error in NOT_TRIED:

@@ -168,14 +168,14 @@ def test_answers_with_an_error_status_are_counted_by_status_prerequisites_apart(
     ]
     with memory() as f:
         f.schedule_many(uris)
-        f.finish(one(f), reason="status 404")  # the robots.txt
-        f.finish(one(f), reason="status 404")
-        for reason in ("status 503", "status 200", ""):
-            assert f.finish_many([Finish(one(f), reason=reason)]) == []
+        f.finish(one(f), status=404)  # the robots.txt
+        f.finish(one(f), status=404)
+        for status in (999, 501, 200):
+            assert f.finish_many([Finish(one(f), status=status)]) == []
         totals, queue = f.summary(), record(f, "A")
-    assert totals.error_answers == {"404": 1, "503": 1}
+    assert totals.error_answers == {"404": 1, "other": 1, "501": 1}
     assert (totals.succeeded, totals.prerequisites, totals.prerequisites_succeeded) == (5, 1, 1)
-    assert (queue.errors, queue.failure) == (2, "status 503")
+    assert (queue.errors, queue.failure) == (3, "status 501")
 
 
 @pytest.mark.parametrize("outcome", [Outcome.RETRY, Outcome.FAILURE, Outcome.DEAD])

@@ -12,7 +12,7 @@ from budgetfrontier.cli.adjustments import _outcome
 from budgetfrontier.cluster import inspection, merging
 from budgetfrontier.console import steer_process
 
-ADJUSTMENT = {"match": "queue:a.test", "set": {"queue_total_budget": 100}}
+ADJUSTMENT: dict[str, Any] = {"match": "queue:a.test", "set": {"queue_total_budget": 100}}
 
 
 def previews(folder: Path, **settings: Any) -> list[dict[str, Any]]:

@@ -138,6 +138,7 @@ class Model:
         self.seen: set[str] = set()
         self.known: dict[str, Known] = {}
         self.counts: Counter[str] = Counter()
+        self.error_answers: Counter[str] = Counter()
         self.arrivals = 0
         self.state, self.reason = "NEW", None  # type: str, str | None
         self.lease_ids = 0
@@ -506,7 +507,7 @@ class Model:
         del self.leases[number]
         uri.out = uri.landed = False
         queue.bytes += options["size"]
-        self.charge(queue, uri, outcome, retry_delay if alone else 0.0, options["reason"])
+        self.charge(queue, uri, outcome, retry_delay if alone else 0.0, options["reason"], status)
         if queue.state != RETIRED:
             self.after_finish(queue, options["retire_queue"])
         self.settle()
@@ -532,17 +533,18 @@ class Model:
         delay = 3.0 if fetch is None else min(max(5.0 * fetch, 3.0), 30.0)
         return max(delay, min(crawl_delay or 0.0, 300.0))
 
-    def charge(self, queue: Queue, uri: Uri, outcome: str, aside: float, reason: str) -> None:
+    def charge(self, queue: Queue, uri: Uri, outcome: str, aside: float, reason: str, status: int = 0) -> None:
         self.counts[outcome] += 1
         self.counts["robots"] += outcome == "DISREGARDED" and reason == "robots"
         self.counts["prerequisites"] += uri.directive == 0 and outcome not in ("RETRY", "DEFERRED")
         if uri.directive == 0:
             self.counts["prerequisites " + outcome] += 1
-        status = outcome == "SUCCESS" and uri.directive > 0 and reason == "status 404"
-        self.counts["404"] += status
-        if outcome in ("FAILURE", "RETRY", "DEAD") or status:
+        is_error = outcome == "SUCCESS" and uri.directive > 0 and status >= 400
+        self.error_answers[str(status)] += is_error
+        if outcome in ("FAILURE", "RETRY", "DEAD") or is_error:
             queue.errors += 1
-            queue.failure, queue.failed_at = reason, self.now
+            queue.failure = reason or f"status {status}" if is_error else reason
+            queue.failed_at = self.now
         self.counts["buried"] += outcome == "DEAD"
         if outcome not in ("DEFERRED", "DISREGARDED"):
             penalty = self.options["error_penalty_amount"] if outcome == "FAILURE" else 0
@@ -965,7 +967,7 @@ class Model:
             "prerequisites": counts["prerequisites"],
             "prerequisites_succeeded": counts["prerequisites SUCCESS"],
             "prerequisites_disregarded": counts["prerequisites DISREGARDED"],
-            "error_answers": {"404": counts["404"]} if counts["404"] else {},
+            "error_answers": dict(+self.error_answers),
         }
 
     def commit(self) -> None:

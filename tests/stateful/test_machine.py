@@ -63,8 +63,8 @@ ways_to_finish = st.fixed_dictionaries(
         "delay": st.sampled_from((None, 0.0, 10.0, 200.0)),
         "retire_queue": st.sampled_from((False,) * 9 + (True,)),
         "size": st.sampled_from((0, 0, 700)),
-        "reason": st.sampled_from(("", "robots", "status 404")),
-        "status": st.sampled_from((0, 0, 200, 500, 429, 503)),
+        "reason": st.sampled_from(("", "robots", "no answer")),
+        "status": st.sampled_from((0, 0, 200, 404, 500, 429, 503)),
     }
 )
 option_sets = st.fixed_dictionaries(
