@@ -34,27 +34,21 @@ def _own(value: float | None) -> str:
 
 def tell_deletion(effect: dict[str, Any]) -> None:
     """Print what a deletion has deleted."""
-    from budgetfrontier.reports.format import counted
+    from budgetfrontier.reports.audit_sentences import deleted
 
-    say(f"deleted {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_for_later(effect)}")
+    say(deleted(effect))
     _note_undecided(effect)
 
 
 def tell_deletion_preview(effect: dict[str, Any], totals: Summary) -> None:
     """Print what a deletion would delete."""
-    from budgetfrontier.reports.format import counted
+    from budgetfrontier.reports.audit_sentences import deleted
 
-    deleted, queues = counted(effect["deleted"], "URI"), counted(effect["queues"], "queue")
-    say(f"would delete {deleted} from {queues}{_for_later(effect)}")
+    say(f"would {deleted(effect, verb='delete')}")
     say(f"those pending would cost {effect['cost']:,}")
     say(f"queues that are not RETIRED hold {totals.queued:,} in all; scheduled for later: {totals.future:,}")
     _note_undecided(effect)
     note("dry run: nothing was changed")
-
-
-def _for_later(effect: dict[str, Any]) -> str:
-    """Format how many of the deleted URIs were scheduled for later, if any."""
-    return f" ({effect['later']:,} scheduled for later)" if effect.get("later") else ""
 
 
 def _note_undecided(effect: dict[str, Any]) -> None:
@@ -66,21 +60,10 @@ def _note_undecided(effect: dict[str, Any]) -> None:
 
 def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
     """Print what an undo has done to the command of an audit entry."""
-    from budgetfrontier.reports.format import clean, counted
+    from budgetfrontier.reports.audit_sentences import undone
+    from budgetfrontier.reports.format import clean
 
-    if "returned" in effect:
-        letters = effect["command"] in ("drop", "bury")
-        where = "" if letters else f" to {counted(effect['queues'], 'queue')}"
-        told = f"returned {counted(effect['returned'], 'dead letter' if letters else 'URI')}{where}"
-    elif "dropped" in effect:
-        told = f"dropped {counted(effect['dropped'], 'dead letter')}, and what was known of their URLs"
-    elif "removed" in effect:
-        parts = [("removed", effect["removed"]), ("restored", effect["restored"])]
-        told = "; ".join(f"{what} adjustment {', '.join(map(str, ids))}" for what, ids in parts if ids)
-    else:
-        told = f"{effect['before']['state']} -> {effect['after']['state']}"
-        told = f"{effect['queue']}: {told}" if "queue" in effect else told
-    say(clean(f"undone {name}, {effect['command']}: {told}"))
+    say(clean(f"undone {name}, {effect['command']}: {undone(effect)}"))
 
 
 def tell_undo_preview(effect: dict[str, Any]) -> None:

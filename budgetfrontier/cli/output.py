@@ -25,7 +25,8 @@ PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "delive
 PATTERN_COLUMNS = ("uris", "share", "pattern", "example")
 PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
 AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error", "line", "inverse")
-AUDIT_DROP = ("line", "effect", "error", "inverse")
+_AUDIT_TEXT = ("id", "when", "command", "who", "reason", "what", "line", "inverse")
+"""The columns of the audit for people: a sentence instead of the arguments, the effect and the error."""
 _TIMES = ("wake_time", "last_lease_time", "failed_at", "overloaded_until")
 
 
@@ -108,32 +109,31 @@ def write_audit(
     partitions: Sequence[str] | None = None,
 ) -> None:
     """Print entries of the audit with their ids, their inverses, how each covers a queue, and where it was applied."""
-    from budgetfrontier.reports.layout import layout_for
+    from budgetfrontier.reports.audit_sentences import sentence
 
-    when = _when if args.format == "text" else float
-    on_terminal = args.format == "text" and layout_for(sys.stdout, wide=args.wide).width is not None
     if not entries:
         note("no entry matches")
-    rows = (
-        (
-            number,
-            when(entry.when),
-            f"{entry.command} (refused)" if on_terminal and entry.error else entry.command,
-            entry.who,
-            entry.reason,
-            entry.args,
-            entry.effect,
-            entry.error,
-            entry.line,
-            inverse,
-        )
-        + (() if args.queue is None else (covered,))
-        + (() if partitions is None else (partitions[place],))
-        for place, (number, entry, inverse, covered) in enumerate(entries)
-    )
     covers = () if args.queue is None else ("covers",)
     where = () if partitions is None else ("partitions",)
-    common.write_rows(args, rows, (*AUDIT_COLUMNS, *covers, *where), drop=(*AUDIT_DROP, *where))
+
+    def row(place: int, number: int | str, entry: AuditEntry, inverse: str, covered: str | None) -> tuple[object, ...]:
+        if args.format == "text":
+            head: tuple[object, ...] = (
+                number,
+                _when(entry.when),
+                entry.command,
+                entry.who,
+                entry.reason,
+                sentence(entry),
+            )
+        else:
+            head = (number, entry.when, entry.command, entry.who, entry.reason, entry.args, entry.effect, entry.error)
+        tail = (() if args.queue is None else (covered,)) + (() if partitions is None else (partitions[place],))
+        return (*head, entry.line, inverse, *tail)
+
+    columns = _AUDIT_TEXT if args.format == "text" else AUDIT_COLUMNS
+    rows = (row(place, *entry) for place, entry in enumerate(entries))
+    common.write_rows(args, rows, (*columns, *covers, *where), drop=("line", "inverse", *where))
 
 
 def _when(epoch: float) -> str:

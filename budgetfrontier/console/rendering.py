@@ -15,6 +15,7 @@ from markupsafe import Markup
 from budgetfrontier.console import told
 from budgetfrontier.console.static_files import STYLE
 from budgetfrontier.reports import charts
+from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.format import between, called, clean, counted, figure, percent, time_left
 from budgetfrontier.units import format_duration, format_size, format_time
 
@@ -43,7 +44,7 @@ def environment() -> Environment:
         "ago": ago,
         "called": called,
         "short": short,
-        "brief": told.brief,
+        "sentence": sentence,
         "changes": told.changes,
         "others": told.others,
         "data": data,

@@ -11,14 +11,6 @@ _TIMES = ("wake_time", "block", "delayed", "rest", "until", "as_of")  # the name
 _LISTED = 5  # items of a list that are shown themselves, unless they have parts of their own
 
 
-def brief(values: dict[str, Any]) -> str:
-    """Return arguments or an effect in a line: of what was before and after, the differences; of a list, its length."""
-    told = [f"{name} {old} → {new}" for name, old, new in changes(values) if old != new]
-    rest = others(values).items()
-    told += [f"{name} {as_told(name, value)}" for name, value in rest if value not in (None, "", [], {})]
-    return ", ".join(told)
-
-
 def as_told(name: str, value: object) -> str:
     """Return a value of this name as a text."""
     if value is None or isinstance(value, bool):

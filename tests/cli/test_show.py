@@ -426,7 +426,7 @@ def test_audit_lists_the_newest_last(job: Path, cli: Cli) -> None:
     assert [e["command"] for e in before] == ["snooze"]
     header, first, *_ = cli("audit", job).out.splitlines()
     assert header.split()[:4] == ["id", "when", "command", "who"]
-    assert "after.state=RETIRED" in first
+    assert "  Retired queue named.test: state INACTIVE -> RETIRED." in first and "{" not in first
 
 
 # -- verify

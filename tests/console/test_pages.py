@@ -80,6 +80,7 @@ def test_the_audit_is_listed_searched_and_shown_in_full(job: Path) -> None:
     assert "alice" in text and "not what we want" in text
     assert "alice" in get(job, "/audit?command=retire&who=alice&q=named")[1]
     assert "No command" in get(job, "/audit?who=bob")[1]
+    assert "Retired queue named.test: state " in text and "what was asked" not in text.lower()
     _, one = get(job, "/audit?id=1")
     assert "entry 1" in one and "not what we want" in one
     assert get(job, "/audit?id=7")[0] == 404

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from budgetfrontier.console.told import brief, changes, others
+from budgetfrontier.console.told import as_told, changes, others
 
 
-def test_entries_of_the_audit_are_told_by_what_they_changed() -> None:
-    effect = {
-        "before": {"state": "READY", "block": 0, "queued": 3},
-        "after": {"state": "RETIRED", "block": 6e4, "queued": 3},
-    }
-    assert brief(effect) == "state READY → RETIRED, block - → 1970-01-01T16:40:00Z"
-    assert brief({"match": "*", "set": {"precedence": 1}, "ids": list(range(9)), "groups": []}) == (
-        "match *, set precedence=1, ids (9)"
-    )
-    groups = [{"before": {"precedence": 3}, "after": {"precedence": 1}, "queues": 2}]
-    assert brief({"groups": groups, "ids": [1, 2], "rest": 6e4}) == (
-        "groups (1), ids [1, 2], rest 1970-01-01T16:40:00Z"
-    )
-    assert brief({}) == ""
+def test_values_are_told_by_their_names() -> None:
+    assert as_told("wake_time", 6e4) == "1970-01-01T16:40:00Z" and as_told("block", 0) == "-"
+    assert as_told("set", {"precedence": 1}) == "precedence=1"
+    assert as_told("ids", [1, 2]) == "[1, 2]" and as_told("ids", list(range(9))) == "(9)"
 
 
 def test_what_was_before_and_after_is_shown_beside_each_other() -> None:

@@ -10,6 +10,7 @@ from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import NotThere, Query
 from budgetfrontier.engine.remote import describe_progress
 from budgetfrontier.reports.audit_inverses import inverses
+from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import AuditEntry, decode_audit
 from budgetfrontier.store.view import View
@@ -61,7 +62,7 @@ def _undoable(view: View, rows: list[AuditEntry]) -> set[int]:
 
 
 def _all_of(entry: AuditEntry, text: str) -> str:
-    return f"{entry.reason} {entry.args} {entry.effect} {entry.error}" if text else ""
+    return f"{entry.reason} {entry.args} {entry.effect} {sentence(entry)}" if text else ""
 
 
 def _back(view: View, before: int, most: int) -> Iterator[AuditEntry]:

@@ -1,0 +1,205 @@
+"""The wording of the audit: a sentence for each entry, of what its command has done and to what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from budgetfrontier.reports.format import clean, counted
+from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.units import format_duration, format_size, format_time
+
+_LONGEST = 200  # characters of a pattern, a key or a value
+
+_Values = Mapping[str, Any]
+
+
+def sentence(entry: AuditEntry) -> str:
+    """Return what the command of an entry has done, on one line; one that was refused gives the error."""
+    if entry.error and not entry.effect:
+        return clean(f"Refused: {entry.error}")
+    says = _SENTENCES.get(entry.command)
+    found = says(entry.args, entry.effect) if says else f"Applied {entry.command}."
+    return clean(f"{found} It failed before its end: {entry.error}" if entry.error else found)
+
+
+def deleted(effect: _Values, *, verb: str = "deleted") -> str:
+    """Return how many URIs a deletion has deleted, or would delete, and from how many queues."""
+    later = f" ({effect['later']:,} scheduled for later)" if effect.get("later") else ""
+    return f"{verb} {counted(effect.get('deleted', 0), 'URI')} from {counted(effect.get('queues', 0), 'queue')}{later}"
+
+
+def undone(effect: _Values) -> str:
+    """Return what an undo has done."""
+    if "returned" in effect:
+        letters = effect["command"] in ("drop", "bury")
+        where = "" if letters else f" to {counted(effect['queues'], 'queue')}"
+        return f"returned {counted(effect['returned'], 'dead letter' if letters else 'URI')}{where}"
+    if "dropped" in effect:
+        return f"dropped {counted(effect['dropped'], 'dead letter')}, and what was known of their URLs"
+    if "removed" in effect:
+        parts = (("removed", effect["removed"]), ("restored", effect.get("restored", ())))
+        return "; ".join(f"{what} adjustment {', '.join(map(str, ids))}" for what, ids in parts if ids)
+    changed = ", ".join(_changed(effect)) or "nothing changed"
+    return f"{effect['queue']}: {changed}" if "queue" in effect else changed
+
+
+def _changed(effect: _Values) -> list[str]:
+    """Return the values that differ before and after, each in words."""
+    before, after = effect.get("before", {}), effect.get("after", {})
+    return [
+        f"{_NAMES.get(name, name)} {_value(name, before.get(name))} -> {_value(name, value)}"
+        for name, value in after.items()
+        if value != before.get(name) and name in ("state", "pause_reason", "interval", "max_completed", "wake_time")
+    ]
+
+
+_NAMES = {"pause_reason": "pause reason", "max_completed": "limit of completed URLs", "wake_time": "wake time"}
+
+
+def _value(name: str, value: Any) -> str:
+    if name == "wake_time":
+        return format_time(value) if value else "none"
+    if value is None:
+        return "of the settings" if name == "interval" else "none"
+    if name == "max_completed":
+        return f"{value:,}" if value else "none"
+    if name == "interval":
+        return format_duration(value)
+    return _short(value)
+
+
+def _short(value: object) -> str:
+    """Return a value on at most _LONGEST characters."""
+    text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _adjusted(args: _Values, effect: _Values) -> str:
+    before = effect.get("before", {})
+    parts = (
+        f"{name} to {_short(value)}{'' if before.get(name) is None else f' (before: {_short(before[name])})'}"
+        for name, value in args["set"].items()
+    )
+    return f"Set {', '.join(parts)} for {_short(args['match'])}{_concerned(effect)}."
+
+
+def _concerned(effect: _Values) -> str:
+    """Return how many queues a change of the adjustments concerns, as far as that was counted."""
+    parts = []
+    if effect.get("matched") is not None:
+        parts.append(f"{counted(effect['matched'], 'queue')} matched")
+    if effect.get("revived_count"):
+        parts.append(f"{counted(effect['revived_count'], 'retired queue')} reconsidered")
+    if effect.get("replaced"):
+        parts.append(f"adjustment {', '.join(str(one['id']) for one in effect['replaced'])} replaced")
+    return "".join(f"; {part}" for part in parts)
+
+
+def _withdrawn(args: _Values, effect: _Values) -> str:
+    one = effect.get("withdrawn", {})
+    what = ", ".join(f"{name} {_short(value)}" for name, value in one.get("set", {}).items())
+    of_what = f" ({what} for {_short(one['match'])})" if what else ""
+    return f"Withdrew adjustment {args['id']}{of_what}{_concerned(effect)}."
+
+
+def _discarded(args: _Values, effect: _Values) -> str:
+    size = f", {format_size(effect['bytes'])}" if "bytes" in effect else ""
+    return f"Removed for good what {effect.get('command', 'the command')} of entry {args['id']} had deleted{size}."
+
+
+def _on_queue(verb: str) -> Callable[[_Values, _Values], str]:
+    def says(args: _Values, effect: _Values) -> str:
+        return f"{verb} queue {_short(args['queue'])}: {', '.join(_changed(effect)) or 'nothing changed'}."
+
+    return says
+
+
+def _snoozed(args: _Values, effect: _Values) -> str:
+    return f"Blocked queue {_short(args['queue'])} until {format_time(args['until'])}{_new_state(effect)}."
+
+
+def _new_state(effect: _Values) -> str:
+    before, after = (effect.get(when, {}).get("state") for when in ("before", "after"))
+    return "" if before == after else f": state {before} -> {after}"
+
+
+def _on_crawl(verb: str) -> Callable[[_Values, _Values], str]:
+    return lambda args, effect: f"{verb} the crawl: {', '.join(_changed(effect)) or 'nothing changed'}."
+
+
+def _tallied(does: str, noun: str) -> Callable[[_Values, _Values], str]:
+    """Return the sentence of a command to which URIs were given: how many, and what became of them."""
+
+    def says(args: _Values, effect: _Values) -> str:
+        found = ", ".join(f"{effect[name]:,} {word}" for name, word in _TALLY.items() if effect.get(name))
+        reasons = ", ".join(f"{reason}: {count:,}" for reason, count in effect.get("reasons", {}).items())
+        given = does.format(counted(args["uris"], noun))
+        return f"{given}: {found or 'none added'}{f' ({reasons})' if reasons else ''}."
+
+    return says
+
+
+_TALLY = {
+    "added": "added",
+    "duplicate": "known already",
+    "full": "refused by a limit",
+    "invalid": "refused as invalid",
+}
+
+
+def _chosen(args: _Values) -> str:
+    """Return which URIs or dead letters a command was for."""
+    parts = [f"{name} {_short(args[name])}" for name in ("queue", "pattern") if args.get(name) is not None]
+    if args.get("ids") is not None:
+        parts.append(f"of {counted(len(args['ids']), 'id')}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _deleted(args: _Values, effect: _Values) -> str:
+    for_good = ", for good" if args.get("for_good") else ""
+    undecided = effect.get("undecided")
+    note = f" The pattern took too long for {counted(undecided, 'other URI')}." if undecided else ""
+    return f"{deleted(effect, verb='Deleted')}{_chosen(args)}{for_good}.{note}"
+
+
+def _letters(verb: str, name: str) -> Callable[[_Values, _Values], str]:
+    def says(args: _Values, effect: _Values) -> str:
+        for_good = ", for good" if args.get("for_good") else ""
+        return f"{verb} {counted(effect.get(name, 0), 'dead letter')}{_chosen(args)}{for_good}."
+
+    return says
+
+
+def _undone(args: _Values, effect: _Values) -> str:
+    forced = ", although it has changed since" if args.get("force") else ""
+    return f"Undid {effect.get('command', 'the command')} of entry {args['id']}{forced}: {undone(effect)}."
+
+
+def _settings(args: _Values, effect: _Values) -> str:
+    before = effect.get("before", {})
+    parts = (f"{name} {_short(before.get(name))} -> {_short(value)}" for name, value in effect.get("after", {}).items())
+    return f"Opened with other settings: {', '.join(parts)}."
+
+
+_SENTENCES: dict[str, Callable[[_Values, _Values], str]] = {
+    "adjust": _adjusted,
+    "withdraw": _withdrawn,
+    "discard": _discarded,
+    "retire": _on_queue("Retired"),
+    "unretire": _on_queue("Took out of retirement"),
+    "snooze": _snoozed,
+    "wake": _on_queue("Ended the waits of"),
+    "set_queue": _on_queue("Set the pace of"),
+    "pause": _on_crawl("Paused"),
+    "resume": _on_crawl("Resumed"),
+    "terminate": _on_crawl("Terminated"),
+    "schedule": _tallied("Scheduled {}", "URI"),
+    "mark_seen": _tallied("Marked {} as seen", "URL"),
+    "bury": _tallied("Imported {}", "dead letter"),
+    "delete": _deleted,
+    "replay": _letters("Replayed", "replayed"),
+    "drop": _letters("Dropped", "dropped"),
+    "undo": _undone,
+    "settings": _settings,
+}

@@ -1,0 +1,77 @@
+"""The sentences of the audit: one for each command, without the syntax of programs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier.engine.commands.operations import OPERATIONS, STEPWISE
+from budgetfrontier.reports.audit_sentences import sentence
+from budgetfrontier.store.records import AuditEntry
+from tests.support import on_disk, pages, post
+
+SYNTAX = re.compile(r"[{}\[\]]|None|True|False|[a-z]=")
+GIVEN: list[tuple[str, dict[str, Any], str]] = [
+    ("adjust", {"match": "host:a.test", "set": {"queue_total_budget": 50, "precedence": 1}},
+     "Set queue_total_budget to 50 (before: -1), precedence to 1 (before: 3) for host:a.test; 1 queue matched."),
+    ("withdraw", {"id": 1}, "Withdrew adjustment 1 (queue_total_budget 50, precedence 1 for host:a.test)."),
+    ("undo", {"id": 2}, "Undid withdraw of entry 2: restored adjustment 1."),
+    ("retire", {"queue": "a.test"}, "Retired queue a.test: state READY -> RETIRED."),
+    ("unretire", {"queue": "a.test"}, "Took out of retirement queue a.test: state RETIRED -> INACTIVE."),
+    ("snooze", {"queue": "a.test", "until": 4e9},
+     "Blocked queue a.test until 2096-10-02T07:06:40Z."),
+    ("wake", {"queue": "a.test"},
+     "Ended the waits of queue a.test: wake time 2096-10-02T07:06:40Z -> 1970-01-12T13:46:40Z."),
+    ("wake", {"queue": "a.test"}, "Ended the waits of queue a.test: nothing changed."),
+    ("set_queue", {"queue": "a.test", "interval": 90.0, "max_completed": 3},
+     "Set the pace of queue a.test: interval of the settings -> 1m30s, limit of completed URLs none -> 3."),
+    ("pause", {"reason": "operator"},
+     "Paused the crawl: state RUNNING -> PAUSED, pause reason none -> operator."),
+    ("resume", {}, "Resumed the crawl: state PAUSED -> RUNNING, pause reason operator -> none."),
+    ("schedule", {"uris": ["https://a.test/0", "http://a.test/new", "no URL"]},
+     "Scheduled 3 URIs: 1 added, 1 known already, 1 refused as invalid (scheme: 1)."),
+    ("mark_seen", {"uris": ["http://c.test/"]}, "Marked 1 URL as seen: 1 added."),
+    ("bury", {"uris": ["http://d.test/"], "reasons": ["gone"]}, "Imported 1 dead letter: 1 added."),
+    ("undo", {"id": 14}, "Undid bury of entry 14: dropped 1 dead letter, and what was known of their URLs."),
+    ("delete", {"queue": "b.test", "pattern": "/0$"},
+     "Deleted 1 URI from 1 queue (queue b.test, pattern /0$)."),
+    ("undo", {"id": 16}, "Undid delete of entry 16: returned 1 URI to 1 queue."),
+    ("bury", {"uris": ["http://d.test/", "http://d.test/2"], "reasons": ["gone", "gone"]},
+     "Imported 2 dead letters: 2 added."),
+    ("replay", {"queue": "d.test", "ids": [8]}, "Replayed 0 dead letters (queue d.test, of 1 id)."),
+    ("drop", {"ids": None}, "Dropped 2 dead letters."),
+    ("discard", {"id": 20}, "Removed for good what drop of entry 20 had deleted, 135 B."),
+    ("retire", {"queue": "nobody.test"}, "Refused: there is no queue 'nobody.test'; `queues` lists them"),
+    ("terminate", {}, "Terminated the crawl: state RUNNING -> TERMINATED."),
+]  # fmt: skip
+
+
+def test_each_command_has_its_sentence(tmp_path: Path) -> None:
+    with on_disk(tmp_path, keep_urls=True, hold_queues=False) as f:
+        f.schedule_many(pages("AB", 2))
+        for command, args, _ in GIVEN:
+            post(tmp_path / "frontier", command, **args)
+            for _ in range(4):
+                f.commit()
+        entries = [entry for entry in reversed(f.audit()) if entry.command != "settings"]
+    found = [sentence(entry) for entry in sorted(entries, key=lambda entry: entry.id)]
+    assert found == [wanted for _, _, wanted in GIVEN]
+    assert not [text for text in found if SYNTAX.search(text) or len(text) > 400]
+    assert {command for command, _, _ in GIVEN} == {*OPERATIONS, *STEPWISE}
+
+
+def test_other_settings_at_an_opening_have_their_sentence(tmp_path: Path) -> None:
+    for budget in (3, 5):
+        with on_disk(tmp_path, queue_total_budget=budget) as f:
+            entries = f.audit()
+    assert [sentence(entry) for entry in entries] == ["Opened with other settings: frontier.queue_total_budget 3 -> 5."]
+
+
+@pytest.mark.parametrize("command", [*OPERATIONS, *STEPWISE])
+def test_what_has_ended_before_its_end_says_why(command: str) -> None:
+    args = {"match": "*", "set": {}, "id": 1, "queue": "a.test", "until": 1.0, "uris": 2}
+    entry = AuditEntry(1, command, args, "bob", 1.0, "", {"added": 1}, error="the disk\nis full")
+    assert sentence(entry).endswith(" It failed before its end: the disk\\nis full")
