@@ -46,6 +46,9 @@ class CrawlFrontier(Protocol):
     def commit(self) -> None:
         """Make everything durable, the outputs first."""
 
+    def postpone_commit(self, seconds: float) -> None:
+        """Commit no earlier than in so many seconds by itself: the outputs are being synced."""
+
 
 class RemoteCrawl(Protocol):
     """The methods of a crawl in another process that the crawler calls; repeated while the connection is lost.

@@ -4,8 +4,9 @@ It uses the frontier, which is synchronous and bound to one thread. It leases wh
 of the visits that ended in one turn of the event loop in one call, and never sleeps longer than a commit interval, so
 that external commands are applied. The engine alone decides what to fetch next, and when.
 
-Before each commit, a thread syncs the outputs. URIs are leased and visited meanwhile, but visits that end then are
-written and finished after the commit. So all that it has to wait for is its own file.
+Before each commit, threads sync the outputs. URIs are leased and visited meanwhile, and the workers whose visits end go
+on with others. The results are held, up to a number of bytes, and are written and finished after the commit. So all
+that the commit has to wait for is its own file.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.crawl.report_process import write_reports
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.threads import in_disk_thread
+from budgetfrontier.crawl.unwritten import Result, UnwrittenResults
 from budgetfrontier.crawl.visit import PutBack, Visit, Visits, revisit, should_revisit
 from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, Outcome
@@ -61,6 +63,7 @@ SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # seconds between two checks for exte
 _FAILED = (Outcome.RETRY, Outcome.FAILURE, Outcome.DEAD)
 _SEEDS_TOLD = 10
 _WITHOUT_RESPONSE = (DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN, BLOCKED)
+_CLOSING = (FrontierError, OSError)  # what may have closed the frontier, or a disk that fails: nothing may be finished
 NO_TIMEOUT = 300.0  # seconds that a page waits for its robots.txt if fetches have no timeout
 
 log = logging.getLogger(__name__)
@@ -86,6 +89,8 @@ class Parts(NamedTuple):
     """Seconds for which URIs are leased. Leases of longer visits are renewed."""
     on_stop: Callable[[], None] | None
     """A function that is called repeatedly once the run is to end, so that visits do not wait for long."""
+    on_visited: Callable[[Lease], None] | None = None
+    """A function that is called when a visit has ended, maybe long before its lease is finished."""
 
 
 class MainLoop:
@@ -103,18 +108,18 @@ class MainLoop:
         self._wake = asyncio.Event()
         self._visits: dict[asyncio.Task[Visit], tuple[Lease, int]] = {}
         self._done: list[asyncio.Task[Visit]] = []
-        self._failed = False  # whether one of them has failed
+        self._closed = False  # whether the frontier may have been closed during one of them
+        self._unwritten = UnwrittenResults()
         self._written: list[tuple[Finish, Response]] = []  # those in the outputs whose leases are to be finished
         self._slots = list(range(parts.most_visits, 0, -1))
         self._failures = self._seeds_told = 0
         self._next_commit = self._last_reports = self._last_statistics = self._last_renewal = time.monotonic()
-        self._tick = self._next_commit  # when the frontier would commit by itself
         self._commit_interval = max(SHORTEST_SLEEP, settings.frontier.commit_interval)
         self._syncing: asyncio.Future[list[None]] | None = None
         self._sync_began = self._lead = 0.0
         self._reporting: asyncio.Task[None] | None = None
         self._interval = min(LONGEST_SLEEP, max(SHORTEST_SLEEP, settings.frontier.commit_interval))
-        self._ttl, self._on_stop = parts.lease_ttl, parts.on_stop
+        self._ttl, self._on_stop, self._on_visited = parts.lease_ttl, parts.on_stop, parts.on_visited
 
     async def run(self) -> None:
         """Crawl until nothing is left to do or there is a reason to stop; then end what is in flight, and commit."""
@@ -161,14 +166,15 @@ class MainLoop:
             with self._policy_failures.pausing(self._frontier):
                 free = self._lease()
             self._finish_written()
-            if not self._visits and self._has_ended():
+            if not self._visits and not self._unwritten and self._has_ended():
                 return
             if self.stop is not Stop.NONE and self._on_stop:
                 self._on_stop()
             await self._wait(free)
-            for task in self._take_done():
+            self._end_visits()
+            for result in self._take_unwritten():
                 with self._policy_failures.pausing(self._frontier):
-                    self._complete(task)
+                    self._complete(result)
             self._finish_written()
             if self._policy_failures.failure and self.stop is Stop.NONE:
                 self.stop = Stop.POLICY
@@ -178,10 +184,10 @@ class MainLoop:
         """Begin to sync the outputs if a commit is due, and commit when they are synced."""
         now = time.monotonic()
         if self._syncing is None and (now >= self._next_commit or self._cache.due):
+            self._sync_began = now
             if rest := self._outputs.begin_sync():
-                self._syncing = in_disk_thread(lambda: [sync() for sync in rest])
+                self._syncing = asyncio.gather(*map(in_disk_thread, rest))
                 self._syncing.add_done_callback(lambda _: self._wake.set())
-                self._sync_began = now
             else:
                 self._commit()
         elif self._syncing is not None and self._syncing.done():
@@ -189,21 +195,37 @@ class MainLoop:
             self._syncing = None
             self._lead = min(1.5 * (now - self._sync_began), self._commit_interval / 2)
             self._commit()
-            if self._done:
+            if self._done or self._unwritten:
                 self._wake.set()  # what has ended meanwhile has waited long enough
+        if self._syncing is not None:  # it would wait for the threads
+            self._frontier.postpone_commit(2 * LONGEST_SLEEP)
 
     def _commit(self) -> None:
-        """Commit. The next one begins so early that the frontier, which commits by itself too, never has to."""
-        self._frontier.commit()
-        self._tick = time.monotonic() + self._commit_interval
-        self._next_commit = self._tick - max(self._lead, self._commit_interval / 20)
+        """Commit. The next one begins so early that the frontier, which commits by itself too, never has to.
 
-    def _take_done(self) -> list[asyncio.Task[Visit]]:
-        """Return the visits that have ended; none while the outputs are synced, unless one failed."""
-        if self._syncing is not None and not self._failed:
-            return []
-        done, self._done, self._failed = self._done, [], False
-        return done
+        With a slow disk, it begins no earlier than this one has taken, so that half of the time is left to the crawl.
+        """
+        self._frontier.commit()
+        lead = max(self._lead, self._commit_interval / 20)
+        now = time.monotonic()
+        rest = max(self._commit_interval - lead, now - self._sync_began)
+        self._next_commit = now + rest
+        if rest + lead > self._commit_interval:
+            self._frontier.postpone_commit(rest + lead)
+
+    def _end_visits(self) -> None:
+        """Free the slots of the visits that have ended, and hold their results; during a sync, only as many as may be.
+
+        A failure that ends the run is raised at once.
+        """
+        while self._done and (self._syncing is None or self._closed or not self._unwritten.full):
+            task = self._done.pop(0)
+            with self._policy_failures.pausing(self._frontier):
+                self._end_visit(task)
+
+    def _take_unwritten(self) -> list[Result]:
+        """Return the results to be written; none while the outputs are synced."""
+        return self._unwritten.take() if self._syncing is None else []
 
     def _lease(self) -> int:
         """Lease URIs for the free slots; return how many remain free.
@@ -211,8 +233,6 @@ class MainLoop:
         `lease` is called only if a URI is ready: even without a result it commits, which syncs all outputs.
         """
         free = self._free()
-        if self._syncing is not None and time.monotonic() >= self._tick:
-            return 0  # the frontier would commit, and wait for the thread
         if not free or self._frontier.next_ready_in() != 0:
             return free
         for lease in self._frontier.lease(free, ttl=self._ttl):
@@ -220,11 +240,13 @@ class MainLoop:
         return self._free()
 
     def _free(self) -> int:
-        return 0 if self.stop is not Stop.NONE else self._limits.room(len(self._slots), in_flight=len(self._visits))
+        if self.stop is not Stop.NONE or self._unwritten.full:
+            return 0
+        return self._limits.room(len(self._slots), in_flight=len(self._visits) + len(self._unwritten))
 
     def _renew(self) -> None:
-        """Renew the leases of visits that take long, such as that of a page with a million links."""
-        for lease, _ in self._visits.values():
+        """Renew the leases of held results and of visits that take long, such as of a page with a million links."""
+        for lease in [*(lease for lease, _ in self._visits.values()), *self._unwritten.leases]:
             with contextlib.suppress(LeaseExpired):
                 self._frontier.renew(lease, self._ttl)
 
@@ -281,41 +303,54 @@ class MainLoop:
     def _start(self, lease: Lease) -> None:
         """Start a visit; a page whose robots.txt is unknown is put back behind that robots.txt."""
         if refused := self._visitor.refusal(lease.uri):
-            self._write(lease, refused, slot=0)
+            self._hold(Result(lease, refused, 0))
             return
         asked = self._prerequisites.request_for(lease) if self._prerequisites else lease.uri
         if asked is None:
             return
         if isinstance(asked, Response):
-            self._write(lease, Visit(lease.uri, asked, asked.outcome), slot=0)
+            self._hold(Result(lease, Visit(lease.uri, asked, asked.outcome), 0))
             return
         task = asyncio.create_task(self._visitor.visit(lease, asked))
         self._visits[task] = lease, self._slots.pop()
         task.add_done_callback(self._on_visit_done)
 
     def _on_visit_done(self, task: asyncio.Task[Visit]) -> None:
-        failed = not task.cancelled() and task.exception() is not None
-        self._failed = self._failed or failed
-        self._done.insert(0 if failed else len(self._done), task)  # failures first: they may have closed the frontier
+        failed = not task.cancelled() and isinstance(task.exception(), _CLOSING)
+        self._done.insert(0 if failed else len(self._done), task)
+        self._closed = self._closed or failed
         self._wake.set()
 
-    def _complete(self, task: asyncio.Task[Visit]) -> None:
+    def _end_visit(self, task: asyncio.Task[Visit]) -> None:
+        """Free the slot of a visit that has ended, and hold its result."""
         lease, slot = self._visits.pop(task)
         self._slots.append(slot)
-        if error := task.exception():
-            if isinstance(error, PutBack):
-                finish = Finish(lease, Outcome.DEFERRED, reason=error.reason, delay=error.seconds)
-                self._written.append((finish, Response(status=0)))
-                return
-            if isinstance(error, (FrontierError, OSError)):  # the disk fails: nothing may be finished any more
-                raise error
-            log.error("visit of %s failed", lease.uri.url, exc_info=error)
-            visit = Visit(
-                lease.uri, Response(status=BROKEN, reason=f"{type(error).__name__}: {error}"), Outcome.FAILURE
-            )
+        error = task.exception()
+        if error is None:
+            self._hold(Result(lease, task.result(), slot))
+        elif isinstance(error, PutBack):
+            self._hold(Result(lease, error, slot))
+        elif isinstance(error, _CLOSING):
+            raise error
         else:
-            visit = task.result()
-        self._write(lease, visit, slot=slot)
+            log.error("visit of %s failed", lease.uri.url, exc_info=error)
+            response = Response(status=BROKEN, reason=f"{type(error).__name__}: {error}")
+            self._hold(Result(lease, Visit(lease.uri, response, Outcome.FAILURE), slot))
+
+    def _hold(self, result: Result) -> None:
+        self._unwritten.add(result)
+        if self._on_visited:
+            self._on_visited(result.lease)
+        if self._syncing is None:
+            self._wake.set()
+
+    def _complete(self, result: Result) -> None:
+        """Write a result to the outputs, or put its lease back."""
+        if isinstance(result.visit, PutBack):
+            finish = Finish(result.lease, Outcome.DEFERRED, reason=result.visit.reason, delay=result.visit.seconds)
+            self._written.append((finish, Response(status=0)))
+        else:
+            self._write(result.lease, result.visit, slot=result.slot)
 
     def _write(self, lease: Lease, visit: Visit, *, slot: int) -> None:
         """Write a visit to the outputs, for `_finish_written`; `Job.on_commit` ensures the same order on disk."""

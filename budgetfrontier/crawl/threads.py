@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _threads = ThreadPoolExecutor(2, "crawl")
-_disk = ThreadPoolExecutor(1, "disk")
+_disk = ThreadPoolExecutor(4, "disk")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
@@ -22,5 +22,5 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 
 def in_disk_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Run `work` in the thread that waits for the disk; return the future of its result."""
+    """Run `work` in one of the threads that wait for the disk; return the future of its result."""
     return asyncio.get_running_loop().run_in_executor(_disk, work)

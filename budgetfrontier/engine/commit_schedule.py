@@ -34,9 +34,10 @@ class CommitSchedule:
         self.most = min(self._tables.in_force.frontier.commit_operations or room, room)
         """Operations at which a commit is due: as the settings say, or as many as the map has room for."""
 
-    def begin_interval(self) -> None:
-        """Start the commit interval: in real, monotonic time."""
-        self.next_tick = time.monotonic() + self._tables.in_force.frontier.commit_interval
+    def begin_interval(self, seconds: float | None = None) -> None:
+        """Start the commit interval, or one of so many seconds: in real, monotonic time."""
+        interval = self._tables.in_force.frontier.commit_interval if seconds is None else seconds
+        self.next_tick = time.monotonic() + interval
 
     @property
     def has_changes(self) -> bool:

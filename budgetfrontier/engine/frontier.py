@@ -758,6 +758,14 @@ class Frontier:
             raise FrontierError("an atomic batch is committed at its end, and not before")
         self._guard.operate(self._guard.tick, changes=0)
 
+    def postpone_commit(self, seconds: float) -> None:
+        """Let the commit interval end in so many seconds; for a caller whose own files are synced meanwhile.
+
+        Commands in the mailbox wait as long. `commit`, and what fills the memory, commit earlier.
+        """
+        self._guard.enter()
+        self._guard.commits.begin_interval(seconds)
+
     def atomic(self, *, note: bytes | None = None) -> AtomicBatch:
         """Return a context manager in whose block all calls are one transaction, committed at its end with a note.
 

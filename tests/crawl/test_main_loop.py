@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Lease, Outcome, Settings
+from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.crawl import main_loop
+from budgetfrontier.crawl import main_loop, unwritten
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.main_loop import MainLoop
@@ -22,9 +23,12 @@ from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.outputs.files import GrowingFile
 from budgetfrontier.crawl.policy_failures import PolicyFailures
 from budgetfrontier.crawl.threads import in_disk_thread
+from budgetfrontier.crawl.unwritten import Result, UnwrittenResults
+from budgetfrontier.crawl.visit import PutBack, Visit
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.model import Finish
 from budgetfrontier.store.environment import Environment
+from tests.crawl.held_up import FEW_WORKERS, HELD_UP, held_up
 from tests.crawl.site import Site, linking, reopened, run
 
 UNLUCKY = 13.0
@@ -60,16 +64,16 @@ def test_what_ends_in_one_turn_is_finished_in_one_call_in_the_order_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches: list[list[str]] = []
-    turns: list[list[asyncio.Task[Any]]] = []
-    finish_many, take_done = Frontier.finish_many, MainLoop._take_done
+    turns: list[list[Result]] = []
+    finish_many, take_unwritten = Frontier.finish_many, MainLoop._take_unwritten
 
     def noted_finish(frontier: Frontier, finished: Iterable[Lease | Finish]) -> list[Lease]:
         given = list(finished)
         batches.append([one.lease.uri.url for one in given if isinstance(one, Finish)])
         return finish_many(frontier, given)
 
-    def noted_turn(loop: MainLoop) -> list[asyncio.Task[Any]]:
-        turns.append(take_done(loop))
+    def noted_turn(loop: MainLoop) -> list[Result]:
+        turns.append(take_unwritten(loop))
         return turns[-1]
 
     def refused(*_: object, **__: object) -> None:
@@ -77,7 +81,7 @@ def test_what_ends_in_one_turn_is_finished_in_one_call_in_the_order_of_the_log(
 
     monkeypatch.setattr(Frontier, "finish_many", noted_finish)
     monkeypatch.setattr(Frontier, "finish", refused)
-    monkeypatch.setattr(MainLoop, "_take_done", noted_turn)
+    monkeypatch.setattr(MainLoop, "_take_unwritten", noted_turn)
     crawl_all(tmp_path)
     assert [url for batch in batches for url in batch] == logged(tmp_path)
     assert [len(batch) for batch in batches] == [len(turn) for turn in turns if turn]
@@ -98,15 +102,15 @@ def test_what_has_ended_while_the_outputs_were_synced_does_not_wait_for_anything
     async def watched(loop: MainLoop, free: int) -> None:
         nonlocal held
         loops[:] = [loop]
-        held += bool(loop._done)
-        assert not loop._done or loop._wake.is_set() or loop._syncing is not None, "it would sleep"
+        held += bool(loop._unwritten)
+        assert not loop._unwritten or loop._wake.is_set() or loop._syncing is not None, "it would sleep"
         await wait(loop, free)
 
-    def slowly(work: Callable[[], list[None]]) -> asyncio.Future[list[None]]:
-        async def later() -> list[None]:
-            while any(loop._visits and not loop._done for loop in loops):  # until a visit has ended
+    def slowly(work: Callable[[], None]) -> asyncio.Future[None]:
+        async def later() -> None:
+            while any(loop._visits and not loop._unwritten for loop in loops):  # until a visit has ended
                 await asyncio.sleep(0)
-            return await in_disk_thread(work)
+            await in_disk_thread(work)
 
         return asyncio.ensure_future(later())
 
@@ -114,6 +118,64 @@ def test_what_has_ended_while_the_outputs_were_synced_does_not_wait_for_anything
     monkeypatch.setattr(main_loop, "in_disk_thread", slowly)
     crawl_all(tmp_path)
     assert held
+
+
+@pytest.mark.usefixtures("syncing")
+def test_workers_go_on_while_a_sync_is_held_up_and_nothing_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Site(WEB) as site:
+        finished = held_up(monkeypatch, Frontier, until=lambda _: site.hits.total() == PAGES)
+        settings = site.settings(*(f"http://{page}" for page in WEB), frontier=HELD_UP, **FEW_WORKERS)
+        assert run(settings, tmp_path)[0] == 0
+    assert finished[0] == finished[1] < PAGES
+    assert sorted(logged(tmp_path)) == sorted(f"http://{page}" for page in WEB)
+    with reopened(tmp_path) as frontier:
+        assert frontier.summary().succeeded == PAGES
+
+
+@pytest.mark.usefixtures("syncing")
+def test_results_are_held_up_to_a_number_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unwritten, "MOST_HELD", 5 * 2048)  # five results, of a few bytes each
+    most = 0
+
+    def at_rest(loop: MainLoop) -> bool:
+        nonlocal most
+        most = max(most, len(loop._unwritten))
+        return loop._unwritten.full and len(loop._done) == len(loop._visits)
+
+    with Site(WEB) as site:
+        finished = held_up(monkeypatch, Frontier, until=at_rest)
+        settings = site.settings(*(f"http://{page}" for page in WEB), frontier=HELD_UP, **FEW_WORKERS)
+        assert run(settings, tmp_path)[0] == 0
+    assert finished[0] == finished[1] and most == 5
+    assert sorted(logged(tmp_path)) == sorted(f"http://{page}" for page in WEB)
+
+
+def test_a_result_counts_with_its_body_and_its_links() -> None:
+    results, full = UnwrittenResults(), list[bool]()
+    lease = Lease(1, "a.test", CrawlUri("http://a.test/"), cost=1, expires=0.0, delivery=1)
+    body = b"x" * (unwritten.MOST_HELD // 2)
+    plain = Visit(lease.uri, Response(status=200, raw=body, body=body), Outcome.SUCCESS)
+    for visit in (PutBack(1.0, "later"), plain, plain):
+        results.add(Result(lease, visit, 1))
+        full.append(results.full)
+    assert full == [False, False, True] and results.leases == [lease] * 3
+    assert len(results.take()) == 3 and not len(results)
+    linked = Visit(lease.uri, Response(status=200), Outcome.SUCCESS, [lease.uri] * (unwritten.MOST_HELD // 512))
+    full = [results.full]
+    results.add(Result(lease, linked, 1))
+    assert [*full, results.full] == [False, True]
+
+
+def test_a_slow_disk_leaves_half_of_the_time_to_the_crawl(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = object.__new__(MainLoop)
+    clock, postponed = ManualClock(1000.0), list[float]()
+    monkeypatch.setattr(time, "monotonic", clock.time)
+    loop._frontier = SimpleNamespace(commit=lambda: clock.advance(2), postpone_commit=postponed.append)
+    loop._commit_interval, loop._lead, loop._sync_began = 0.5, 0.25, 999.0
+    loop._commit()
+    assert loop._next_commit == 1005.0 and postponed == [3.25]
 
 
 @pytest.mark.usefixtures("syncing")

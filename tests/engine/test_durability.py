@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Outcome, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import guard
 from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, LeaseExpired
 from budgetfrontier.store import environment
 from budgetfrontier.testing import crash
@@ -216,3 +218,28 @@ def test_new_uris_are_committed_before_their_pages_fill_the_memory(
         frontier.schedule_many(f"https://b.test/{i}" for i in range(1000))
         with Reader(tmp_path / "frontier") as reader:
             assert reader.summary().queued == 2000
+
+
+def test_a_commit_that_is_postponed_comes_when_the_time_is_over_or_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, commits = ManualClock(START), list[float]()
+    monkeypatch.setattr(guard, "monotonic", clock.time)
+    monkeypatch.setattr(time, "monotonic", clock.time)
+    with on_disk(tmp_path, commit_interval=1) as f:
+        commit = environment.Environment.commit
+
+        def noted(env: environment.Environment) -> None:
+            commits.append(clock.time() - START)
+            commit(env)
+
+        monkeypatch.setattr(environment.Environment, "commit", noted)
+        f.postpone_commit(30)
+        for _ in range(6):
+            clock.advance(10)
+            f.schedule(f"http://a.test/{clock.time()}")
+        assert commits == [30, 40, 50, 60]
+        f.postpone_commit(30)
+        f.schedule("http://b.test/")
+        f.commit()
+        assert commits == [30, 40, 50, 60, 60]

@@ -120,10 +120,14 @@ class SharedFrontier:
             end = each if isinstance(each, Finish) else Finish(each)
             self._gathered.append(end)
             self._waiting += _weight(end)
-            self._held.visit_ended(end.lease)
-            self.rests.place_freed()
-        self._more.set()
+            self.visit_ended(end.lease)
         return []
+
+    def visit_ended(self, lease: Lease) -> None:
+        """Give the place of a visit to another; its lease is held until its end is told."""
+        self._held.visit_ended(lease)
+        self.rests.place_freed()
+        self._more.set()
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Do nothing: all leases are renewed together."""
@@ -167,6 +171,9 @@ class SharedFrontier:
             self._gathered = []
             self._sendable.set()
         self._server.watch()
+
+    def postpone_commit(self, seconds: float) -> None:
+        """Do nothing: it commits when `commit` is called."""
 
     # -- beginning and end
 

@@ -259,6 +259,7 @@ class SharedJob:
             most_visits=most_visits,
             lease_ttl=settings.frontier.lease_ttl,
             on_stop=stopping,
+            on_visited=frontier.visit_ended,
         )
 
     def _write_robots(self, lease: Lease, uri: CrawlUri, response: Response, outcome: Outcome) -> None:

@@ -23,6 +23,7 @@ from budgetfrontier.crawl.shared.frontier import SharedFrontier
 from budgetfrontier.crawl.visit import PutBack
 from budgetfrontier.errors import FrontierError, PolicyError, SettingsError
 from tests.client.served import Served
+from tests.crawl.held_up import FEW_WORKERS, HELD_UP, held_up
 from tests.crawl.shared.served import Crawler, logged, pages_of, run, served_settings
 from tests.crawl.site import Page, Site, linking, redirect, text
 from tests.crawl.site import run as run_alone
@@ -284,3 +285,16 @@ def test_options_that_do_not_fit_together_are_refused(
     (tmp_path / "crawl.yaml").write_text("seeds: [http://a.test/]")
     code, said = asked("crawl", tmp_path / "crawl.yaml", "--job", tmp_path / "job", *options)
     assert code == 1 and why in said and not (tmp_path / "job").exists()
+
+
+def test_workers_go_on_while_a_sync_is_held_up_and_nothing_is_told(
+    tmp_path: Path, serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web: dict[str, Page] = {f"{'abc'[number % 3]}.test/{number}": "" for number in range(30)}
+    with Site(web) as site:
+        finished = held_up(monkeypatch, SharedFrontier, until=lambda _: site.hits.total() == len(web))
+        settings = site.settings(*(f"http://{page}" for page in web), frontier=HELD_UP, **FEW_WORKERS)
+        with serving(settings) as served:
+            assert run(settings, tmp_path / "a", served.address)[0] == 0
+    assert finished[0] == finished[1] < len(web)
+    assert pages_of(tmp_path / "a") == sorted(f"http://{page}" for page in web)
