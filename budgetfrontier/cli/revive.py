@@ -1,4 +1,4 @@
-"""`revive`: schedule again the URIs that a crawl has disregarded, read from its crawl.log."""
+"""`revive`: schedule again the URIs whose last line in the crawl.log of a crawl has some status."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.records import AuditEntry, StartedCommand
 
-STATUSES = (-5000, -5001, -9998)  # those of formats.crawl_log, which is imported late
 CHUNK = 1000
 
 
@@ -29,40 +28,49 @@ def register(commands: Commands) -> None:
         commands,
         "revive",
         revive,
-        "schedule disregarded URIs again, from crawl.log",
+        "schedule disregarded or failed URIs again, from crawl.log",
         more="URIs whose last line in crawl.log has the given status return to their queues, although they were seen. "
-        "Remove the cause first, because they are checked again at their turn. A later call revives only URIs logged "
-        "since the previous one, so that an interrupted call can be repeated.",
+        "Remove the cause first, because they are checked again at their turn. A later call with the same status "
+        "revives only URIs logged since the previous one, so that an interrupted call can be repeated. URIs that are "
+        "still to be tried again, or are dead letters, may have such a line, too: the former are then fetched twice; "
+        "for the latter, use `dead-letters --replay`.",
     )
     add_job(parser)
     parser.add_argument(
-        "--status", type=int, choices=STATUSES, required=True,
-        help="-5000: out of scope; -5001: private address; -9998: forbidden by robots.txt",
+        "--status", metavar="STATUS", type=_status, required=True,
+        help="a status as in the log, such as 404, -5000 (out of scope), -5001 (private address) or -9998 (forbidden "
+        "by robots.txt), or a class of HTTP statuses, such as 5xx",
     )  # fmt: skip
     parser.add_argument(
         "--since", metavar="TIME", type=_log_time, default=None,
-        help="only lines after this time, ISO 8601 as in the log (default zone: UTC); '' for all (default: after the "
-        "last revival)",
+        help="only lines after this time, ISO 8601 as in the log (default zone: UTC), or an age, such as 2d; '' for "
+        "all (default: after the last revival of this status)",
     )  # fmt: skip
     parser.add_argument("--log", metavar="FILE", type=Path, help="the log (default: JOB/logs/crawl.log)")
     parser.add_argument("--dry-run", action="store_true", help="only count them")
     add_who(parser)
 
 
+def _status(text: str) -> str:
+    """Return the status of an argument. Raises ArgumentTypeError."""
+    from budgetfrontier.formats import crawl_log
+
+    try:
+        return crawl_log.statuses(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(str(e)) from None
+
+
 def _log_time(text: str) -> str:
-    """Return a time in the format of the log, whose times are compared as text."""
+    """Return a time or an age in the format of the log, whose times are compared as text."""
     if not text:
         return ""
-    moment = datetime.fromisoformat(text)
-    utc = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    return utc.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-_log_time.__name__ = "time"  # argparse names the type when a value is wrong
+    moment = datetime.fromtimestamp(max(common.moment_or_age(text), 0.0), UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def revive(args: argparse.Namespace) -> None:
-    """Schedule disregarded URIs in chunks; the audit entry of each stores how far in the log it came."""
+    """Schedule URIs in chunks; the audit entry of each stores how far in the log it came."""
     import msgspec
 
     from budgetfrontier.formats import crawl_log
@@ -72,7 +80,7 @@ def revive(args: argparse.Namespace) -> None:
 
     log = args.log or args.job / "logs" / "crawl.log"
     since = _last_revival(args) if args.since is None else args.since
-    lines = crawl_log.refused(log, args.status, since=since)
+    lines = crawl_log.last_with(log, args.status, since=since)
     if args.dry_run:
         say(f"would revive {counted(sum(1 for _ in lines), 'URI')}")
         note("dry run: nothing was changed")
@@ -162,7 +170,7 @@ def _revived(args: argparse.Namespace, chunks: Iterator[list[Line]]) -> Iterator
             yield frontier.apply(Command("schedule", arguments, who, args.reason))
 
 
-def _arguments(status: int, chunk: list[Line]) -> dict[str, Any]:
+def _arguments(status: str, chunk: list[Line]) -> dict[str, Any]:
     from budgetfrontier.formats import lists
 
     return {"uris": [lists.fields(line.uri) for line in chunk], "revived": status, "upto": chunk[-1].time}

@@ -1,8 +1,9 @@
-"""Reader of crawl.log: its lines, for reports, and the URIs that a crawl has disregarded, to be scheduled again."""
+"""Reader of crawl.log: its lines, for reports, and the URIs whose last line has a status, to be scheduled again."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,10 +11,8 @@ from typing import BinaryIO, NamedTuple
 
 from budgetfrontier.model import CrawlUri, Directive
 
-REVIVED = (-5000, -5001, -9998)
-"""Statuses of URIs that were disregarded without a fetch: out of scope, private address, robots.txt."""
-
 _FIELDS = 12
+_STATUSES = re.compile(r"-[1-9][0-9]{0,4}|[1-9]([0-9]{2}|xx)", re.ASCII | re.IGNORECASE)
 _SEED = ",seed:"
 
 
@@ -88,20 +87,32 @@ def _first_at(file: BinaryIO, floor: bytes) -> int:
     return low
 
 
-def refused(path: Path, status: int, *, since: str = "") -> Iterator[Line]:
-    """Yield the lines of URIs whose last line has `status`, each URI once, in the order of these lines.
+def statuses(text: str) -> str:
+    """Return a status of the log as written there, or a class of HTTP statuses; ValueError for anything else.
+
+    >>> statuses("-5000"), statuses("404"), statuses("5XX")
+    ('-5000', '404', '5xx')
+    """
+    if _STATUSES.fullmatch(text) is None:
+        raise ValueError(f"expected a status of crawl.log, such as -5000 or 404, or a class, such as 5xx, got {text!r}")
+    return text.lower()
+
+
+def last_with(path: Path, status: str, *, since: str = "") -> Iterator[Line]:
+    """Yield the lines of URIs whose last line has a status of `statuses`, each once, in the order of these lines.
 
     Lines up to the time `since` ("2026-11-20T22:00:01.005Z") do not count. Reads the log once, then the selected lines
     again; O(URIs with that status) memory, about 120 bytes each. Raises OSError.
     """
-    wanted, floor = str(status).encode(), since.encode()
+    is_wanted = re.compile(status.replace("x", "[0-9]").encode()).fullmatch
+    floor = since.encode()
     last: dict[int, int] = {}  # hash of the URL: where its last line begins
     with path.open("rb") as file:
         offset = 0
         for line in file:
             fields = line.split(None, 4)
             if len(fields) == 5 and fields[0] > floor:
-                if fields[1] == wanted:
+                if is_wanted(fields[1]):
                     url = hash(fields[3])
                     last.pop(url, None)  # keeps the order of the last lines
                     last[url] = offset

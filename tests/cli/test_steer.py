@@ -544,9 +544,13 @@ def test_what_was_disregarded_is_revived_once(job: Path, cli: Cli) -> None:
     for since, count in ("2026-11-22", 3), ("2026-11-22T01:00:01.500+01:00", 2), ("2026-11-22T00:00:02Z", 1):
         answer = cli("revive", job, "--status", "-5000", "--since", since, "--dry-run")
         assert answer.out == f"would revive {count} URI{'s' if count > 1 else ''}\n", since
-    assert "invalid time value: 'yesterday'" in cli("revive", job, "--status", "-5000", "--since", "yesterday").err
+    assert "or an age, such as 2h or 3d" in cli("revive", job, "--status", "-5000", "--since", "yesterday").err
+    for age in "2h", "40000d":  # the second is before 1970
+        assert cli("revive", job, "--status", "-5000", "--since", age, "--dry-run").code == 0
     assert cli("revive", job, "--status", "-9998").out == "revived 0 URIs\n"
-    assert cli("revive", job, "--status", "200").code == 2
+    assert cli("revive", job, "--status", "-5xxx").code == 2
+    for status in "200", "404", "5xx", "-2":
+        assert cli("revive", job, "--status", status).out == "revived 0 URIs\n"
     assert cli("revive", job, "--status", "-5000", "--log", logs / "none").code == 1
 
 
@@ -566,7 +570,7 @@ def test_what_an_interrupted_revival_left_in_the_mailbox_is_revived_once(
     for first in 0, 2:
         args = {
             "uris": [{"url": f"http://away.test/{number}", "force": True} for number in (first, first + 1)],
-            "revived": -5000,
+            "revived": "-5000",
             "upto": f"2026-11-22T00:00:0{first + 1}.000Z",
         }
         mailbox.post(Command("schedule", args, "me", ""))
@@ -582,7 +586,7 @@ def test_what_an_interrupted_revival_is_in_the_middle_of_is_revived_once(
     monkeypatch.setattr(runner, "STEP", 1)
     disregarded(stopped, 9)
     uris = [{"url": f"http://away.test/{number}", "force": True} for number in range(9)]
-    post(stopped / "frontier", "schedule", uris=uris, revived=-5000, upto="2026-11-22T00:00:08.000Z")
+    post(stopped / "frontier", "schedule", uris=uris, revived="-5000", upto="2026-11-22T00:00:08.000Z")
     frontier = Frontier.open(stopped / "frontier")
     frontier.commit()
     assert in_progress(frontier)

@@ -157,7 +157,7 @@ def test_what_a_scope_disregarded_comes_back(tmp_path: Path, asked: Asked) -> No
         with Frontier.open(job / "frontier") as frontier:
             frontier.check()
             last = frontier.audit()[-1]
-            assert (last.args["uris"], last.args["revived"], last.reason) == (8, -5000, "a mistake")
+            assert (last.args["uris"], last.args["revived"], last.reason) == (8, "-5000", "a mistake")
         with Reader(job / "frontier") as reader:
             found = [row.uri for row in reader.pending("a.test")]
         assert {(uri.via, uri.hops) for uri in found} == {(HOME, "L")} and len(found) == 8

@@ -10,7 +10,7 @@ import pytest
 from budgetfrontier import CrawlUri, Directive, Lease
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.outputs.logs import crawl_line
-from budgetfrontier.formats.crawl_log import entries, refused
+from budgetfrontier.formats.crawl_log import entries, last_with, statuses
 
 START = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -31,8 +31,36 @@ def write(path: Path, *attempts: tuple[CrawlUri, int]) -> Path:
     return path
 
 
-def urls(path: Path, status: int, since: str = "") -> list[str]:
-    return [line.uri.url for line in refused(path, status, since=since)]
+def urls(path: Path, status: int | str, since: str = "") -> list[str]:
+    return [line.uri.url for line in last_with(path, statuses(str(status)), since=since)]
+
+
+@pytest.mark.parametrize(
+    "status, found", [("200", "b"), ("404", "c"), ("4xx", "cd"), ("5XX", "e"), ("-2", "f"), ("-9998", ""), ("2xx", "b")]
+)
+def test_uris_are_found_by_any_status_and_by_classes(tmp_path: Path, status: str, found: str) -> None:
+    a, b, c, d, e, f = (CrawlUri(f"http://a.test/{name}", hops="L") for name in "abcdef")
+    log = write(
+        tmp_path / "crawl.log",
+        (a, -5000),
+        (b, 503),
+        (b, 200),
+        (c, 404),
+        (d, 410),
+        (e, 404),
+        (e, 503),
+        (f, -2),
+        (a, 301),
+    )
+    assert urls(log, status) == [f"http://a.test/{name}" for name in found]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "5x", "xxx", "40", "0xx", "5000", "-", "-0", "--5", "-5xx", "4.4", "\u0664\u0660\u0664"]
+)
+def test_what_is_no_status_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="such as 5xx"):
+        statuses(text)
 
 
 def test_the_last_line_of_a_uri_counts_once(tmp_path: Path) -> None:
@@ -51,7 +79,7 @@ def test_what_the_frontier_needs_is_read_back(tmp_path: Path) -> None:
     log = write(tmp_path / "crawl.log", (found, -5000), (seed, -5000), (robots, -5000))
     with log.open("a") as file:
         file.write("2026-11-22T00:01:00.000Z -5000          - http://a.test/half L http://a")
-    first, second = (line.uri for line in refused(log, -5000))
+    first, second = (line.uri for line in last_with(log, "-5000"))
     assert (first.url, first.hops, first.via, first.source, first.meta) == (
         (found.url, found.hops, found.via, found.source, found.meta)
     )
