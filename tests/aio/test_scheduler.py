@@ -44,8 +44,11 @@ async def test_add_says_what_became_of_a_uri(place: Place) -> None:
         assert await scheduler.add("https://a.test/?b=2&a=1") is DUPLICATE
         assert await scheduler.add(CrawlUri("https://a.test/?a=1&b=2", method="POST", body=b"x")) is ADDED
         assert await scheduler.add(CrawlUri("https://a.test/?a=1&b=2", force=True)) is ADDED
-        bad = ["", "not a url", "ftp://a.test/", None, 5]
-        assert [await scheduler.add(uri) for uri in bad] == [Admission.INVALID] * 5  # type: ignore[arg-type]
+        bad = ["", "not a url", "ftp://a.test/"]
+        assert [await scheduler.add(uri) for uri in bad] == [Admission.INVALID] * 3
+        for nonsense in (None, 5):
+            with pytest.raises(TypeError, match="a str or a CrawlUri"):
+                await scheduler.add(nonsense)  # type: ignore[arg-type]
         assert await scheduler.qsize() == 3
 
 
