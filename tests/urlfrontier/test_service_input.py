@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from google.protobuf import json_format
 
 from budgetfrontier.urlfrontier import service
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
@@ -134,6 +136,23 @@ def test_a_key_that_is_derived(client: Client, url: str, key: str) -> None:
     assert client.put(discovered(url, "k"), known(url + "x", crawl="k")) == [OK, OK]
     assert client.ListQueues(crawlID="k", include_inactive=True).values == [key]
     assert client.GetURLStatus(crawlID="k", url=url + "x").known.info.key == key
+
+
+def test_urls_that_are_dumped_and_put_again_come_in_the_order_of_their_dates(client: Client) -> None:
+    """As by DumpURLs and PutURLs of URLFrontier's client, with a line of JSON for each URL."""
+    now = int(time.time())
+    past = {"third": now - 20, "first": 1, "fourth": now - 2, "second": now - 10_000}
+    dates = {f"http://d.test/{name}": date for name, date in {**past, "next": now + 9000, "after": now + 9999}.items()}
+    given = [known(url, date, "k") for url, date in dates.items()]
+    assert client.put(*given, known("http://d.test/completed", 0, "k")) == [OK] * 7
+    assert client.get("k", max_urls_per_queue=1) == ["http://d.test/first"]  # the others have come to their queue
+    lines = [json_format.MessageToJson(item, indent=None) for item in client.ListURLs(crawlID="k", size=100)]
+    client.DeleteCrawl(value="k")
+    assert client.put(*[json_format.Parse(line, m.URLItem()) for line in lines]) == [OK] * 7
+    listed = {item.known.info.url: item.known.refetchable_from_date for item in client.ListURLs(crawlID="k", size=100)}
+    assert listed == {**dates, "http://d.test/completed": 0}
+    ordered = [f"http://d.test/{name}" for name in ("first", "second", "third", "fourth")]
+    assert client.get("k", max_urls_per_queue=9) == ordered
 
 
 @pytest.mark.parametrize("date", [1 << 40, (1 << 53) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
