@@ -45,7 +45,7 @@ SCRAPY: dict[str, tuple[str, ...]] = {  # what else is given to `crawl_scrapy`
     "scrapy JOBDIR": (JOB,),
     "scrapy, budgetfrontier": (JOB, "budgetfrontier.scrapy.Scheduler"),
 }
-PACKAGES = ("aiohttp", "warcio", "scrapy", "twisted", "lxml")
+PACKAGES = ("aiohttp", "fastwarc", "scrapy", "twisted", "lxml")
 
 Watch = Callable[[int], None]
 """Called with the process id of a client now and then."""
@@ -136,14 +136,13 @@ def memory_of(process: int) -> dict[str, int]:
 
 def archived(folder: Path, pages: int) -> dict[str, float]:
     """Return the bytes of the WARC files per page. Fails unless they hold the response of every page."""
-    from warcio.archiveiterator import ArchiveIterator
+    from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-    urls = set()
+    urls: set[str] = set()
     for path in folder.iterdir():
         with path.open("rb") as file:
-            for record in ArchiveIterator(file):
-                if record.rec_type == "response":
-                    urls.add(record.rec_headers.get_header("WARC-Target-URI"))
+            responses = ArchiveIterator(file, record_types=WarcRecordType.response)
+            urls.update(record.headers["WARC-Target-URI"] for record in responses)
     if len(urls) != pages:
         sys.exit(f"{len(urls)} of {pages} pages are in the WARC files")
     return {"warc": sum(path.stat().st_size for path in folder.iterdir()) / pages}

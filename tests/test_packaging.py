@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import inspect
 import pydoc
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import metadata, version
+from importlib.metadata import metadata, packages_distributions, version
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from aiohttp.client_proto import ResponseHandler
 from grpc._cython import cygrpc
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import budgetfrontier
 from tests.support import PATIENCE
@@ -58,6 +60,30 @@ def test_what_has_names_that_we_use_undocumented_has_an_upper_bound_and_is_withi
     bounds = [each.specifier for each in mine if each.name == name]
     assert bounds and all(any(one.operator == "<" for one in bound) for bound in bounds)
     assert all(version(name) in bound for bound in bounds)
+
+
+def imported(path: Path) -> set[str]:
+    """The top-level modules that a file imports, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add(str(node.module))
+    return {name.partition(".")[0] for name in names}
+
+
+def test_what_we_import_is_declared_and_not_only_brought_by_others() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    declared = {canonicalize_name(Requirement(text).name) for group in groups for text in group}
+    files_of_ours = [*(ROOT / "budgetfrontier").rglob("*.py"), *(ROOT / "policies").rglob("*.py")]
+    names = set().union(*map(imported, files_of_ours)) - sys.stdlib_module_names - {"budgetfrontier", "compression"}
+    sources = packages_distributions()
+    undeclared = {
+        name for name in names if not declared & {canonicalize_name(each) for each in (name, *sources.get(name, ()))}
+    }
+    assert undeclared == set()
 
 
 def test_the_undocumented_names_that_we_use_are_there() -> None:

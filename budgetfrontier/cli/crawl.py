@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from budgetfrontier.settings import Settings
 
 _OBJECTS = 10_000  # more than there were, at which garbage is collected; Python's default is 700
-_EXTRA = ("aiohttp", "backports", "brotlicffi", "protego", "rich", "warcio", "yarl")
+_EXTRA = ("aiohttp", "backports", "brotlicffi", "multidict", "protego", "rich", "yarl")
 
 
 def register(commands: Commands) -> None:

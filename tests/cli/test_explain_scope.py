@@ -138,7 +138,7 @@ def test_a_frontier_without_scope_or_seeds_has_no_word(tmp_path: Path, cli: Cli)
 
 
 def test_it_needs_no_extra(job: Path) -> None:
-    extras = ("aiohttp", "brotlicffi", "protego", "rich", "warcio", "yarl", "multidict")
+    extras = ("aiohttp", "brotlicffi", "fastwarc", "protego", "rich", "yarl", "multidict")
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({extras!r}))\n"
         f"from budgetfrontier.cli import main; sys.exit(main(['explain', {str(job)!r}, {SEED!r}]))"

@@ -12,6 +12,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 import brotlicffi
 import pytest
 from fastwarc.warc import ArchiveIterator as FastIterator
@@ -28,6 +33,7 @@ from tests.crawl.warcs import Known, answer, lease, read, settings, sha1, write
 from tests.support import PATIENCE
 
 RESPONSES = WarcRecordType.response
+ROOT = Path(__file__).parents[2]
 EMPTY = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
 
 
@@ -237,8 +243,23 @@ def test_warcio_check_finds_nothing(tmp_path: Path) -> None:
     packed = answer(brotlicffi.compress(b"<p>x" * 500), headers=[(b"Content-Encoding", b"br")])
     answers = [answer(), answer(), answer(b"", status=304), packed]
     path = write(tmp_path, *((lease(), given) for given in answers))
-    # Without the package brotli, which fastwarc brings: warcio 1.8 does not get along with brotli 1.2.
+    # Without the package brotli, which fastwarc brings: warcio 1.8 does not get along with it.
     check = "import sys; sys.modules['brotli'] = None; from warcio.cli import main; main()"
     command = [sys.executable, "-c", check, "check", "-v", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0 and done.stdout.count("digest pass") == 11 and "fail" not in done.stdout
+
+
+def test_the_reader_of_the_extra_checks_and_shows_every_encoding(tmp_path: Path) -> None:
+    page = b"<p>x" * 500
+    packed = {b"br": brotlicffi.compress(page), b"zstd": zstd.compress(page), b"gzip": gzip.compress(page)}
+    answers = [answer(body, headers=[(b"Content-Encoding", name)]) for name, body in packed.items()]
+    path = write(tmp_path, *((lease(), given) for given in answers))
+    command = [sys.executable, "-m", "fastwarc.cli", "check", "--quiet", "--verify-payloads", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    python = re.search(r"```python\n(.*?)```", (ROOT / "docs/howto/warc.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert python
+    example: dict[str, Any] = {}
+    exec(python[1], example)
+    assert [shown for _, shown in example["pages"](path)] == [page] * 3
