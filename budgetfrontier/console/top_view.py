@@ -20,7 +20,7 @@ from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.layout import cells, shortened
 from budgetfrontier.reports.over_time import HOUR
 from budgetfrontier.rules.rates import SHOWN, curves, window
-from budgetfrontier.rules.verdict import Verdict, opener
+from budgetfrontier.rules.verdict import Verdict, opener, say_ago
 from budgetfrontier.store.series import SeriesRow
 from budgetfrontier.store.view import PendingUri
 from budgetfrontier.units import format_count, format_duration, format_size
@@ -233,7 +233,7 @@ def _process(shown: Shown) -> str:
         since = f", for {_age(shown.now, process.began)}" if process.began else ""
         found = f"{clean(process.program) or 'a process'}{where}{since}"
     commit = process.last_commit
-    return f"{found}; last commit {'unknown' if not commit else f'{_age(shown.now, commit)} ago'}"
+    return f"{found}; last commit {say_ago(shown.now, commit) if commit else 'unknown'}"
 
 
 def _age(now: float, since: float) -> str:

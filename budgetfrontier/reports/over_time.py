@@ -174,6 +174,9 @@ def forecast_rows(
 
     If the crawl has changed its pace, they are those of the last minutes.
     """
+    if totals.state is CrawlState.TERMINATED:
+        why = "it was terminated, and hands out nothing again"
+        return [forecasts.Forecast("rate", None, None, None, "over", why)]
     waiting = totals.queued + totals.future
     rates = forecasts.latest_of(happened(now - length, now), happened(now - min(length, LATELY), now))
     return list(forecasts.forecasts(rates, waiting=waiting, holds=holds, limits=limits))
@@ -190,7 +193,8 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR)
     """Return what ends the crawl first, when, and how sure that is, at the rates of `length`, in one sentence."""
     first = forecasts.binding(found)
     if first is None:
-        begin = "When the crawl ends is not known" if found[0].sure == "unknown" else "No end is in sight"
+        begins = {"unknown": "When the crawl ends is not known", "over": "The crawl has ended"}
+        begin = begins.get(found[0].sure, "No end is in sight")
         return f"{begin}: {found[0].why}."
     if not first.seconds:
         return "Nothing waits." if first.bound == "rate" else f"The crawl is at its end: {first.bound}, {first.why}."

@@ -31,7 +31,7 @@ class Forecast(NamedTuple):
     """The same at the rates of the faster quarter; None if not known."""
     latest: float | None
     sure: str
-    """One of exact, likely, rough, at least and unknown."""
+    """One of exact, likely, rough, at least and unknown; "over" for a crawl that was terminated."""
     why: str
 
 

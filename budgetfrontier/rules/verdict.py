@@ -112,8 +112,10 @@ def verdict(standing: Standing) -> Verdict:
 
 
 def is_hung(standing: Standing) -> bool:
-    """Tell whether a process has the frontier open, but has not used it for long."""
+    """Tell whether a process has the frontier open, but has not used it for long, or was stopped by a signal."""
     s = standing
+    if s.process.suspended:
+        return True
     if s.process.last_call is None:
         return False
     return s.now - s.process.last_call > max(SILENT, 3 * s.commit_interval)
@@ -365,10 +367,15 @@ def _age(s: Standing, since: float) -> str:
 
 
 def _ago(s: Standing, when: float) -> str:
-    age = s.now - when
+    return say_ago(s.now, when)
+
+
+def say_ago(now: float, when: float) -> str:
+    """Return how long ago something was, or by how much its time is ahead of the clock."""
+    age = now - when
     if age < -SILENT:  # written under a clock that was set back since
         return f"{say_duration(-age)} ahead of this clock"
-    return "just now" if age < 1.0 else f"{_age(s, when)} ago"
+    return "just now" if age < 1.0 else f"{say_duration(age)} ago"
 
 
 def _in(s: Standing, when: float | None) -> str:

@@ -11,10 +11,10 @@ import pytest
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.console.app import Console
-from budgetfrontier.reports.over_time import forecast_sentence
+from budgetfrontier.reports.over_time import between, forecast_rows, forecast_sentence
 from budgetfrontier.rules.forecasts import Forecast
 from tests.console.conftest import Client, get, visit
-from tests.support import make_settings, pages
+from tests.support import make_settings, memory, pages
 
 pytestmark = pytest.mark.usefixtures("stopped_time")
 
@@ -70,3 +70,11 @@ def test_a_forecast_is_told_in_whole_seconds() -> None:
 def test_an_end_that_is_not_known_is_not_said_to_be_out_of_sight() -> None:
     found = [Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")]
     assert forecast_sentence(found).startswith("When the crawl ends is not known: rates are known after")
+
+
+def test_a_terminated_crawl_has_no_forecast() -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 3))
+        f.terminate()
+        found = forecast_rows(between([]), f.summary(), None, {}, now=time.time())
+    assert forecast_sentence(found) == "The crawl has ended: it was terminated, and hands out nothing again."

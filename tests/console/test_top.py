@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from rich.console import Console, Group
 
 from budgetfrontier import CrawlUri, Frontier, Reader
 from budgetfrontier.cli import main
+from budgetfrontier.clock import ManualClock
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.top_controls import Controls, Mode, split_keys
 from budgetfrontier.console.top_reading import Reading
@@ -387,3 +389,10 @@ def test_no_snapshot_is_held_between_two_screens(job: Path) -> None:
         until(lambda: not holds_snapshot(top.process.pid), top.process)
         top.press("q")
         top.ends(0)
+
+
+def test_a_commit_ahead_of_the_clock_is_said_to_be_so(tmp_path: Path) -> None:
+    """As after the clock was set back."""
+    with Frontier.open(tmp_path / "frontier", clock=ManualClock(time.time() + 86_400)) as f:
+        f.schedule("http://a.test/")
+    assert "ahead of this clock" in "\n".join(drawn(tmp_path, Controls(), width=200)).partition("last commit")[2]

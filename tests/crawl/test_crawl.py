@@ -328,7 +328,7 @@ def test_a_pause_at_finish_names_the_retired_and_a_raised_budget_goes_on(tmp_pat
         code, said = run(settings, tmp_path)
         assert code == 0
         assert "paused at finish: 1 queue is retired, with 6 URIs" in said
-        command = f"budgetfrontier adjust {tmp_path} --match queue:a.test --total-budget {4 + 3000}"
+        command = f"budgetfrontier adjust {tmp_path} --match queue:a.test --total-budget {4 + 3}"
         assert command in said
         with Reader(tmp_path / "frontier") as reader:
             assert command in explain(reader, "a.test", job=str(tmp_path)).text()
@@ -360,7 +360,7 @@ def test_seeds_of_a_file_and_bad_ones(tmp_path: Path) -> None:
     with Site(SMALL) as site:
         settings = site.settings({"file": str(tmp_path / "seeds.txt"), "source": "list"})  # type: ignore[arg-type]
         code, said = run(settings, tmp_path / "job")
-    assert code == 0 and "2 seeds are not http or https URLs" in said
+    assert code == 0 and all(f"seeds.txt:{place}: " in said for place in ("4:1", "5:5"))
     assert site.hits["a.test/2"] == 1
     assert " list " in (tmp_path / "job/logs/crawl.log").read_text()
 
