@@ -25,6 +25,10 @@ PLAIN: dict[str, Any] = {
 """The options of a finish without any."""
 
 
+FATES = {"SUCCESS": "SUCCEEDED", "FAILURE": "FAILED", "DISREGARDED": "DISREGARDED", "RETRY": "WAITING"}
+"""What becomes of a seed by an outcome; DEAD ones are buried."""
+
+
 @dataclass(eq=False)
 class Uri:
     url: str
@@ -37,6 +41,8 @@ class Uri:
     deliveries: int = 0
     out: bool = False
     landed: bool = False
+    found: bool = False
+    """Whether it was discovered: it is no seed then."""
     buried: int = 0
     postponed: int = 0
 
@@ -93,6 +99,15 @@ class Known:
     due: int = 0
 
 
+@dataclass
+class Seed:
+    """A seed of the list, and what has become of it."""
+
+    queue: str
+    fate: str
+    reason: str = ""
+
+
 @dataclass(eq=False)
 class Adjustment:
     id: int
@@ -136,6 +151,7 @@ class Model:
         self.future: list[tuple[float, Uri]] = []
         self.dead: list[Uri] = []
         self.seen: set[str] = set()
+        self.seeds: dict[str, Seed] = {}  # in the order of arrival
         self.known: dict[str, Known] = {}
         self.counts: Counter[str] = Counter()
         self.error_answers: Counter[str] = Counter()
@@ -288,9 +304,12 @@ class Model:
         tally: Counter[str] = Counter()
         for spec in specs:
             url = spec["url"]
+            found = via is not None and via.url != url  # a link, which has hops
             if not spec["force"] and url in self.seen:
                 tally["DUPLICATE"] += 1
                 self.counts["duplicates"] += 1
+                if not found:
+                    self.list_seed(spec, "", "KNOWN")
                 self.update_priority(spec)
                 continue
             key = spec["queue"] or url.split("/")[2]
@@ -300,9 +319,11 @@ class Model:
                 continue
             if not spec["force"]:
                 self.seen.add(url)
+            if not found:
+                self.list_seed(spec, key, "WAITING")
             self.arrivals += 1
             cost = 1 if spec["cost"] is None else spec["cost"]
-            uri = Uri(url, key, cost, spec["directive"], spec["priority"], self.arrivals)
+            uri = Uri(url, key, cost, spec["directive"], spec["priority"], self.arrivals, found=found)
             self.queues.setdefault(key, Queue(key, len(self.queues)))
             due = spec["not_before"]
             if due is not None and (due > self.now or self.options["keep_urls"]):
@@ -314,6 +335,18 @@ class Model:
         if not within:
             self.settle()
         return tally
+
+    def list_seed(self, spec: dict[str, Any], queue: str, fate: str) -> None:
+        """A seed that is admitted, or known. What was listed before stays in its place."""
+        if spec["directive"] > 2 or (fate == "KNOWN" and spec["url"] in self.seeds):
+            return
+        self.seeds[spec["url"]] = Seed(queue, fate)
+
+    def became(self, uri: Uri, fate: str, reason: str = "") -> None:
+        """A URI has ended, or waits again: if it is a seed, the list says so."""
+        if uri.directive <= 2 and not uri.found and uri.url in self.seeds:
+            seed = self.seeds[uri.url]
+            seed.fate, seed.reason = fate, reason or seed.reason
 
     def update_priority(self, spec: dict[str, Any]) -> None:
         """A duplicate that is more urgent than the URI that waits."""
@@ -327,6 +360,7 @@ class Model:
         tally: Counter[str] = Counter()
         for spec in specs:
             url = spec["url"]
+            self.list_seed(spec, "" if url in self.seen else spec["queue"] or url.split("/")[2], "KNOWN")
             if url in self.seen:
                 tally["DUPLICATE"] += 1
                 continue
@@ -462,7 +496,7 @@ class Model:
             queue.uris.remove(uri)
             self.gone(uri)
             self.counts["buried"] += 1
-            self.bury(uri)
+            self.bury(uri, "max deliveries")
             if not queue.uris and queue.state != RETIRED:
                 self.move(queue, EXHAUSTED)
 
@@ -473,7 +507,8 @@ class Model:
         self.future.append((due, uri))
         self.note(uri, due)
 
-    def bury(self, uri: Uri) -> None:
+    def bury(self, uri: Uri, reason: str) -> None:
+        self.became(uri, "DEAD", reason)
         uri.buried = self.counts["buried"]
         self.dead.append(uri)
 
@@ -488,6 +523,7 @@ class Model:
             self.settle()
             return False
         queue, uri = self.leases[number].queue, self.leases[number].uri
+        dead = options["reason"] or ("retries exhausted" if outcome == "RETRY" else "dead")
         if outcome == "RETRY":
             uri.retries += 1
             outcome = "DEAD" if uri.retries > self.options["max_retries"] else "RETRY"
@@ -507,7 +543,11 @@ class Model:
         del self.leases[number]
         uri.out = uri.landed = False
         queue.bytes += options["size"]
+        if outcome in FATES:
+            self.became(uri, FATES[outcome], options["reason"])
         self.charge(queue, uri, outcome, retry_delay if alone else 0.0, options["reason"], status)
+        if outcome == "DEAD":
+            self.bury(uri, dead)
         if queue.state != RETIRED:
             self.after_finish(queue, options["retire_queue"])
         self.settle()
@@ -556,8 +596,6 @@ class Model:
         if outcome in ("SUCCESS", "FAILURE", "DISREGARDED", "DEAD"):
             queue.uris.remove(uri)
             self.gone(uri)
-        if outcome == "DEAD":
-            self.bury(uri)
         if outcome == "RETRY" and aside > 0:
             queue.uris.remove(uri)
             self.postpone(uri, self.now + aside)
@@ -658,7 +696,7 @@ class Model:
             return "UNCHANGED"
         else:
             if row is not None and row.uri is not None:
-                self.take_out(row.uri, charged=True)
+                self.take_out(row.uri, "SUCCEEDED", charged=True)
             told = "ADDED" if row is None else "CHANGED"
             if again is not None:
                 revisit["force"] = row is not None or spec["url"] in self.seen
@@ -688,7 +726,7 @@ class Model:
             spec["queue"] = spec["queue"] or key
             if row.uri is not None:
                 via = Uri(spec["url"], "", 0, 0, 0, 0)
-                self.take_out(row.uri, charged=False)
+                self.take_out(row.uri, "DELETED", charged=False)
         (told,) = self.schedule(spec, within=True, via=via)
         if told == "ADDED":
             self.seen.add(spec["url"])
@@ -698,8 +736,9 @@ class Model:
         self.settle()
         return told
 
-    def take_out(self, uri: Uri, *, charged: bool) -> None:
+    def take_out(self, uri: Uri, fate: str, *, charged: bool) -> None:
         """A URI that is not out waits no more. One that waits for a date is not charged."""
+        self.became(uri, fate)
         queue = self.queues[uri.queue]
         if uri not in queue.uris:
             self.future = [entry for entry in self.future if entry[1] is not uri]
@@ -725,7 +764,7 @@ class Model:
         if number is not None:
             self.finish(number, "DISREGARDED", PLAIN, [])
         elif row.uri is not None:
-            self.take_out(row.uri, charged=False)
+            self.take_out(row.uri, "DELETED", charged=False)
         if not self.waits(url):
             del self.known[url]
         self.seen.discard(url)
@@ -892,6 +931,7 @@ class Model:
         queue.uris = queue.out
         self.future = [entry for entry in self.future if entry not in later]
         for uri in deleted:
+            self.became(uri, "DELETED")
             self.gone(uri)
             if not self.waits(uri.url):
                 self.known.pop(uri.url, None)
@@ -923,6 +963,7 @@ class Model:
         for uri in dead:
             self.arrivals += 1
             uri.arrival, uri.retries, uri.deliveries = self.arrivals, 0, 0
+            self.became(uri, "WAITING")
             self.place(uri)
         self.settle()
         return len(dead)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.model import Directive
+from budgetfrontier.store import seed_list
 from budgetfrontier.store.keys import URLS
 from budgetfrontier.store.records import decode_url
 from budgetfrontier.store.uri_values import expand
 from budgetfrontier.testing import crash
-from tests.stateful.model import PLAIN, Model
+from tests.stateful.model import PLAIN, Model, Seed
 from tests.stateful.undoing import discard, undo
 from tests.support import kernel
 
@@ -691,6 +693,7 @@ class FrontierMachine(RuleBasedStateMachine):
         same("summary", dict(self.frontier.summary()), self.model.summary())
         if self.options["keep_urls"]:
             self.agree_on_urls()
+        self.agree_on_seeds()
         same("hook", self.finishes, self.model.counts["finishes"])
         self.frontier.check()
 
@@ -719,6 +722,14 @@ class FrontierMachine(RuleBasedStateMachine):
             (c.urls, c.completed, c.url_queues, c.active_url_queues),
             (len(model.rows()), model.completed(), len({row.queue for row in model.rows()}), len(active)),
         )
+
+    def agree_on_seeds(self) -> None:
+        tables = kernel(self.frontier).tables
+        told = {row.url: Seed(row.queue, str(row.fate), row.reason) for _, row in seed_list.rows(tables.flushed())}
+        same("seeds", told, self.model.seeds)
+        same("their order", list(told), list(self.model.seeds))
+        fates = {fate: count for fate, count in tables.counters.seed_fates.items() if count}
+        same("their fates", fates, Counter(seed.fate for seed in self.model.seeds.values()))
 
     def teardown(self) -> None:
         if not hasattr(self, "frontier"):

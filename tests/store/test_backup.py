@@ -18,7 +18,7 @@ import lmdb
 import lmdb.verify
 import pytest
 
-from budgetfrontier import CrawlState, Frontier, Reader
+from budgetfrontier import CrawlState, CrawlUri, Directive, Frontier, Reader
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import (
     CorruptFrontier,
@@ -28,8 +28,9 @@ from budgetfrontier.errors import (
     NotAFrontier,
     StorageFull,
 )
-from budgetfrontier.store import backup, environment, keys, lmdb_env, lock_table
+from budgetfrontier.store import backup, environment, keys, lmdb_env, lock_table, seed_list
 from budgetfrontier.store.lmdb_env import open_lmdb, opened_lmdb
+from budgetfrontier.store.seed_list import SeedRow
 from tests.crash.disks import disk_or_skip
 from tests.crash.line_kills import killed_at_each_line
 from tests.data.make_frontier import look
@@ -44,12 +45,19 @@ def made(path: Path, *, commits: int = 2) -> Path:
     with Frontier.open(path, make_settings(hold_queues=False)) as f:
         for commit in range(commits):
             f.schedule_many(pages(HOSTS, 40, first=40 * commit))
+            f.schedule_many(CrawlUri(f"https://{host}.test/", directive=Directive.MEDIUM) for host in "abhz")
             f.commit()
         crawl(f, 50)
         f.commit()
         f.delete(queue="h.test")
         f.pause(reason="for the audit")
     return path
+
+
+def listed_seeds(path: Path) -> list[tuple[int, SeedRow]]:
+    """The list of seeds, with the position of each."""
+    with Reader(path) as reader, reader.view() as view:
+        return list(seed_list.rows(view))
 
 
 def assert_whole(path: Path) -> None:
@@ -82,7 +90,10 @@ def names(folder: Path) -> list[str]:
 def test_a_compact_frontier_is_smaller_and_the_same(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
     found, size = look(path), (path / "data.mdb").stat().st_size
+    seeds = listed_seeds(path)
+    assert len(seeds) == 4 and "SUCCEEDED" in {row.fate for _, row in seeds}
     before, after = backup.compact(path)
+    assert listed_seeds(path) == seeds
     assert (before, after) == (size, (path / "data.mdb").stat().st_size)
     assert after < before
     assert look(path) == found
@@ -355,7 +366,7 @@ def test_a_backup_is_a_frontier_of_its_own(tmp_path: Path) -> None:
     path, copy = made(tmp_path / "f"), tmp_path / "backups" / "monday"
     with Reader(path) as reader:
         reader.backup(copy)
-    assert look(copy) == look(path)
+    assert look(copy) == look(path) and listed_seeds(copy) == listed_seeds(path) != []
     assert_whole(copy)
     assert (copy / "data.mdb").stat().st_size < (path / "data.mdb").stat().st_size
     with Frontier.open(copy) as f:
