@@ -331,6 +331,13 @@ class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
     warc_prefix: Annotated[
         str | None, Field("the prefix of the names of WARC files; null: the name of the crawl", optional(TEXT))
     ] = None
+    warc_operator: Annotated[
+        str | None,
+        Field("who answers for the crawl and how to reach them, for the first record of WARC files", optional(TEXT)),
+    ] = None
+    warc_description: Annotated[
+        str | None, Field("what the crawl collects, for the first record of WARC files", optional(TEXT))
+    ] = None
     warc_revisits: Annotated[
         bool, Field("write a short revisit record for a page whose content was written before", FLAG)
     ] = True

@@ -65,6 +65,8 @@ _WORDS = {
     "output.warc": "archive warc_file save_warc generate_wacz combine_warc",
     "output.warc_size": "rollover_size max_file_size_bytes warc_max_size",
     "output.warc_prefix": "prefix",
+    "output.warc_operator": "operator publisher organization",
+    "output.warc_description": "description",
     "output.links": "outlinks",
     "output.pages": "feed_uri feed_format items jsonl",
     "output.statistics": "stats_interval statistics_interval",

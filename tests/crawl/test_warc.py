@@ -250,6 +250,12 @@ def test_warcio_check_finds_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.count("digest pass") == 11 and "fail" not in done.stdout
 
 
+def test_the_first_record_says_who_answers_for_the_crawl_and_what_it_collects() -> None:
+    said = warcinfo(settings(warc_operator="A Library\n<web@library.example>", warc_description="Sites of 2026"))
+    assert b"\r\noperator: A Library <web@library.example>\r\ndescription: Sites of 2026\r\n" in said
+    assert not re.search(rb"^(operator|description):", warcinfo(settings()), re.MULTILINE)
+
+
 def test_the_reader_of_the_extra_checks_and_shows_every_encoding(tmp_path: Path) -> None:
     page = b"<p>x" * 500
     packed = {b"br": brotlicffi.compress(page), b"zstd": zstd.compress(page), b"gzip": gzip.compress(page)}

@@ -169,7 +169,7 @@ class WarcFiles:
 
 def warcinfo(settings: Settings) -> bytes:
     """Return the block of a warcinfo record: the software, the crawl, and all settings as JSON without passwords."""
-    fetch = settings.fetch
+    fetch, output = settings.fetch, settings.output
     return records.fields(
         (
             ("software", f"budgetfrontier/{__version__}"),
@@ -177,6 +177,8 @@ def warcinfo(settings: Settings) -> bytes:
             ("conformsTo", _SPECIFICATION),
             ("hostname", socket.gethostname()),
             ("isPartOf", settings.crawl),
+            ("operator", output.warc_operator),
+            ("description", output.warc_description),
             ("robots", "obey" if fetch.robots is True else "ignore"),
             ("http-header-user-agent", fetch.user_agent),
             ("configuration", _configuration(settings)),
