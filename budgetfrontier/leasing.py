@@ -21,6 +21,7 @@ from budgetfrontier import protocol
 from budgetfrontier.clock import Clock
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.engine.opening import check_settings
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, RunEnd
@@ -82,6 +83,7 @@ def open_frontier(
     calling program may have delays of its own. If `canonicalization` in the settings is at its default, the one that
     the frontier was created with applies, or for a new frontier the argument `canonicalization`.
     """
+    check_settings(settings)
     open_with = partial(Frontier.open, path, clock=clock, hooks=hooks, keep_leases=keep_leases, program=program)
     exists = (Path(path) / "data.mdb").exists()
     if settings is None and exists:

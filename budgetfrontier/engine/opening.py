@@ -43,6 +43,15 @@ class Parts(NamedTuple):
     """The hooks that the settings name."""
 
 
+def check_settings(settings: object) -> None:
+    """Raise SettingsError for what is neither Settings nor None."""
+    if not isinstance(settings, Settings | None):
+        raise SettingsError(
+            "settings is a Settings, as Settings.from_yaml(path) and Settings.from_dict({...}) return it, and not a "
+            f"value of type {type(settings).__name__}"
+        )
+
+
 def open_parts(
     path: Path | None,
     settings: Settings | None,
@@ -54,11 +63,7 @@ def open_parts(
     suffix_list: str | None = None,
 ) -> Parts:
     """Open or create the environment at `path` (None: in memory) and bring it up to `now`; the first commit is made."""
-    if not isinstance(settings, Settings | None):
-        raise SettingsError(
-            "settings is a Settings, as Settings.from_yaml(path) and Settings.from_dict({...}) return it, and not a "
-            f"value of type {type(settings).__name__}"
-        )
+    check_settings(settings)
     hooks = None if settings is None else load_hooks(settings.hooks)  # bad ones must not be stored
     env = Environment(path)
     try:

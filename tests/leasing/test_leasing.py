@@ -613,3 +613,9 @@ def test_a_duplicate_may_raise_the_priority_of_what_waits(
         assert queue.push(A) and queue.push(B) and queue.push(C)
         assert not queue.push(CrawlUri(C, priority=5))
         assert len(queue) == 3 and popped(queue) == [C, A, B]
+
+
+@pytest.mark.parametrize("settings", [{}, {"frontier": {}}, "crawl.yaml"])
+def test_what_are_no_settings_is_refused(settings: Any) -> None:
+    with pytest.raises(SettingsError, match=f"not a value of type {type(settings).__name__}"):
+        LeaseQueue.open(":memory:", settings)
