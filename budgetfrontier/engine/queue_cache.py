@@ -139,7 +139,8 @@ class QueueCache:
         queue.wake_time, queue.block = queue.wake_time or 0, queue.block or 0  # not 0.0, which is stored in nine bytes
         queue.delayed, queue.rest = queue.delayed or 0, queue.rest or 0
         queue.paced_until, queue.served = queue.paced_until or 0, queue.served or 0
-        queue.failed_at = queue.failed_at or 0
+        queue.failed_at, queue.backoff = queue.failed_at or 0, queue.backoff or 0
+        queue.overloaded_until = queue.overloaded_until or 0
         return queue
 
     def committed(self) -> None:

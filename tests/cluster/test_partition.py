@@ -23,7 +23,7 @@ from budgetfrontier.cluster.slices import Amounts, Want
 from budgetfrontier.engine import atomic
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.model import CrawlUri, Directive
 from budgetfrontier.protocol import Ended, Wanted
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
 
@@ -56,7 +56,10 @@ def random_log(owner: Owner, random: Random, steps: int) -> None:
 
     for step in range(steps):
         owner.log.time += random.choice([0.0, 0.1, 2.0, 40.0])
-        match random.randrange(9):
+        match random.randrange(10):
+            case 9:
+                seeds: list[protocol.Uri] = [CrawlUri(url(), directive=Directive.MEDIUM) for _ in range(3)]
+                owner.call(protocol.SCHEDULE_MANY, protocol.Uris(seeds))
             case 0:
                 owner.schedule(*(f"https://{random.choice(OWN)}/{random.randrange(50)}" for _ in range(5)))
             case 1 | 2:

@@ -11,6 +11,7 @@ from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import queue_cache
 from budgetfrontier.store import keys
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.testing import crash
 from tests.support import START, kernel, memory, on_disk
 
@@ -171,3 +172,12 @@ def test_a_record_that_was_read_is_stored_in_no_more_bytes_than_a_new_one(tmp_pa
     with on_disk(tmp_path) as frontier:
         frontier.schedule_many(f"{url}x" for url in URLS)
         assert stored(frontier) == [size + (size > 0) for size in before]
+
+
+def test_a_record_that_was_read_is_stored_as_it_was(tmp_path: Path) -> None:
+    with on_disk(tmp_path) as f:
+        f.schedule_many(URLS[:2])
+        f.commit()
+        queues, env = kernel(f).tables.queues, kernel(f).tables.env
+        value = env.txn.get(keys.u32.pack(1), db=env.db[keys.QUEUES])
+        assert value is not None and encode(queues._read(1)) == bytes(value)
