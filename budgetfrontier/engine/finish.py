@@ -10,7 +10,7 @@ from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.rules import backoff, charges, queue_states, uri_outcomes, wake_times
 from budgetfrontier.rules.backoff import OVERLOADED
-from budgetfrontier.rules.queue_states import IN_PROCESS, READY, SNOOZED
+from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED, SNOOZED
 from budgetfrontier.rules.run_history import shortened
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL
@@ -32,6 +32,10 @@ class Finisher:
         self._tables = tables
         self._turns = turns
         self._admitter = admitter
+        # What each finish looks up.
+        self._bound = (
+            tables, tables.counters, tables.rotation, tables.pending, tables.queues.cache.get, tables.queues.dirty.add
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         c = self._tables.counters
@@ -70,19 +74,22 @@ class Finisher:
     ) -> None:
         """End an attempt. Policies are asked first: a PolicyError leaves everything as it was.
 
-        The common case of `Rotation.move`, back into the ring, is written out for speed.
+        `PendingTable.remove`, `charges.charge`, and the common cases of `queue_states.after_finish` and `Rotation.move`
+        are written out, as in `BatchFinisher.end_successes`: calls of them would cost a tenth of a lease and its
+        finish. tests/engine/test_finish_many.py compares both.
         """
-        tables, counters = self._tables, self._tables.counters
-        in_force, rotation = tables.in_force, tables.rotation
+        tables, counters, rotation, pending, cached, dirty = self._bound
+        in_force, cost, queue_id, landed = tables.in_force, lease.cost, lease.queue_id, lease.landed
         settings = in_force.base if in_force.trivial else in_force.effective.for_uri(lease.uri.url, lease.queue)
         rest = 0.0
-        if not lease.landed and (outcome is _SUCCESS or wake_times.calls_for_rest(outcome)):
+        if not landed and (outcome is _SUCCESS or wake_times.calls_for_rest(outcome)):
             if fetch_seconds is None and crawl_delay is None and in_force.same_rest is not None:
                 rest = in_force.same_rest
             else:
                 rest = in_force.rest(lease.uri, settings, fetch_seconds, crawl_delay)
         read = self._admitter.read(discovered, Tally(), lease.uri) if discovered else ()
-        queue = tables.queues.get(lease.queue_id)
+        queue = cached(queue_id) or tables.queues.get(queue_id)
+        dirty(queue_id)
         if status and status in OVERLOADED:
             delay = self._back_off(queue, settings, delay, now)
         if outcome is _RETRY or delay:
@@ -93,33 +100,50 @@ class Finisher:
             self._admitter.admit(read, Tally(), now, lease.uri)
         if queue.revision != counters.settings_revision:
             self._turns.settings.refresh(queue)
-        cost = lease.cost
         del tables.leases.out[lease.id]
-        queue.out -= 1
+        out = queue.out = queue.out - 1
         queue.reserved -= cost
-        if lease.landed:
+        if landed:
             queue.landed -= 1
         if size:
             queue.bytes += size
             counters.bytes += size
         if outcome is _SUCCESS:
+            key = lease.key
             counters.succeeded += 1
-            if lease.key[DIRECTIVE] != NORMAL:
+            if key[DIRECTIVE] != NORMAL:
                 self._note_early(lease, reason, now)
-            if status and status >= ERROR and lease.key[DIRECTIVE] != _HIGHEST:
+            if status and status >= ERROR and key[DIRECTIVE] != _HIGHEST:
                 self._note_answer(queue, status, reason, now)
-            tables.pending.remove(queue, lease.key)
-            charges.charge(queue, cost, 0)
+            pending.removed.append(key)
+            queue.queued -= 1
+            if queue.state is not RETIRED:
+                counters.queued -= 1
+            queue.balance -= cost
+            queue.expenditure += cost
+            queue.charges += 1
+            queue.last_cost = cost
             counters.expenditure += cost
-            tables.busiest.charged.append(lease.key)
+            tables.busiest.charged.append(key)
         else:
             self._end(queue, lease, outcome, settings, reason, delay, status, now)
         state = queue.state
-        after = queue_states.after_finish(queue, settings, now, rotation.best_waiting, retire_queue)
+        if (
+            state is IN_PROCESS
+            and queue.queued
+            and queue.balance > 0
+            and not out
+            and not retire_queue
+            and queue.total_budget < 0
+            and queue.precedence <= rotation.best_waiting
+        ):
+            after = READY if queue.wake_time <= now else SNOOZED
+        else:
+            after = queue_states.after_finish(queue, settings, now, rotation.best_waiting, retire_queue)
         if state is IN_PROCESS and after is READY:
             counters.in_process -= 1
             counters.ring_back = queue.position = counters.ring_back + 1
-            rotation.ring.back.append(queue.id)
+            rotation.ring.back.append(queue_id)
             queue.state = READY
         elif state is IN_PROCESS and after is SNOOZED:
             rotation.snooze(queue, now + tables.longest_delay)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from pathlib import Path
 from threading import get_ident
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
@@ -53,7 +54,7 @@ from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.report import Report, status_line
 from budgetfrontier.store.seed_list import SeedHosts
 
-_RUNNING = CrawlState.RUNNING  # an Enum lookup costs 0.1 us in CPython 3.11
+_RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS  # an Enum lookup costs 0.1 us in CPython 3.11
 
 
 class Frontier:
@@ -191,25 +192,39 @@ class Frontier:
         call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy fails
         before the first URI; if it fails after it, the next call raises. O(1) per URI, about 2 µs.
         """
-        guard, kernel, counters = self._guard, self._kernel, self._counters
+        guard, kernel, tables, counters = self._guard, self._kernel, self._tables, self._counters
         if get_ident() != guard.owner:
             guard.refuse()
-        in_force, count = self._tables.in_force, count if count.__class__ is int else arguments.whole(count, "count")
-        ttl = in_force.frontier.lease_ttl if ttl is None else in_force.lease_ttl(ttl)
+        count = count if count.__class__ is int else arguments.whole(count, "count")
+        ttl = tables.in_force.frontier.lease_ttl if ttl is None else tables.in_force.lease_ttl(ttl)
         try:
-            now = guard.now()
-            if now >= self._tables.leases.next_expiry or counters.revive_upto > 0 or counters.regrade_upto > 0:
+            now = guard.read_clock() + guard.skew
+            if now < guard.latest:
+                now = guard.now()
+            guard.latest = now
+            rolling = counters.revive_upto > 0 or counters.regrade_upto > 0 or kernel.underway
+            if rolling or now >= tables.leases.next_expiry:
                 kernel.catch_up(now)  # it looks at the same, but is a call
-            if kernel.underway and guard.batch is None:
-                guard.delivery.go_on()
-            leases = kernel.lease(count, ttl, now)
+                if kernel.underway and guard.batch is None:
+                    guard.delivery.go_on()
+            leases = kernel.lease(count, ttl, now, rolling)
             if not leases or kernel.turns.cut_short:
                 guard.commit_after_lease(len(leases), count)
         except BaseException as e:
             guard.abort(e)
         if self._known is not None:
             self._known.leased(leases)
-        guard.leave(len(leases))
+        commits, env, queues, dirty, waiting = guard.of_end
+        commits.changes += len(leases)
+        if (
+            commits.changes >= commits.most
+            or monotonic() >= commits.next_tick
+            or env.due
+            or len(dirty) >= env.most_queues
+            or queues.overfull
+            or waiting
+        ):
+            guard.leave(0)
         return leases
 
     def lease_queues(
@@ -274,7 +289,7 @@ class Frontier:
         after any other, a RETRY sets only its URI aside. Raises LeaseExpired for a lease that has ended, and
         PolicyError, having changed nothing. For a lease that has landed, `fetch_seconds` and `crawl_delay` are ignored.
         """
-        guard, leases = self._guard, self._tables.leases
+        guard = self._guard
         if get_ident() != guard.owner:
             guard.refuse()
         if outcome.__class__ is not Outcome:
@@ -288,7 +303,27 @@ class Frontier:
         if reason.__class__ is not str:
             reason = str(reason or "")
         found = guard.materialize(discovered) if discovered else ()
-        now = guard.now()
+        self._end(lease, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire_queue, size, status)
+
+    def _end(
+        self,
+        lease: Lease,
+        outcome: Outcome,
+        fetch_seconds: float | None,
+        crawl_delay: float | None,
+        found: Sequence[str | CrawlUri],
+        reason: str,
+        delay: float | None,
+        retire_queue: bool,
+        size: int,
+        status: int,
+    ) -> None:
+        """End a lease, once the arguments are checked. Raises LeaseExpired."""
+        guard, leases = self._guard, self._tables.leases
+        now = guard.read_clock() + guard.skew
+        if now < guard.latest:
+            now = guard.now()
+        guard.latest = now
         mine = leases.out.get(lease.id)
         if mine is None or now >= leases.next_expiry:
             mine, now = guard.still_out(lease)
@@ -302,7 +337,17 @@ class Frontier:
             guard.abort(e)
         if self._hooks.on_finish:
             self._hooks.finished(mine, outcome)
-        guard.leave(1 + len(found))
+        commits, env, queues, dirty, waiting = guard.of_end
+        commits.changes += 1 + len(found) if found else 1
+        if (
+            commits.changes >= commits.most
+            or monotonic() >= commits.next_tick
+            or env.due
+            or len(dirty) >= env.most_queues
+            or queues.overfull
+            or waiting
+        ):
+            guard.leave(0)
 
     def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
         """End many leases in order, as `finish` would one after the other: a lease and its success cost 30 % less.
@@ -314,8 +359,10 @@ class Frontier:
         """
         if finished.__class__ is list and len(finished) == 1 and finished[0].__class__ is Lease:
             # As each batch is, once all that is left is of one host: what a batch shares is more than one finish takes.
+            if get_ident() != self._guard.owner:
+                self._guard.refuse()
             try:
-                self.finish(finished[0])
+                self._end(finished[0], _SUCCESS, None, None, (), "", None, False, 0, 0)
             except LeaseExpired:
                 return list(finished)
             return []

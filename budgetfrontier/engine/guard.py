@@ -63,14 +63,19 @@ class Guard:
         self.owner = get_ident()  # no thread's, once closed or in a forked child: each call looks at this alone
         self.forked = False
         self.closed: str | None = None
-        self._clock = clock
-        self._last_time = parts.now
-        self._skew = 0.0
+        self.read_clock = clock.time
+        self.latest = parts.now
+        """The time that `now` returned last."""
+        self.skew = 0.0
+        """How far the clock was set back."""
         self.replicated = replicated
         """Whether all changes come from a log, which gives the same frontier whenever it is applied."""
         mailbox = None if parts.kernel.tables.env.memory or replicated else Mailbox(parts.path)
         self.delivery = Delivery(self, self.commands, mailbox)
         self.commits = CommitSchedule(parts.kernel.tables)
+        self.of_end = self.commits, self.tables.env, self.tables.queues, self.tables.queues.dirty, hooks.waiting
+        """What `leave` looks at. The most frequent calls look at it themselves, and call `leave` if there is anything
+        to do, which is seldom: two calls of it would cost a tenth of the lease and finish of a URI."""
         self.watching: weakref.finalize[..., object] | None = None
         """Closes the files if the frontier is lost."""
         self.batch: AtomicBatch | None = None
@@ -94,12 +99,15 @@ class Guard:
         raise WrongThread
 
     def now(self) -> float:
-        """Return the time in epoch seconds, which never goes backwards."""
-        now = self._clock.time() + self._skew
-        if now < self._last_time:  # the clock was set back: time continues from the last value
-            self._skew += self._last_time - now
-            return self._last_time
-        self._last_time = now
+        """Return the time in epoch seconds, which never goes backwards.
+
+        `Frontier.lease` and `Frontier.finish` do the same where the clock goes forwards, without a call.
+        """
+        now = self.read_clock() + self.skew
+        if now < self.latest:  # the clock was set back: time continues from the last value
+            self.skew += self.latest - now
+            return self.latest
+        self.latest = now
         return now
 
     def settle(self) -> None:
@@ -236,7 +244,7 @@ class Guard:
         path = self.tables.env.path
         if not isinstance(error, Exception) or isinstance(error, _NO_COMMANDS_FAULT):
             self.delivery.take_back_start()
-        self.tables.runs.fail(error, self._last_time, leased=self.tables.leases.given_out)
+        self.tables.runs.fail(error, self.latest, leased=self.tables.leases.given_out)
         self.close(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
         if is_damage(error):
             raise translate_error(error, path) from error
@@ -247,7 +255,7 @@ class Guard:
     def drop(self, error: BaseException) -> None:
         """Drop everything since the last commit and close, because an atomic batch has failed."""
         self.delivery.take_back_start()
-        self.tables.runs.fail(error, self._last_time, leased=self.tables.leases.given_out)
+        self.tables.runs.fail(error, self.latest, leased=self.tables.leases.given_out)
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         self.close(f"this frontier was closed because an atomic batch has failed ({what}); open it again")
 

@@ -29,6 +29,7 @@ class Kernel:
     def __init__(self, env: Environment, counters: Counters) -> None:
         self.tables = Tables(env, counters)
         self.counters = counters
+        self._future, self._rotation = self.tables.future, self.tables.rotation
         self.turns = Turns(self.tables)
         self.unfinished_leases = UnfinishedLeases(self.tables, self.turns)
         self.returns = Returns(self.tables, self.turns)
@@ -55,19 +56,20 @@ class Kernel:
         if self.counters.revive_upto > 0 or self.counters.regrade_upto > 0:  # `Rollout.waiting`, without a call
             self.rollout.step()
 
-    def lease(self, count: int, ttl: float, now: float) -> list[Lease]:
+    def lease(self, count: int, ttl: float, now: float, rolling: bool) -> list[Lease]:
         """Lease up to `count` URIs, after the URIs and the snoozed queues that are due have returned.
 
+        `rolling`: a roll-out, or a command of several steps, was in progress when the call began.
         Raises PolicyError if a policy fails before the first URI. That nothing is due is seen here: calls that find
         that out would cost a tenth of a lease of one URI.
         """
         leases: list[Lease] = []
         turns, counters = self.turns, self.counters
-        turns.cut_short = counters.revive_upto > 0 or counters.regrade_upto > 0 or self.underway
+        turns.cut_short = rolling and (self.rollout.waiting or self.underway)
         if counters.state is _RUNNING:
-            if now >= self.tables.future.next_due:
+            if now >= self._future.next_due:
                 self.returns.place_due(now)
-            if now >= self.tables.rotation.next_wake:
+            if now >= self._rotation.next_wake:
                 turns.wake_due(now)
             try:
                 turns.lease(leases, count, ttl, now)

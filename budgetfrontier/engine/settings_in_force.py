@@ -37,6 +37,8 @@ class SettingsInForce:
         same = self.trivial and self._standard and not self.base.jitter
         self.same_rest = self.base.min_delay if same else None
         """The politeness delay of every queue after a fetch of unknown duration; None if it depends on the URI."""
+        self.of_lease = _of_lease(self.base, trivial=self.trivial)
+        """What each call of `Turns.lease` asks."""
         self._precedence = None if frontier.precedence_policy == "base" else precedence
         self.asks_precedence = self._precedence is not None
         """Precedences come from a policy that may fail."""
@@ -144,3 +146,15 @@ class SettingsInForce:
 def renamed(uri: CrawlUri, url: str) -> CrawlUri:
     """Return the same URI under its normalized URL."""
     return uri if uri.url == url else msgspec.structs.replace(uri, url=url)
+
+
+def _of_lease(settings: QueueSettings, *, trivial: bool) -> tuple[bool, QueueSettings, int, bool, bool, bool]:
+    """Return what a lease asks of settings: `trivial`, those of all URIs, the concurrency, and what may be asked less.
+
+    That is whether a queue may have to be RETIRED in its turn, or to wait after it, and whether one URI of each queue
+    goes out at a time, whatever its settings.
+    """
+    limited = not trivial or settings.queue_total_budget >= 0 or settings.balance_replenish_amount <= 0
+    paced = not trivial or settings.min_interval > 0.0
+    concurrency = settings.per_queue_concurrency
+    return trivial, settings, concurrency, limited, paced, not paced and concurrency == 1

@@ -33,9 +33,10 @@ class Turns:
         self.settings = SettingsOfQueues(tables)
         queues, leases, pending, ring = tables.queues, tables.leases, tables.pending, tables.rotation.ring
         # What `lease` looks up once for all of its URIs; most calls may ask for one.
-        self._parts = tables, tables.rotation, tables.counters, queues, leases, pending, ring
-        self._bound = queues.cache.get, queues.dirty.add, leases.out, pending.runs.get, pending.taken.add
-        self._of_ring = ring.ids, ring.ids.popleft, ring.gone
+        of_ring = ring, ring.ids, ring.ids.popleft, ring.gone
+        self._parts = tables.rotation, tables.counters, queues, leases, pending, *of_ring
+        of_tables = queues.cache.get, queues.dirty.add, leases.out, pending.runs.get, pending.taken.add
+        self._bound = *of_tables, LOW_COSTS.get, SCHEME_OF.get
         self.cut_short = False
         """Whether the last call of `lease` had more to do than URIs to hand out, and left some of it for the next."""
 
@@ -121,28 +122,24 @@ class Turns:
         return queue
 
     def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
-        """Hand out up to `count` URIs, each queue in its turn; they are in `leased`, before a PolicyError, too.
+        """Hand out up to `count` URIs, each queue in its turn, into an empty list, before a PolicyError, too.
 
         Two things are written out here for speed, and compared with what they stand for in tests/engine: the move that
         a turn ends with (`Rotation.move`; calls of it would cost 15 to 20 % of a lease and its finish), and
         `restore_pending` for a plain URI, as most are (2 %). Where all queues have the same budgets, and none of them
         retires a queue, `must_retire` is not asked.
         """
-        tables, rotation, counters, queues, leases, pending, ring = self._parts
-        cached, dirty, out_now, run_of, take = self._bound
-        ids, first_in_ring, gone = self._of_ring
-        in_force, revision, join = tables.in_force, counters.settings_revision, ring.back.append
-        trivial, settings = in_force.trivial, in_force.base
-        concurrency, first_id, before, when = settings.per_queue_concurrency, leases.next_id, len(leased), int(now)
-        turns, in_ring, deadline, low_costs, scheme_of = MAX_TURNS, 0, now + ttl, LOW_COSTS.get, SCHEME_OF.get
-        limited = not trivial or settings.queue_total_budget >= 0 or settings.balance_replenish_amount <= 0
+        tables, is_spent = self._tables, must_retire
+        in_force = tables.in_force
+        trivial, settings, concurrency, limited, paced, one_by_one = in_force.of_lease
+        rotation, counters, queues, leases, pending, ring, ids, first_in_ring, gone = self._parts
+        cached, dirty, out_now, run_of, take, low_costs, scheme_of = self._bound
+        revision, first_id, when, deadline = counters.settings_revision, leases.next_id, int(now), now + ttl
+        turns = MAX_TURNS
+        in_ring = 0
         limited = limited or counters.own_budgets > 0
-        paced = not trivial or settings.min_interval > 0.0
-        is_spent = must_retire
         if tables.urls is not None:  # then queues may have limits and intervals of their own
-            limited = paced = True
-            is_spent = self.is_spent
-        one_by_one = not paced and concurrency == 1  # of each queue, whatever its settings
+            limited, paced, one_by_one, is_spent = True, True, False, self.is_spent
         if deadline < leases.next_expiry:
             leases.next_expiry = deadline
         try:
@@ -221,13 +218,13 @@ class Turns:
                     self.move(queue, SNOOZED, now)
                     in_ring += 1
                 elif concurrency > 1 and may_lease(queue, concurrency, settings.reached):
-                    join(queue_id)
+                    ring.back.append(queue_id)
                     counters.ring_back = queue.position = counters.ring_back + 1
                     in_ring += 1
                 else:
                     queue.state = IN_PROCESS
         finally:
-            made = len(leased) - before
+            made = len(leased)
             counters.in_process += made - in_ring
             leases.next_id = first_id + made
             if made:
