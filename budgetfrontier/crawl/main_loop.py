@@ -50,11 +50,10 @@ from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.log_tables import meaning
 from budgetfrontier.rules import crawl_states, uri_outcomes
-from budgetfrontier.rules.attempts import attempts_told
+from budgetfrontier.rules.attempts import first_retry_told
 from budgetfrontier.rules.seeds import is_seed
 from budgetfrontier.rules.uri_outcomes import ERROR
 from budgetfrontier.settings import Settings
-from budgetfrontier.units import say_duration
 
 if TYPE_CHECKING:
     from budgetfrontier.crawl.frontiers import CrawlFrontier
@@ -433,9 +432,7 @@ class MainLoop:
             return
         again = ""
         if finish.outcome is Outcome.RETRY:
-            settings = self._frontier.settings_for(finish.lease)
-            wait = settings.retry_delay if finish.delay is None else finish.delay
-            again = f"; tried again in {say_duration(wait)}, {attempts_told(1, settings, wait)}"
+            again = f"; {first_retry_told(finish, self._frontier.settings_for(finish.lease))}"
         seed = f"{uri.via}: {uri.url}" if is_robots(uri) else uri.url
         self._progress.say(f"seed {seed} failed: {finish.reason}{again}")
 

@@ -9,15 +9,17 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.model import CrawlState, KeptUrl, QueueRecord, QueueState
+from budgetfrontier.model import CrawlState, Directive, KeptUrl, QueueRecord, QueueState
 from budgetfrontier.reports import near_queues
 from budgetfrontier.reports.explanation import Explanation, Outlook, ScopeOf
 from budgetfrontier.reports.past import PastOf, tell
 from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.reports.suggested_commands import named, one_more_session, replenish_amount
 from budgetfrontier.rules.attempts import attempts_told, waits_for_retry
+from budgetfrontier.rules.backoff import UNAVAILABLE
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
 from budgetfrontier.rules.crawl_states import FINISH
+from budgetfrontier.rules.uri_outcomes import ERROR, attempts_after_answer
 from budgetfrontier.rules.verdict import is_hung, opener, pause_sentence, process_line, verdict
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.store.start_command import start_command
@@ -111,7 +113,7 @@ class _Explainer:
             wait = f"in {say_duration(left)}" if left > 0 else "with the next lease: it is due"
             why = ""
             if pending.attempts:
-                told = attempts_told(pending.attempts, self._settings(queue), max(left, 0.0))
+                told = self._attempts_told_alone(pending, queue, max(left, 0.0))
                 why = f" Its last attempt failed: {told}."
                 why += f" The last failure in its queue: {queue.failure}." if queue.failure else ""
             explanation.add(
@@ -315,6 +317,18 @@ class _Explainer:
             return f"an operator snoozed it{_by(entry)}"
         return "it is blocked, and the audit has no `snooze` for that: clients of a service set such blocks"
 
+    def _attempts_told_alone(self, pending: PendingUri, queue: QueueRecord, left: float) -> str:
+        """Return which attempt of a URI has failed that waits while its queue goes on.
+
+        With `retry.scope: queue`, its host has answered with an error; otherwise, it may have.
+        """
+        settings = self._settings(queue)
+        most = attempts_after_answer(ERROR, settings)
+        if not settings.retry_uri and pending.attempts < most:
+            return attempts_told(pending.attempts, settings, left, status=ERROR)
+        told, most = attempts_told(pending.attempts, settings, left), max(most, pending.attempts + 1)
+        return told if most > settings.max_retries else f"{told}, or after attempt {most:,} if that gets an error page"
+
     def _failure_of(self, queue: QueueRecord) -> str:
         """Return what the last attempt failed for, when, which one it was, and when its URI is given up."""
         first = self._reader.pending(queue.queue, 1)
@@ -323,8 +337,11 @@ class _Explainer:
         why = f": {queue.failure}" if queue.failure else ""
         if not first or not first[0].attempts:
             return f"its last attempt failed {ago} ago{why}"
-        told = attempts_told(first[0].attempts, settings, max(queue.wake_time - self._now, 0.0))
-        others = "" if settings.retry_uri else ". With `retry.scope: uri`, the other URIs of the queue would go on"
+        overloaded = self._now < queue.overloaded_until
+        status = UNAVAILABLE if overloaded else 0
+        told = attempts_told(first[0].attempts, settings, max(queue.wake_time - self._now, 0.0), status=status)
+        all_wait = settings.retry_uri or overloaded or first[0].uri.directive is Directive.HIGHEST
+        others = "" if all_wait else ". With `retry.scope: uri`, the other URIs of the queue would go on"
         return f"{first[0].uri.url} failed {ago} ago{why}. That was {told}{others}"
 
     def _explain_inactive(self, explanation: Explanation, queue: QueueRecord) -> None:

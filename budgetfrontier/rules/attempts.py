@@ -4,24 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from budgetfrontier.rules.backoff import OVERLOADED, first_rest
+from budgetfrontier.rules.uri_outcomes import attempts_after_answer, is_last_attempt
+from budgetfrontier.rules.wake_times import retry_delay
 from budgetfrontier.units import say_duration
 
 if TYPE_CHECKING:
-    from budgetfrontier.model import QueueRecord
+    from budgetfrontier.model import Finish, QueueRecord
     from budgetfrontier.settings.overrides import QueueSettings
 
 
-def attempts_told(attempts: int, settings: QueueSettings, next_in: float) -> str:
-    """Return how many attempts of a URI have failed, and when it is given up if the others fail, too.
+def attempts_told(attempts: int, settings: QueueSettings, next_in: float, *, status: int = 0) -> str:
+    """Return how many attempts of a URI have failed, and when it is given up if the others fail in the same way.
 
     `next_in`: seconds until the next one. Each further one comes after the retry delay, or later if its host is busy.
+    `status`: that of the last answer, 0 if there was none. A host that has too much to do sets the delays itself.
     """
-    most = settings.max_retries + 1
+    most = attempts_after_answer(status, settings)
     told = f"attempt {attempts:,} of {most:,}"
     if attempts >= most:
         return f"{told}, the last"
+    if status in OVERLOADED:
+        return told
     left = next_in + (most - attempts - 1) * settings.retry_delay
     return f"{told}; if all fail, it is given up in {say_duration(left)} at the earliest"
+
+
+def first_retry_told(finish: Finish, settings: QueueSettings) -> str:
+    """Return when a URI is tried again whose first attempt ended in a RETRY, and which attempt that was."""
+    if is_last_attempt(1, settings):
+        return attempts_told(1, settings, 0.0, status=finish.status)
+    if finish.status in OVERLOADED:
+        wait, earliest = first_rest(settings, finish.delay), " at the earliest"
+    else:
+        wait, earliest = retry_delay(settings, finish.delay), ""
+    return f"tried again in {say_duration(wait)}{earliest}, {attempts_told(1, settings, wait, status=finish.status)}"
 
 
 def waits_for_retry(queue: QueueRecord) -> bool:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord
     from budgetfrontier.settings.overrides import QueueSettings
 
-OVERLOADED = frozenset({429, 503})
+UNAVAILABLE = 503
+OVERLOADED = frozenset({429, UNAVAILABLE})
 """The HTTP statuses of a host that has too much to do: Too Many Requests and Service Unavailable."""
 
 
@@ -42,6 +43,14 @@ class BackOff(NamedTuple):
 
     seconds: float
     until: float
+
+
+def first_rest(settings: QueueSettings, asked: float | None) -> float:
+    """Return the seconds after which a URI is tried again, at the earliest, at whose fetch its host was overloaded.
+
+    `asked`: its Retry-After, none if it is 0. Without a back-off, the retry delay applies.
+    """
+    return min(asked or settings.backoff_delay, settings.backoff_max_delay) or settings.retry_delay
 
 
 def after_overload(queue: QueueRecord, settings: QueueSettings, asked: float | None, now: float) -> BackOff:

@@ -43,6 +43,13 @@ def is_last_attempt(attempt: int, settings: QueueSettings) -> bool:
     return attempt > settings.max_retries
 
 
+def attempts_after_answer(status: int, settings: QueueSettings) -> int:
+    """Return how many attempts a URI has if each is answered with this status; 0: none is answered."""
+    if status > 0 and status not in OVERLOADED:
+        return min(settings.status_retries, settings.max_retries) + 1
+    return settings.max_retries + 1
+
+
 def outcome_of_answer(status: int, attempt: int, settings: QueueSettings) -> Outcome:
     """Return the outcome of an attempt (the first is 1) that a server has answered.
 
@@ -50,7 +57,7 @@ def outcome_of_answer(status: int, attempt: int, settings: QueueSettings) -> Out
     fewer tries, and so does any other server error at once: neither is a page that was crawled.
     """
     if status in settings.retry_statuses:
-        if status in OVERLOADED or attempt <= min(settings.status_retries, settings.max_retries):
+        if status in OVERLOADED or attempt < attempts_after_answer(status, settings):
             return Outcome.RETRY
         return Outcome.FAILURE
     return Outcome.FAILURE if status >= 500 or status in OVERLOADED else Outcome.SUCCESS

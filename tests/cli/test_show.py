@@ -16,7 +16,7 @@ from typing import Any
 import lmdb
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
+from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
 from budgetfrontier.cli import main
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.console.rendering import utc
@@ -327,6 +327,31 @@ def test_explain_says_which_attempt_an_overloaded_host_has_failed(tmp_path: Path
         frontier.finish(frontier.lease(1)[0], Outcome.RETRY, reason="status 503", status=503)
     told = cli("explain", tmp_path, "http://a.test/1").out
     assert "answered 429 or 503" in told and "http://a.test/1 failed" in told and "attempt 1 of 31" in told
+
+
+@pytest.mark.parametrize("scope", ["queue", "uri"])
+def test_explain_counts_the_attempts_of_a_page_that_was_answered_with_an_error(
+    tmp_path: Path, cli: Cli, scope: str
+) -> None:
+    settings = {"frontier": {"retry": {"scope": scope}}}
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict(settings)) as frontier:
+        frontier.schedule("http://a.test/1")
+        frontier.finish(frontier.lease(1)[0], Outcome.RETRY, reason="status 500", status=500)
+    told = cli("explain", tmp_path, "http://a.test/1").out
+    assert ("attempt 1 of 3;" in told) is (scope == "queue")
+    assert ("or after attempt 3 if that gets an error page" in told) is (scope == "uri")
+
+
+def test_explain_does_not_advise_the_scope_of_retries_where_the_whole_queue_waits(tmp_path: Path, cli: Cli) -> None:
+    robots = CrawlUri("http://b.test/robots.txt", directive=Directive.HIGHEST, cost=0)
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule_many(["http://a.test/1", "http://b.test/1", robots])
+        for lease in frontier.lease(2):
+            status = 0 if lease.uri.url == robots.url else 503
+            frontier.finish(lease, Outcome.RETRY, reason="why", status=status)
+    for queue in ("a.test", "b.test"):
+        told = cli("explain", tmp_path, queue).out
+        assert "That was attempt 1 of 31" in told and "retry.scope" not in told
 
 
 def test_explain_says_why_a_queue_waits(job: Path, cli: Cli) -> None:
