@@ -91,7 +91,7 @@ def append(args: argparse.Namespace, override: Override) -> None:
         effect = preview_in_scope(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
     if not args.dry_run:
         if not effect["matched"]:
-            note(f"{clean(override.match)} {_no_match(override.match)}; check its spelling")
+            note_no_match(override.match)
         entry = common.steer(args, "adjust", details | {"survey": effect})
         effect = {"id": entry.id, **entry.effect}
     print_effect(args, override.match, details, effect)
@@ -203,6 +203,11 @@ def _spend(spend: dict[str, Any]) -> str:
     """Format how much of what they hold queues hand out, and what they spend on it and at most."""
     ceiling = "without maximum" if spend["ceiling"] is None else f"at most {spend['ceiling']:,}"
     return f"{spend['uris']:,} of the URIs they hold now and spend {spend['spend']:,}, {ceiling} once more come"
+
+
+def note_no_match(match: str) -> None:
+    """Say that a pattern matches no queue."""
+    note(f"{clean(match)} {_no_match(match)}; check its spelling")
 
 
 def _no_match(match: str) -> str:

@@ -61,6 +61,8 @@ def adjust(args: argparse.Namespace, operator: Operator) -> int:
     entries, code = _given(args, operator, op, steering.plan(operator, op, shown))
     if entries:
         effect = merging.merged_effect([one.effect for one in entries.values()])
+        if op == "adjust" and not effect["matched"] and len(entries) == operator.partitions:
+            adjustments.note_no_match(match)
         adjustments.print_effect(args, match, shown, effect | _missing(operator))
     elif args.format == common.JSON:
         adjustments.print_json(args, shown, _missing(operator))

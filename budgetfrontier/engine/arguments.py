@@ -83,14 +83,14 @@ def waits(
 
 def size(value: object) -> int:
     """Return the size of a response, a whole number of bytes of at least 0."""
-    if not isinstance(value, int) or not 0 <= value < 1 << 48:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 48:
         raise ValueError(f"size is a number of bytes below {1 << 48:,}, not {_brief(value)}")
     return int(value)
 
 
 def status(value: object) -> int:
     """Return the status of an answer, a whole number; 0 if it is not known, below 0 if there was none."""
-    if not isinstance(value, int) or not -(1 << 15) <= value < 1 << 15:
+    if not isinstance(value, int) or isinstance(value, bool) or not -(1 << 15) <= value < 1 << 15:
         raise ValueError(f"status is that of an HTTP response, not {value!r}")
     return int(value)
 

@@ -88,7 +88,7 @@ class Crawls:
 
     def __init__(self, folder: Path, settings: Settings, *, close_after: float = 0.0) -> None:
         """Take a folder, which no other server has. Raises FrontierError."""
-        self.folder = folder
+        self.folder = folder.absolute()  # also after a policy has changed the working directory
         self._server_lock = _locked(folder)
         self._settings = settings
         self._close_after = close_after

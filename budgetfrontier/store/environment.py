@@ -51,7 +51,9 @@ class Environment:
 
     def __init__(self, path: Path | None, *, map_size: int = 0) -> None:
         self.memory = path is None
-        self.path = Path(tempfile.mkdtemp(prefix="budgetfrontier-")) if path is None else path
+        path = Path(tempfile.mkdtemp(prefix="budgetfrontier-")) if path is None else path
+        self.path = path.absolute()
+        """The folder, wherever the program changes its working directory to."""
         self._key = os.path.realpath(self.path)
         if _open_here.setdefault(self._key, self) is not self:  # atomic: threads may race
             raise FrontierLocked(f"{self.path} is open already in this process ({os.getpid()})", pid=os.getpid())
@@ -64,7 +66,7 @@ class Environment:
             shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)  # left by a process that was killed
             folder = create_environment(self.path) if self._fresh else self.path
             self.env = open_lmdb(folder, sync=not self.memory, map_size=map_size)
-            self._data = os.path.abspath(self.path / "data.mdb")  # whatever becomes of the current folder
+            self._data = self.path / "data.mdb"
             self._file = os.stat(folder / "data.mdb")
         except BaseException as e:
             _open_here.pop(self._key)

@@ -238,6 +238,17 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     assert json.loads(cli("queues", "--format", "json", "--limit", "1")[1])[0]["total_budget"] == 1
 
 
+@pytest.mark.usefixtures("at_rest")
+def test_an_adjustment_that_matches_no_queue_says_so(cli: Cli) -> None:
+    code, _, err = cli("adjust", "--match", "queue:nosuch.test", "--total-budget", "3")
+    assert (code, err) == (
+        0,
+        "queue:nosuch.test matches no queue yet; it will count for queues that come later; check its spelling\n",
+    )
+    (row,) = json.loads(cli("adjust", "--list", "--format", "json")[1])
+    assert cli("adjust", "--remove", row["id"])[::2] == (0, "")
+
+
 def test_a_command_that_no_partition_could_apply_is_in_no_log(cluster: Cluster, operator: Operator) -> None:
     before = list(map(len, cluster.logs.entries))
     for command, why in (

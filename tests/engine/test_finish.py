@@ -251,7 +251,7 @@ def test_an_answer_that_is_not_about_the_host_delays_only_its_uri(status: int, s
         f.check()
 
 
-@pytest.mark.parametrize("status", [1.5, "503", 1 << 20])
+@pytest.mark.parametrize("status", [1.5, "503", 1 << 20, True])
 def test_a_status_is_a_whole_number(status: Any) -> None:
     with memory() as f:
         f.schedule_many(pages("A", 1))

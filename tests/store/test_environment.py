@@ -114,8 +114,14 @@ def test_a_frontier_is_in_its_place_whatever_becomes_of_the_current_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with Frontier.open("frontier", NOW) as frontier:
-        monkeypatch.chdir("/")
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
         frontier.schedule("https://a.test/")
+        frontier.commit()
+        assert frontier.delete(queue="a.test") == 1
+        frontier.commit()
+        frontier.undo(1)
+        monkeypatch.chdir(tmp_path)
         frontier.commit()
     with Reader(tmp_path / "frontier") as reader:
         assert reader.summary().queued == 1
