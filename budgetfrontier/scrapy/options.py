@@ -28,9 +28,9 @@ def frontier_settings(scrapy: Any, spider: Any, order: Order) -> Settings:
     """Return the settings of the frontier: defaults that match Scrapy's behaviour, then BUDGETFRONTIER_SETTINGS.
 
     BUDGETFRONTIER_SETTINGS is a dict of the same shape as the YAML, JSON of such a dict, or the path of a YAML file.
-    The defaults: politeness is off, because Scrapy's downloader keeps the delays; the limits of queues follow the
-    downloader's; all queues take turns; of the canonicalization for deduplication only the sorting of query arguments
-    is on, as in Scrapy. Raises SettingsError.
+    The defaults: politeness is off, because Scrapy's downloader keeps the delays, but hosts that answer 429 or 503
+    rest (`frontier.backoff`); the limits of queues follow the downloader's; all queues take turns; of the
+    canonicalization for deduplication only the sorting of query arguments is on, as in Scrapy. Raises SettingsError.
     """
     limit = limits.per_slot(scrapy, spider)
     base = Settings(

@@ -296,6 +296,24 @@ def test_a_host_rests_from_its_landing_on_unless_nothing_was_fetched(fetched: bo
         assert len(flown.take()) == (not fetched)
 
 
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("backs_off", [True, False])
+@pytest.mark.parametrize("scope", ["host", "crawl"])
+def test_a_host_that_is_overloaded_rests_unless_the_back_off_is_off(scope: str, backs_off: bool, status: int) -> None:
+    off = {} if backs_off else {"backoff": {"delay": 0}}
+    with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": off}, BUDGETFRONTIER_PRIORITY_SCOPE=scope) as s:
+        flown = numbered(s)
+        first = flown.take()
+        s.enqueue_request(Request("https://other.example/"))
+        flown.download(first[0], status=status)
+        flown.end(first[0])
+        taken = {request.url.split("/")[2] for request in flown.take()}
+        assert ("example.org" in taken) is (scope == "host" and not backs_off)  # of `all`, the newest comes first
+        assert ("other.example" in taken) is (scope == "host" or not backs_off)
+        queue = s.frontier.queue("all" if scope == "crawl" else "example.org")
+        assert (queue.state is QueueState.SNOOZED) is backs_off
+
+
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many leases each call of `finish_many` ends from now on."""
     sizes: list[int] = []
