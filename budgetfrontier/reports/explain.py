@@ -298,19 +298,20 @@ class _Explainer:
         )
 
     def _cause_of_wait(self, queue: QueueRecord) -> str:
+        failure = self._failure_of(queue)
         if queue.block < queue.wake_time and self._now < queue.overloaded_until:
             length = f" (back-off: {say_duration(queue.backoff)})" if queue.backoff else ""
-            failed = f"; {self._failure_of(queue)}" if waits_for_retry(queue) else ""
+            failed = failure and f"; {failure}"
             return f"its host answered 429 or 503 and is left alone{length}, which the command would cut short{failed}"
         if max(queue.block, queue.delayed) < queue.wake_time <= queue.paced_until:
             seconds = say_duration(queue.paced_until - queue.served)
             return f"it is leased from at most once in {seconds}, its interval, which the command would cut short"
         if max(queue.block, queue.delayed) < queue.wake_time:
-            if waits_for_retry(queue):
-                return f"{self._failure_of(queue)}. The command would end the wait now"
+            if failure:
+                return f"{failure}. The command would end the wait now"
             return "politeness towards its host, which the command would cut short"
         if queue.block < queue.wake_time:
-            failed = f"; {self._failure_of(queue)}" if waits_for_retry(queue) else ""
+            failed = failure and f"; {failure}"
             return f"a worker asked for this delay{failed}"
         entry = self._reader.last_snooze(queue)
         if entry is not None:
@@ -330,13 +331,16 @@ class _Explainer:
         return told if most > settings.max_retries else f"{told}, or after attempt {most:,} if that gets an error page"
 
     def _failure_of(self, queue: QueueRecord) -> str:
-        """Return what the last attempt failed for, when, which one it was, and when its URI is given up."""
+        """Return what the last attempt failed for, when, which one it was, and when its URI is given up.
+
+        "" if the queue does not wait for its retry.
+        """
         first = self._reader.pending(queue.queue, 1)
+        if not first or not waits_for_retry(queue, first[0].attempts):
+            return ""
         settings = self._settings(queue)
         ago = say_duration(max(self._now - queue.failed_at, 0.0))
         why = f": {queue.failure}" if queue.failure else ""
-        if not first or not first[0].attempts:
-            return f"its last attempt failed {ago} ago{why}"
         overloaded = self._now < queue.overloaded_until
         status = UNAVAILABLE if overloaded else 0
         told = attempts_told(first[0].attempts, settings, max(queue.wake_time - self._now, 0.0), status=status)

@@ -41,9 +41,17 @@ def first_retry_told(finish: Finish, settings: QueueSettings) -> str:
     return f"tried again in {say_duration(wait)}{earliest}, {attempts_told(1, settings, wait, status=finish.status)}"
 
 
-def waits_for_retry(queue: QueueRecord) -> bool:
-    """Tell whether the last attempt that a queue has made failed, so that its wait is that for a retry.
+def ended_in_error(queue: QueueRecord) -> bool:
+    """Tell whether the last attempt that a queue has made failed, or was answered with an error status.
 
     The time of a lease is stored in whole seconds.
     """
     return queue.failed_at > 0 and queue.failed_at >= queue.last_lease_time
+
+
+def waits_for_retry(queue: QueueRecord, attempts: int) -> bool:
+    """Tell whether the wait of a queue is that for a retry. `attempts`: those that its first URI has failed.
+
+    They are 0 after an attempt that has removed its URI, such as one that was answered with a 404.
+    """
+    return attempts > 0 and ended_in_error(queue)

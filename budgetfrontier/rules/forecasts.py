@@ -7,7 +7,7 @@ from math import ceil, floor
 from typing import NamedTuple, cast
 
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.rules.attempts import waits_for_retry
+from budgetfrontier.rules.attempts import ended_in_error
 from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.rules.rates import Rate, Window, lasts
 from budgetfrontier.rules.wake_times import Waits
@@ -75,7 +75,7 @@ def least_delay(queue: QueueRecord, configured: float) -> float:
     them longer than the `configured` ones; a block and a retry do not count.
     """
     wake = Waits.of(queue).earned
-    if not queue.last_lease_time or waits_for_retry(queue) or wake <= queue.delayed:
+    if not queue.last_lease_time or ended_in_error(queue) or wake <= queue.delayed:
         return configured
     return max(configured, wake - queue.last_lease_time - 1.0)  # the time of a lease is stored in whole seconds
 

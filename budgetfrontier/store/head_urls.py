@@ -6,7 +6,7 @@ from functools import cached_property
 
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
-from budgetfrontier.store.uri_values import url_of
+from budgetfrontier.store.uri_values import tries, url_of
 from budgetfrontier.store.view import View
 
 NO_URL = "http://none.invalid/"
@@ -26,15 +26,24 @@ class HeadUrls:
 
     def url(self, queue: QueueRecord) -> str | None:
         """Return the URL of a queue's head; None if the queue is empty."""
+        value = self._value(queue)
+        return None if value is None else url_of(value, queue.queue)
+
+    def attempts(self, queue: QueueRecord) -> int:
+        """Return how many attempts of a queue's head have failed; 0 if the queue is empty."""
+        value = self._value(queue)
+        return 0 if value is None else tries(value)[0]
+
+    def _value(self, queue: QueueRecord) -> bytes | None:
         prefix, cursor = keys.u32.pack(queue.id), self._cursor
         if not queue.queued or not cursor.set_range(prefix):
             return None
         if not queue.out:
-            return url_of(cursor.value(), queue.queue)
+            return cursor.value()
         key, first = cursor.item()
         value = first
         while key in self._out:
             key, value = cursor.item() if cursor.next() else (b"", b"")
         if key[:4] != prefix:  # all are leased
             value = first
-        return url_of(value, queue.queue)
+        return value

@@ -107,6 +107,6 @@ def _look_at_snoozed(found: Standing, view: View) -> None:
         found.next_wake = wake_time if found.next_wake is None else found.next_wake
         queue = view.queue_by_id(queue_id)
         found.for_robots += (heads.url(queue) or "").endswith(_ROBOTS)
-        if waits_for_retry(queue):
+        if waits_for_retry(queue, heads.attempts(queue)):
             found.for_retry += 1
             found.failure = found.failure or queue.failure

@@ -354,6 +354,22 @@ def test_explain_does_not_advise_the_scope_of_retries_where_the_whole_queue_wait
         assert "That was attempt 1 of 31" in told and "retry.scope" not in told
 
 
+@pytest.mark.parametrize("outcome", [Outcome.SUCCESS, Outcome.FAILURE, Outcome.RETRY])
+def test_a_queue_waits_for_a_retry_only_if_its_first_uri_is_tried_again(
+    tmp_path: Path, cli: Cli, outcome: Outcome
+) -> None:
+    settings = {"frontier": {"politeness": {"min_delay": 900, "max_delay": 900}, "retry": {"delay": 900}}}
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict(settings)) as frontier:
+        frontier.schedule_many(["http://a.test/1", "http://a.test/2"])
+        status = 0 if outcome is Outcome.RETRY else 404
+        frontier.finish(frontier.lease(1)[0], outcome, reason="why", status=status)
+        frontier.commit()
+        verdict = frontier.verdict().text
+    told = cli("explain", tmp_path, "a.test").out
+    assert ("wait because an attempt failed" in verdict) is (outcome is Outcome.RETRY)
+    assert (": politeness towards its host" in told) is (outcome is not Outcome.RETRY)
+
+
 def test_explain_says_why_a_queue_waits(job: Path, cli: Cli) -> None:
     assert ": politeness towards its host" in cli("explain", job, "snoozed.test").out
     cli("snooze", job, "snoozed.test", "--for", "2h", "--reason", "their admin asked", "--who", "bob")

@@ -57,4 +57,6 @@ def test_when_a_uri_is_tried_again_whose_first_attempt_failed(
     ("failed_at", "leased", "waits"), [(0, 0, False), (10.5, 10, True), (10.5, 12, False), (10.5, 0, True)]
 )
 def test_a_queue_waits_for_a_retry_if_its_last_attempt_failed(failed_at: float, leased: int, waits: bool) -> None:
-    assert waits_for_retry(QueueRecord("a", 1, failed_at=failed_at, last_lease_time=leased)) is waits
+    record = QueueRecord("a", 1, failed_at=failed_at, last_lease_time=leased)
+    assert waits_for_retry(record, 1) is waits
+    assert not waits_for_retry(record, 0), "the URI of that attempt is gone"
