@@ -182,8 +182,11 @@ def test_the_command_line_takes_each_spelling(
     for command in ("queue", "retire", "unretire", "wake"):
         assert main([command, str(job), f"{spelling}:80"]) == 0
     assert main(["adjust", str(job), "--queues", spelling, "--total-budget", "7"]) == 0
-    assert main(["delete", str(job), "--queue", spelling, "--dry-run"]) == 0
     assert HOST in capsys.readouterr().out
+    for port in ("", ":80", ":443"):
+        assert main(["delete", str(job), "--queue", spelling + port, "--dry-run"]) == 0
+        told = capsys.readouterr()
+        assert "would delete 1 URI from 1 queue" in told.out and "no queue" not in told.err
     with Frontier.open(job / "frontier") as f:
         queue = f.queue(HOST)
         assert queue is not None and queue.total_budget == 7

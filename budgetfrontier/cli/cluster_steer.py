@@ -99,7 +99,7 @@ def delete(args: argparse.Namespace, operator: Operator) -> int:
     if entries:
         effect = merging.added(one.effect for one in entries.values())
         effects.tell_deletion(effect)
-        if args.queue is not None and not effect["deleted"]:
+        if args.queue is not None and may_select_several(args.queue) and not effect["deleted"]:
             _note_no_queue(operator, args.queue)
     return code
 

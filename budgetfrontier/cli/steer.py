@@ -204,7 +204,7 @@ def _note_no_queue(view: View, glob: str) -> None:
     """Say that a glob matches no queue, if it does not."""
     from budgetfrontier.reports.format import clean
 
-    if not named.matches_a_queue(view, glob):
+    if not named.matches_a_queue(view, view.named(glob)):
         note(f"no queue matches {clean(glob)}")
 
 

@@ -138,6 +138,24 @@ def test_a_queue_is_found_however_its_host_is_written(stopped: Path, cli: Cli, w
         assert cli("retire", stopped, written).out == "snoozed.test: SNOOZED -> RETIRED\n"
 
 
+@pytest.mark.parametrize("how", [(), ("--dry-run",)])
+def test_a_pattern_of_a_key_with_a_default_port_says_which_key_the_host_has(
+    stopped: Path, cli: Cli, how: tuple[str, ...]
+) -> None:
+    """Whatever it then matches: it is the key of https on port 80."""
+    answer = cli("adjust", stopped, "--match", "queues:snoozed.test:80,none.test:80", "--total-budget", 1, *how)
+    told = [line for line in answer.err.splitlines() if "no queue has the key" in line]
+    assert told == ["no queue has the key snoozed.test:80; that of http://snoozed.test/ is snoozed.test"]
+
+
+def test_a_deletion_from_an_empty_queue_named_with_a_port_does_not_say_that_there_is_none(
+    stopped: Path, cli: Cli
+) -> None:
+    for how in ((), ("--dry-run",)):
+        answer = cli("delete", stopped, "--queue", "gone.test:80", *how)
+        assert answer.code == 0 and "0 URIs" in answer.out and "no queue" not in answer.err
+
+
 def test_another_port_of_the_host_is_suggested(stopped: Path, cli: Cli) -> None:
     answer = cli("queue", stopped, "http://snoozed.test:8080/x")
     assert answer.code == 1 and "did you mean snoozed.test?" in answer.err

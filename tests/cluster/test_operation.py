@@ -274,6 +274,9 @@ def test_the_crawl_and_its_queues_are_steered(cli: Cli) -> None:
     )
     assert cli("unretire", "h5.test")[0] == 0
     assert "there is no queue 'h5.tst'; did you mean h5.test?" in cli("retire", "h5.tst")[2]
+    counted = cli("delete", "--queue", "h5.test", "--dry-run")
+    assert counted[0] == 0 and "would delete 0 URIs" not in counted[1]
+    assert cli("delete", "--queue", "h5.test:80", "--dry-run") == counted
     assert cli("set-queue", "h5.test", "--limit", "3")[0] == 1
     code, out, _ = cli("pause", "--reason", "maintenance")
     assert (code, "RUNNING -> PAUSED" in out) == (0, True)

@@ -261,6 +261,8 @@ def dry_run(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
 
 def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
     """Return what a command would delete, as of the view; `cost` is what that would have been charged. O(URIs)."""
+    if args.get("queue") is not None:
+        args = {**args, "queue": view.named(args["queue"])}
     chosen = Chosen(args)
     names: BoundedCache[int, str] = BoundedCache(10_000)
 
@@ -272,7 +274,7 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
     only, last = None, 0
     effect = {"deleted": 0, "queues": 0, "later": 0, "cost": 0}
     if chosen.only is not None:
-        queue = view.find_queue(view.named(chosen.only))
+        queue = view.find_queue(chosen.only)
         if queue is None:
             return effect
         only = queue.id
