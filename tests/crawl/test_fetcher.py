@@ -343,3 +343,30 @@ def test_cancellation_goes_through() -> None:
 def test_content_type() -> None:
     (answer,) = fetch("/charset")
     assert (answer.mime, answer.charset) == ("text/html", "ISO-8859-1")
+
+
+@pytest.mark.parametrize(
+    ("sent", "mime", "charset"),
+    [
+        (["text/html, text/html"], "text/html", None),
+        (["text/html,text/html; charset=utf-8"], "text/html", "utf-8"),
+        (["text/html; charset=utf-8, text/html"], "text/html", "utf-8"),
+        (["text/html", "TEXT/HTML;;charset=a;charset=b"], "text/html", "a"),
+        (["text/plain; charset=a", "text/html"], "text/html", None),
+        (["text/html", "*/*", "html", ""], "text/html", None),
+        (['text/html; x=",text/plain"'], "text/html", None),
+        (['text/html; x="\\",text/plain'], "text/html", None),
+        (["text/html ;charset=a"], "text/html", "a"),
+        (["text/html:charset=a"], "", "a"),
+        (["text/html charset=a"], "", "a"),
+        (['"text/html"'], "", None),
+        (["html"], "", None),
+        (["*/*"], "", None),
+        (["/"], "", None),
+        ([""], "", None),
+        ([], "", None),
+    ],
+)
+def test_of_several_content_types_the_last_valid_one_counts(sent: list[str], mime: str, charset: str | None) -> None:
+    answer = Response(status=200, headers=CIMultiDict(("Content-Type", value) for value in sent))
+    assert (answer.mime, answer.charset) == (mime, charset)

@@ -77,6 +77,8 @@ def test_headers_come_first_and_are_relative_to_the_page_itself() -> None:
         (b"<html><a href=/1></html>", "application/xml"),
         (b"\xef\xbb\xbf \n<!DOCTYPE html><title>t</title><a href=/1>", None),
         (b"<!-- c --><div><a href=/1>", ""),
+        (b"<a href=/1>", "text/html, text/html"),
+        (b"<!DOCTYPE html><html><a href=/1>", "text/html:charset=utf-8"),
         (SITEMAP, "application/xml"),
         (SITEMAP, "text/xml; charset=utf-8"),
         (SITEMAP, "text/html"),

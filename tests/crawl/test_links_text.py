@@ -79,3 +79,20 @@ def test_a_query_is_encoded_as_its_page_is() -> None:
     )
     page = discover("http://h/", answer, LinkSettings())
     assert list(page.links) == [("http://h/%C3%A9?%E9", "L")]
+
+
+@pytest.mark.parametrize(
+    ("charset", "link", "href"),
+    [
+        ("iso-8859-1", "?n=Jos&eacute;", "?n=Jos%E9"),
+        ("koi8-r", "?k=&#x43c;", "?k=%CD"),
+        ("shift_jis", "?k=&#x65E5;", "?k=%93%FA"),
+        ("utf-8", "?n=Jos&eacute;", "?n=Jos%C3%A9"),
+    ],
+)
+def test_a_character_reference_in_a_query_is_encoded_as_its_page_is(charset: str, link: str, href: str) -> None:
+    """Also in a page that has only ASCII bytes."""
+    answer = Response(
+        status=200, headers={"Content-Type": f"text/html; charset={charset}"}, body=f"<a href='{link}'>x</a>".encode()
+    )
+    assert list(discover("http://h/", answer, LinkSettings()).links) == [(f"http://h/{href}", "L")]

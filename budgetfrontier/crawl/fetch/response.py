@@ -22,6 +22,9 @@ that browsers block."""
 _RETRIED = frozenset({DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, 429, 503})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
+_VALUE = re.compile(r'(?:[^,"]|"(?:\\.|[^"\\])*+"?)++')  # of a list: a comma within quotes separates nothing
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
+_ESSENCE = re.compile(rf"[ \t\r\n]*+({_TOKEN}/{_TOKEN})[ \t\r\n]*+(?:;|$)")
 
 
 class Response(msgspec.Struct, kw_only=True):
@@ -68,14 +71,33 @@ class Response(msgspec.Struct, kw_only=True):
 
     @property
     def mime(self) -> str:
-        """The media type in lower case, without parameters; "" if the response has none."""
-        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        """The media type in lower case, without parameters; "" if the response has none that is valid."""
+        return self._content_type[0]
 
     @property
     def charset(self) -> str | None:
         """The charset of the Content-Type header; None if it has none."""
-        match = _CHARSET.search(self.headers.get("Content-Type", ""))
-        return match[1] if match else None
+        return self._content_type[1]
+
+    @property
+    def _content_type(self) -> tuple[str, str | None]:
+        """The media type and its charset: of several values the last that is valid, as in browsers.
+
+        A charset also counts for the values behind it that repeat its type, and if no type is valid.
+        https://fetch.spec.whatwg.org/#concept-header-extract-mime-type
+        """
+        every = getattr(self.headers, "getall", None)  # a multidict; a plain dict has one value per name
+        sent = every("Content-Type", ()) if every is not None else [self.headers.get("Content-Type", "")]
+        essence, charset = "", None
+        for value in _VALUE.findall(",".join(sent)):
+            found, named = _ESSENCE.match(value), _CHARSET.search(value)
+            if found and found[1] != "*/*":
+                if found[1].lower() != essence:
+                    essence, charset = found[1].lower(), None
+            elif essence:
+                continue
+            charset = named[1] if named else charset
+        return essence, charset
 
     @property
     def location(self) -> str | None:

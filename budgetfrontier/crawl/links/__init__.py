@@ -119,6 +119,6 @@ def _read(url: str, response: Response, settings: LinkSettings, *, follow: bool,
 def _read_html(url: str, response: Response, *, follow: bool) -> html.Html:
     whole, codec = text.decode(response.body, charset=response.charset)
     page = html.read(whole, url, nofollow=follow, xhtml=response.mime.endswith("xml"))
-    if codec.startswith("utf-") or whole.isascii():
-        return page
+    if codec.startswith("utf-"):
+        return page  # others are encoded even if all bytes are ASCII: character references need not be
     return page._replace(references=((text.encode_query(link, codec), hop) for link, hop in page.references))
