@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 from budgetfrontier.formats.allowance import MAX_RECORD_SIZE, STEP_SIZE, UNKNOWN_SIZE, Allowance
 from budgetfrontier.model import CrawlUri
@@ -210,17 +211,25 @@ def open_source(path: Path, allowance: Allowance) -> Iterator[IO[bytes]]:
 
 
 def lines(file: IO[bytes], allowance: Allowance) -> Iterator[tuple[int, bytes | None]]:
-    """Yield the lines of a file, numbered and stripped; None for one over MAX_RECORD_SIZE bytes, which is skipped."""
+    """Yield the lines of a file, numbered and stripped; None for one over MAX_RECORD_SIZE bytes, which is skipped.
+
+    A line ends in CR, LF or both, as in the lists that `settings.url_lists` reads.
+    """
     number, skipping = 0, False
-    while line := file.readline(MAX_RECORD_SIZE):
-        ended = line.endswith(b"\n")
-        allowance.begin(len(line))
-        if not skipping:
-            number += 1
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            yield number, line.strip() if ended or len(line) < MAX_RECORD_SIZE else None
-        skipping = not ended
+    text = io.TextIOWrapper(cast(BinaryIO, file), encoding="latin-1")  # each byte is one character
+    try:
+        while read := text.readline(MAX_RECORD_SIZE):
+            line, ended = read.encode("latin-1"), read.endswith("\n")
+            allowance.begin(len(line))
+            if not skipping:
+                number += 1
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                yield number, line.strip() if ended or len(line) < MAX_RECORD_SIZE else None
+            skipping = not ended
+    finally:
+        if not file.closed:
+            text.detach()  # the caller closes it
 
 
 def truncated_file(name: str, number: int, error: Exception) -> BadRecord:

@@ -105,6 +105,21 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     assert bad == BadRecord("l:1:15", "encoding", "not UTF-8")
 
 
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_each_list_has_lines_that_end_in_cr_lf_or_both(end: str, tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_bytes(f"# a list{end}http://a.test/1{end}{end}http://a.test/2{end}".encode())
+    seeds = Settings.from_dict({"seeds": [{"file": str(path)}]})
+    file = io.BytesIO(path.read_bytes())
+    urls = ["http://a.test/1", "http://a.test/2"]
+    assert [uri.url for uri in scheduled_seeds(seeds)] == urls
+    assert list(lists.read(file, "l", unlimited())) == [
+        Record("l:2", CrawlUri(urls[0])),
+        Record("l:4", CrawlUri(urls[1])),
+    ]
+    assert not file.closed
+
+
 def test_metadata_is_stored_with_its_url_and_said_to_change_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
