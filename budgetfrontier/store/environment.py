@@ -6,8 +6,10 @@ import logging
 import os
 import shutil
 import tempfile
+import threading
 from math import inf, log1p
 from pathlib import Path
+from weakref import ref
 
 import lmdb
 
@@ -55,8 +57,9 @@ class Environment:
         self.path = path.absolute()
         """The folder, wherever the program changes its working directory to."""
         self._key = os.path.realpath(self.path)
-        if _open_here.setdefault(self._key, self) is not self:  # atomic: threads may race
-            raise FrontierLocked(f"{self.path} is open already in this process ({os.getpid()})", pid=os.getpid())
+        self._thread = ref(threading.current_thread())
+        if (other := _open_here.setdefault(self._key, self)) is not self:  # atomic: threads may race
+            raise FrontierLocked(other._why_locked(), pid=os.getpid())
         self._lock: WriterLock | None = None
         try:
             check_files(self.path)
@@ -90,6 +93,17 @@ class Environment:
         if not hasattr(self, "txn"):
             return f"<Environment {where}: not open yet>"
         return f"<Environment {where}: {self.view()!r}, room for {self.operations:,} operations before a commit>"
+
+    def _why_locked(self) -> str:
+        """Return why this process cannot open the folder once more."""
+        open_here = f"{self.path} is open already in this process ({os.getpid()})"
+        thread = self._thread()
+        if thread is not None and thread.is_alive():
+            return open_here
+        return (
+            f"{open_here}: it was not closed by the thread that had opened it, which has ended, and no other thread "
+            "can close it. End the process, and open it again: what was committed is there"
+        )
 
     def _open_tables(self) -> None:
         check_lock_table(self.env, self.path)

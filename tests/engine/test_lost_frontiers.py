@@ -57,6 +57,20 @@ def test_one_that_another_thread_finds_is_closed_when_its_own_opens_the_next(tmp
         assert f.summary().queued == 1
 
 
+def test_one_of_a_thread_that_has_ended_is_locked_and_the_error_says_so(tmp_path: Path) -> None:
+    def lose_in_thread() -> None:
+        held: list[Frontier] = []
+        in_thread(lambda: held.append(Frontier.open(tmp_path / "frontier")))
+        with pytest.raises(FrontierLocked, match=r"which has ended.*End the process, and open it again"):
+            Frontier.open(tmp_path / "frontier")
+
+    assert in_child(lose_in_thread).error == ""
+    with Frontier.open(tmp_path / "frontier") as f:
+        with pytest.raises(FrontierLocked, match=r"in this process \(\d+\)$"):
+            Frontier.open(tmp_path / "frontier")
+        f.check()
+
+
 def test_one_that_was_closed_or_is_lost_in_a_forked_child_is_left_alone(tmp_path: Path) -> None:
     def lose_all() -> None:
         held.clear()
