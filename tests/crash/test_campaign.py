@@ -87,7 +87,7 @@ def test_money_that_is_not_charged_is_noticed(tmp_path: Path, monkeypatch: pytes
     model = subject.after()
     uri = {"url": "https://a.test/", "cost": 2, "directive": 3, "priority": 0} | dict.fromkeys(("not_before", "queue"))
     steps: list[Step] = []
-    for op, *args in ("schedule", uri | {"force": False}), ("lease", 1, 300.0), ("finish", 1, "SUCCESS", PLAIN, []):
+    for op, *args in ("schedule", uri | {"force": False}), ("lease", 1, 300.0), ("finish", 1, "FAILURE", PLAIN, []):
         step = Step(str(op), model.now, tuple(args))
         steps.append(step._replace(told=on_model(model, step)))
     steps.append(Step("commit", model.now))

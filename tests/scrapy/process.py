@@ -94,7 +94,8 @@ def started(site: Loopback, folder: Path, spider: str, **settings: Any) -> Itera
     (folder / "result.json").unlink(missing_ok=True)
     (folder / "spider.py").write_text(RUNNER % spider)
     port = site.address.rpartition(":")[2]
-    settings.setdefault("BUDGETFRONTIER_SETTINGS", {"frontier": {"backoff": {"delay": 0.01, "factor": 1}}})
+    if not settings.keys() & {"BUDGETFRONTIER_URL", "BUDGETFRONTIER_BUS"}:  # there, others have the settings
+        settings.setdefault("BUDGETFRONTIER_SETTINGS", {"frontier": {"backoff": {"delay": 0.01, "factor": 1}}})
     command = [sys.executable, str(folder / "spider.py"), port, json.dumps(settings), str(folder / "result.json")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
