@@ -61,6 +61,7 @@ def test_a_dry_run_foresees_and_changes_nothing(job: Path, cli: Cli) -> None:
         "would revive 1 queue: capped.test",
         "  would fetch 3 of the URIs they hold now and spend 3, at most 499 once more come",
         "would retire 0 queues",
+        "the scope is not known here (none is stored): what a crawler would disregard is counted as fetched",
     ]
     assert "nothing was changed" in answer.err
     assert look(job, "capped.test").state == "RETIRED"
@@ -638,7 +639,7 @@ def test_adjust_names_the_adjustment_that_it_replaces(stopped: Path, cli: Cli) -
 
 
 def test_undo_takes_back_what_the_audit_has(job: Path, cli: Cli) -> None:
-    assert cli("undo", job, 1).out == "undone 1, retire: named.test: RETIRED -> INACTIVE\n"
+    assert cli("undo", job, 1).out == "undone 1, retire: named.test: state RETIRED -> INACTIVE\n"
     cli("adjust", job, "--match", "queue:capped.test", "--total-budget", 5)
     cli("adjust", job, "--match", "queue:capped.test", "--total-budget", 6)
     answer = cli("undo", job, 4, "--who", "eve", "--reason", "a mistake")

@@ -272,6 +272,10 @@ def _candidates(
     boundaries: list[int | None] = [returned[-1] if returned else None]
     if commits and commits[-1][0] == BEGUN and not failed:
         boundaries.append(commits[-1][1])
+    if failed and returned and returned[-1] == asked and steps[asked].op in ("delete", "drop"):
+        refused = at_boundary(subject, steps, asked - 1 if asked else None, now, changed)
+        refused.commands += 1  # what it keeps had no room: that it was refused is committed, with its audit entry
+        yield refused
     for boundary in boundaries:
         model = at_boundary(subject, steps, boundary, now, changed)
         yield model
