@@ -129,7 +129,7 @@ def drain(name: str, call: str, folder: Path, count: int) -> None:
             assert lease.uri.url
         finish(leases)
         done += len(leases)
-    frontier.commit()
+    frontier.close()
 
 
 def _finish_each(frontier: Frontier, leases: list[Lease]) -> None:
@@ -164,7 +164,7 @@ def schedule(name: str, folder: Path, count: int) -> None:
         admit = frontier.schedule_each if name == "schedule_each" else frontier.schedule_many
         while batch := list(islice(source, 1000)):
             admit(batch)
-    frontier.commit()
+    frontier.close()
 
 
 def _counted(arguments: list[str]) -> int:
