@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Outcome
+from budgetfrontier import Admission, CrawlUri, Directive, Finish, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.store import seed_list
-from tests.support import START, on_disk, one
+from tests.support import START, memory, on_disk, one
 
 A, B = "http://a.test/", "http://b.test/"
 
@@ -154,3 +154,11 @@ def test_the_hosts_of_those_imported_are_found_and_those_scheduled_are_not(front
     last = hosts.last
     frontier.schedule(seed("http://more.test/"))
     assert hosts.last == last + 1, "so that a scope asks again"
+
+
+def test_a_seed_that_is_full_is_not_listed_although_a_link_to_it_is_admitted() -> None:
+    with memory(max_queue_size=1) as f:
+        f.schedule("http://a.test/0")
+        link = CrawlUri("http://a.test/1", queue="elsewhere")
+        assert f.schedule_each([seed("http://a.test/1"), link]) == [Admission.FULL, Admission.ADDED]
+        assert listed(f) == {}

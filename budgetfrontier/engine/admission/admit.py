@@ -260,7 +260,9 @@ class Admitter:
                 self._placer.place(candidates, via, now)
         else:
             limits = self._admit_while_there_is_room(found, via, now)
-            for limit, count in Counter(limits).items():
+            refused = set(map(id, (candidate for candidate, _ in limits)))
+            found = found._replace(seeds=[seed for seed in found.seeds if id(seed[1]) not in refused])
+            for limit, count in Counter(limit for _, limit in limits).items():
                 self._refuse(limit, count, tally)
             full = [given for given, (key, _) in zip(batch, found.each or (), strict=True) if key is _FULL]
         repeated = len(batch) - len(found.invalid) - len(full) - len(candidates)
@@ -290,14 +292,16 @@ class Admitter:
             elif candidate is None or (key not in found.forced and self._seen.is_seen(key)):
                 seeds.scheduled(uri, "", now, SeedFate.KNOWN)
 
-    def _admit_while_there_is_room(self, found: Batch, via: CrawlUri | None, now: float) -> list[str]:
-        """Admit the new URIs of a batch in which some may be FULL, in order; return the limits that they met.
+    def _admit_while_there_is_room(
+        self, found: Batch, via: CrawlUri | None, now: float
+    ) -> list[tuple[Plain | Special, str]]:
+        """Admit the new URIs of a batch in which some may be FULL, in order; return these with the limits they met.
 
         These leave no trace. One does not make the next one of its form a DUPLICATE: that may be on another queue.
         """
         candidates, each = found.candidates, found.each or []
         met: set[Any] = self._seen.known(candidates.keys() - set(found.forced))
-        arrivals, limits = self._placer.arrivals(via, now), []
+        arrivals, limits = self._placer.arrivals(via, now), list[tuple[Plain | Special, str]]()
         candidates.clear()
         for number, (key, candidate) in enumerate(each):
             if candidate is None or key in met:
@@ -305,7 +309,7 @@ class Admitter:
             limit = self._limits.reached(candidate, via)
             if limit is not None:
                 each[number] = _FULL, None
-                limits.append(limit)
+                limits.append((candidate, limit))
             else:
                 met.add(key)
                 candidates[key] = candidate
