@@ -99,21 +99,24 @@ def test_what_is_lost_is_logged_once_a_minute(
 
 
 @pytest.mark.parametrize(
-    ("url", "key"),
+    ("url", "key", "kept"),
     [
-        ("http://www.H.test/", "www.H.test"),
-        ("http://me:word@h.test/", "me:word@h.test"),
-        ("http://h.test:80/", "h.test:80"),
-        ("http://0x7f.1/", "0x7f.1"),
-        ("http://bücher.test/", "bücher.test"),
-        ("http://[0::1]/", "[0::1]"),
-        ("http://h.test/", "h.test"),
+        ("http://www.H.test/", "www.H.test", "www.h.test"),
+        ("http://me:word@h.test/", "me:word@h.test", "me:word@h.test"),
+        ("http://h.test:80/", "h.test:80", "h.test"),
+        ("http://0x7f.1/", "0x7f.1", "127.0.0.1"),
+        ("http://bücher.test/", "bücher.test", "xn--bcher-kva.test"),
+        ("http://[0::1]/", "[0::1]", "[::1]"),
+        ("http://h.test/", "h.test", "h.test"),
+        ("http://h.test/", "Mine", "Mine"),
     ],
 )
-def test_a_key_that_is_given_is_kept_as_it_is(client: Client, url: str, key: str) -> None:
+def test_a_key_that_is_given_is_kept_but_for_the_spelling_of_its_host(
+    client: Client, url: str, key: str, kept: str
+) -> None:
     assert client.put(discovered(url, "k", key)) == [OK]
-    assert client.ListQueues(crawlID="k").values == [key]
-    assert [found.key for found in client.GetURLs(crawlID="k", key=key)] == [key]
+    assert client.ListQueues(crawlID="k").values == [kept]
+    assert [found.key for found in client.GetURLs(crawlID="k", key=key)] == [kept]
 
 
 def test_a_report_with_a_date_moves_a_url_to_the_queue_of_its_host(client: Client) -> None:
