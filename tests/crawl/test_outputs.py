@@ -56,7 +56,7 @@ def test_what_was_not_fetched_has_dashes() -> None:
 def test_no_header_adds_a_column_or_a_line() -> None:
     answer = Response(status=200, headers={"Content-Type": "a b\r\n\x85\u2028c"}, reason="x y\nz")
     fields = line(answer)
-    assert len(fields) == 12 and fields[6] == "a_b_c" and fields[11] == "x_y_z"
+    assert len(fields) == 12 and fields[6] == "-" and fields[11] == "x_y_z"
 
 
 class Nothing:
