@@ -10,16 +10,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from budgetfrontier.errors import PolicyError
+from budgetfrontier.rules.crawl_states import POLICY
 
 if TYPE_CHECKING:
     from budgetfrontier.crawl.frontiers import CrawlFrontier
 
-_REASON = "policy: "
-
 
 def is_policy_failure(pause_reason: str | None) -> bool:
     """Tell whether a crawl was paused because a policy failed, by its pause reason."""
-    return (pause_reason or "").startswith(_REASON)
+    return (pause_reason or "").startswith(POLICY)
 
 
 class PolicyFailures:
@@ -39,7 +38,7 @@ class PolicyFailures:
         except PolicyError as e:
             if self.failure is None:
                 self.failure = e
-                frontier.pause(reason=f"{_REASON}{e}", who="crawl")
+                frontier.pause(reason=f"{POLICY}{e}", who="crawl")
 
     def raise_failure(self) -> None:
         """Raise the failure, if there was one. Called at the end of the run."""

@@ -11,7 +11,7 @@ from budgetfrontier.crawl.scope_change import ScopeLoss, count_loss, identity
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import NotAFrontier, ScopeChanged, SettingsError
 from budgetfrontier.model import CrawlState
-from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.crawl_states import SCOPE, reason_after_pause
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.differences import changes
@@ -57,7 +57,7 @@ def check_changes(
     for change in changes(stored, settings) if stored else ():
         say(f"changed since the last run: {change}")
     this, known = identity(settings.scope, scope), cache.scope()
-    paused_for_scope = frontier.summary().pause_reason == crawl_states.SCOPE
+    paused_for_scope = frontier.summary().pause_reason == SCOPE
     if known is None:
         changed = stored is not None and (stored.scope, stored.seeds) != (settings.scope, settings.seeds)
     else:
@@ -78,8 +78,10 @@ def _pause_or_resume(frontier: Frontier, loss: ScopeLoss, *, paused_for_scope: b
     if not loss.too_large:
         if paused_for_scope:
             frontier.resume(reason="the scope leaves what is queued", who="crawl")
-    elif frontier.state is not CrawlState.PAUSED:
-        frontier.pause(reason=crawl_states.SCOPE, who="crawl")
+    else:
+        found = frontier.summary()
+        if reason_after_pause(found.state, found.pause_reason, SCOPE) != found.pause_reason:
+            frontier.pause(reason=SCOPE, who="crawl")
     frontier.commit()
 
 

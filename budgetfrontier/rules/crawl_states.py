@@ -10,6 +10,8 @@ LIMIT = "limit"
 """The reason for which a crawl in partitions is PAUSED while one of its totals is used up."""
 SCOPE = "scope"
 """The reason of a pause of a crawl whose changed scope would disregard many of the URIs that wait."""
+POLICY = "policy: "
+"""The beginning of the reason of a pause of a crawl one of whose policies failed."""
 
 
 def is_empty(*, queued: int, leases: int, future: int, future_retired: int) -> bool:
@@ -40,6 +42,18 @@ def after_pause(state: CrawlState, leases: int) -> CrawlState:
     if state in (CrawlState.PAUSED, CrawlState.PAUSING, CrawlState.TERMINATED):
         return state
     return CrawlState.PAUSING if leases else CrawlState.PAUSED
+
+
+def reason_after_pause(state: CrawlState, reason: str | None, given: str) -> str | None:
+    """Return why a crawl is paused after `pause` with a given reason; `state` and `reason` are those before it.
+
+    The first reason stays, unless it is one with which the next run of the crawl may go on by itself.
+    """
+    if state is CrawlState.TERMINATED:
+        return reason
+    if not reason or reason in (FINISH, SCOPE) or reason.startswith(POLICY):
+        return given
+    return reason
 
 
 def after_resume(state: CrawlState, scheduled: int) -> CrawlState:

@@ -19,6 +19,7 @@ from budgetfrontier.units import counted, say_duration
 
 SILENT = 60.0
 """Seconds without a call after which a process hangs, unless commits are rarer."""
+_WITH_QUEUED = (QueueState.READY, QueueState.IN_PROCESS, QueueState.SNOOZED, QueueState.INACTIVE)
 LONG_OUT = 120.0
 """Seconds after which a lease is worth a word, if nothing else may go out."""
 
@@ -89,7 +90,11 @@ def verdict(standing: Standing) -> Verdict:
     if state is CrawlState.NEW and not (_stopped_badly(s) and not s.process.alive):
         text = f"Nothing was ever scheduled{_instead(s.totals)}."
         return Verdict("new", "warn", text, _command(s, "import", "--seeds", "FILE"))
-    if state is CrawlState.FINISHED or (state is CrawlState.PAUSED and s.totals.pause_reason == FINISH):
+    at_finish = state is CrawlState.PAUSED and s.totals.pause_reason == FINISH
+    if at_finish and s.totals.queued:  # by commands that came since
+        started = s.start if not s.process.alive and s.process.server is None else None  # which resumes it, too
+        return Verdict("paused", "warn", pause_sentence(s), started or _command(s, "resume"))
+    if state is CrawlState.FINISHED or at_finish:
         return _over(s)
     if not s.process.alive:
         return _stopped(s) if s.process.server is None else _unused(s)
@@ -273,7 +278,11 @@ def _hung(s: Standing) -> Verdict:
 def pause_sentence(s: Standing) -> str:
     """Return the sentence on a pause: by whom, since when, why, and what is still out."""
     if s.totals.pause_reason == FINISH:
-        return "The crawl is paused at its finish."
+        if not s.totals.queued:
+            return "The crawl is paused at its finish."
+        count = sum(s.totals.queues.get(state, 0) for state in _WITH_QUEUED)
+        waiting = f"{counted(s.totals.queued, 'URI waits', 'URIs wait')} in {counted(count, 'queue')}"
+        return f"The crawl is paused at its finish: {waiting}."
     out = s.totals.in_process
     if _is_at_limit(s):
         out_still = f"; {counted(out, 'URI is', 'URIs are')} still out" if out else ""

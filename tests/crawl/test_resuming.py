@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from budgetfrontier.cli import main
 from budgetfrontier.crawl.scope_change import ScopeLoss
 from budgetfrontier.rules.verdict import Verdict
 from tests.crawl.conftest import Asked
+from tests.crawl.process import COMMAND
 from tests.crawl.site import Site, linking
+from tests.support import PATIENCE
 
 HOME = "http://a.test/"
 FAST = {"politeness": {"min_delay": 0, "delay_factor": 0, "max_delay": 0}}
@@ -126,6 +129,43 @@ def test_a_pause_of_an_operators_stays_one(tmp_path: Path, asked: Asked) -> None
         assert asked("pause", job)[0] == 0
         assert asked("crawl", configure(site, tmp_path / "wrong.yaml", "http://b.test/"), "--job", job)[0] == 7
     assert totals(job) == (CrawlState.PAUSED, "operator", 9, 0)
+
+
+def finished(site: Site, folder: Path, asked: Asked) -> Path:
+    """A job of the crawl "one" that has paused at its finish, and whose retired queue is revived."""
+    frontier = {"frontier": {**FAST, "pause_at_finish": True, "queue_total_budget": 3}}
+    job = folder / "job"
+    assert asked("crawl", configure(site, folder / "one.yaml", **frontier), "--job", job)[0] == 0
+    assert asked("adjust", job, "--match", "queue:a.test", "--total-budget", "99")[0] == 0
+    assert totals(job)[:3] == (CrawlState.PAUSED, "finish", 6)
+    return job
+
+
+def test_a_crawl_that_is_paused_at_its_finish_is_paused_by_its_operator(tmp_path: Path, asked: Asked) -> None:
+    with Site(WEB) as site:
+        job = finished(site, tmp_path, asked)
+        hits = site.hits.total()
+        assert asked("pause", job, "--reason", "night")[0] == 0
+        assert totals(job)[:3] == (CrawlState.PAUSED, "night", 6)
+        command = [*COMMAND, "crawl", str(tmp_path / "one.yaml"), "--job", str(job)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stderr is not None
+                assert any("the crawl is paused (night)" in line for line in process.stderr)
+                process.terminate()
+                process.communicate(timeout=PATIENCE)
+            finally:
+                process.kill()
+        assert totals(job)[:3] == (CrawlState.PAUSED, "night", 6) and site.hits.total() == hits
+
+
+def test_a_scope_pauses_a_crawl_that_is_paused_at_its_finish(tmp_path: Path, asked: Asked) -> None:
+    with Site(WEB) as site:
+        job = finished(site, tmp_path, asked)
+        wrong = configure(site, tmp_path / "wrong.yaml", "http://b.test/")
+        assert asked("crawl", wrong, "--job", job)[0] == 7
+        assert totals(job)[:3] == (CrawlState.PAUSED, "scope", 6)
+        assert asked("crawl", wrong, "--job", job)[0] == 7, "it is asked again"
 
 
 def test_what_is_asked_about() -> None:

@@ -291,6 +291,26 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "the scope.",
         "budgetfrontier report jobs/news --kind hosts",
     ),
+    "paused at its finish": (
+        standing(
+            CrawlState.PAUSED,
+            queues(ready=1, inactive=2, retired=1, exhausted=8),
+            pause_reason="finish",
+            queued=5,
+            succeeded=9,
+            process=stopped(RunEnd.EXIT),
+            more={"held": 3},
+        ),
+        "warn",
+        "The crawl is paused at its finish: 5 URIs wait in 3 queues.",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "paused at its finish, in a process": (
+        standing(CrawlState.PAUSED, queues(snoozed=1), pause_reason="finish", queued=1, succeeded=9),
+        "warn",
+        "The crawl is paused at its finish: 1 URI waits in 1 queue.",
+        "budgetfrontier resume jobs/news",
+    ),
     "error_answers": (
         standing(
             CrawlState.FINISHED,

@@ -825,7 +825,8 @@ class Model:
 
     def pause(self) -> None:
         before = (self.state, self.reason)
-        self.state, self.reason = "PAUSING" if self.leases else "PAUSED", "operator"
+        if self.reason in (None, "finish"):  # what an operator has paused stays so
+            self.state, self.reason = "PAUSING" if self.leases else "PAUSED", "operator"
         self.last = {"command": "pause", "before": before, "after": (self.state, self.reason)}
         self.settle()
 

@@ -457,7 +457,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.state not in ("NEW", "TERMINATED"))
     @rule(really=rarely)
     def pause_or_resume(self, really: bool) -> None:
-        if self.model.state in ("PAUSING", "PAUSED"):
+        if self.model.state in ("PAUSING", "PAUSED") and not (really and self.model.reason == "finish"):
             self.model.resume()
             self.frontier.resume()
             self.remember()

@@ -125,7 +125,7 @@ def _aspect(look: Look, command: str) -> object:
 def _crawl(model: Model, entry: dict[str, Any], force: bool) -> bool:
     (before, reason), after = entry["before"], entry["after"]
     found = (model.state, model.reason)
-    if (before in PAUSED) == (after[0] in PAUSED) or (model.state in PAUSED) == (before in PAUSED):
+    if entry["before"] == after or model.state == "TERMINATED" or (model.state in PAUSED) != (after[0] in PAUSED):
         return False
     same = (after[0] in PAUSED or model.state == after[0]) and model.reason == after[1]
     if not same and not force:

@@ -70,9 +70,9 @@ def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:
 
 def _pause(kernel: Kernel, args: dict[str, Any]) -> None:
     counters = kernel.counters
-    after = crawl_states.after_pause(counters.state, len(kernel.tables.leases.out))
-    if after is not counters.state:
-        counters.state, counters.pause_reason = after, str(args.get("reason") or "operator")
+    reason = str(args.get("reason") or "operator")
+    counters.pause_reason = crawl_states.reason_after_pause(counters.state, counters.pause_reason, reason)
+    counters.state = crawl_states.after_pause(counters.state, len(kernel.tables.leases.out))
 
 
 def _resume(kernel: Kernel, args: dict[str, Any]) -> None:

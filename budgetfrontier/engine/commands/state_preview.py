@@ -60,12 +60,12 @@ def of_crawl(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
 def crawl_after(view: View, totals: Summary, op: str, reason: str) -> dict[str, Any]:
     """Return the crawl after `pause`, which has a reason, `resume` or `terminate`."""
     if op == "pause":
-        after = crawl_states.after_pause(totals.state, totals.in_process)
-    elif op == "resume":
-        after, reason = crawl_states.after_resume(totals.state, view.counters().scheduled), ""
-    else:
-        return {"state": crawl_states.after_terminate(totals.state), "pause_reason": None}
-    return {"state": after, "pause_reason": totals.pause_reason if after is totals.state else reason or None}
+        told = crawl_states.reason_after_pause(totals.state, totals.pause_reason, reason)
+        return {"state": crawl_states.after_pause(totals.state, totals.in_process), "pause_reason": told}
+    if op == "resume":
+        after = crawl_states.after_resume(totals.state, view.counters().scheduled)
+        return {"state": after, "pause_reason": totals.pause_reason if after is totals.state else None}
+    return {"state": crawl_states.after_terminate(totals.state), "pause_reason": None}
 
 
 def set_waits(queue: QueueRecord, waits: Waits) -> None:

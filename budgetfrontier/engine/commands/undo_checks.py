@@ -148,9 +148,10 @@ def _until(when: float) -> str:
 def check_crawl(entry: AuditEntry, found: dict[str, Any], *, force: bool) -> None:
     """Raise FrontierError if an entry about the crawl, which is as `found`, cannot be undone."""
     before, after = entry.effect["before"], entry.effect["after"]
-    if before["state"] == after["state"]:
+    if before == after:
         raise FrontierError(f"{entry.id} has changed nothing: the crawl was {before['state']} before it, too")
-    if (found["state"] in PAUSED) == (before["state"] in PAUSED) or found["state"] is CrawlState.TERMINATED:
+    still = (found["state"] in PAUSED) == (after["state"] in PAUSED)
+    if not still or found["state"] is CrawlState.TERMINATED:
         raise FrontierError(f"the crawl is {found['state']}: there is nothing left of {entry.id} to undo")
     same = after["state"] in PAUSED or found["state"] == after["state"]
     if not force and not (same and found["pause_reason"] == after.get("pause_reason")):
@@ -198,7 +199,9 @@ def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[st
         found = look_at_crawl(totals)
         check_crawl(entry, found, force=force)
         op = "pause" if was["state"] in PAUSED else "resume"
-        after = crawl_after(view, totals, op, was.get("pause_reason") or "operator")
+        after = crawl_after(view, totals, op, "")
+        if op == "pause":
+            after["pause_reason"] = was.get("pause_reason") or "operator"
         return told | {"before": found, "after": after}
     if entry.command == "bury":
         return told | undo_bury.preview(view, entry, force=force)

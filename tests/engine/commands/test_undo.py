@@ -228,6 +228,28 @@ def test_a_delay_given_by_name_is_not_clipped_once_the_block_over_it_is_undone(t
         assert record(f, "A").wake_time == START + 80_000
 
 
+def test_an_operators_pause_holds_a_crawl_that_is_paused_at_its_finish_and_its_undo_ends_that() -> None:
+    with memory(pause_at_finish=True) as f:
+        f.schedule_many(pages("A", 1))
+        crawl(f, 1)
+
+        def look() -> tuple[str, str | None]:
+            return crawl_state(f), f.summary().pause_reason
+
+        assert look() == ("PAUSED", "finish")
+        f.pause(reason="night")
+        number = last(f)
+        f.pause(reason="scope")
+        assert look() == ("PAUSED", "night"), "the first pause of an operator's stays"
+        f.undo(number)
+        assert look() == ("PAUSED", "finish")
+        f.undo(last(f))
+        assert look() == ("PAUSED", "night")
+        f.pause()
+        with pytest.raises(FrontierError, match="changed nothing"):
+            f.undo(last(f))
+
+
 def test_what_cannot_be_undone_says_why() -> None:
     with memory() as f:
         f.schedule_many(pages("A", 3))

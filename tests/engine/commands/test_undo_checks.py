@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, FrontierError, Outcome, Reader
+from budgetfrontier.engine.commands.state_preview import of_crawl
 from budgetfrontier.engine.commands.undo_checks import FORCE, preview
 from tests.support import START, make_settings, pages
 
@@ -40,6 +41,19 @@ def test_it_tells_what_would_come_back(job: Path) -> None:
     assert tried(job, 4)["after"]["state"] == "RUNNING"
     deletion = tried(job, 5)
     assert (deletion["puts back"], deletion["queues_count"], deletion["queues"]) == (3, 1, ["b.test"])
+
+
+def test_it_tells_the_reason_of_a_pause_that_would_come_back(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "frontier", make_settings(pause_at_finish=True)) as f:
+        f.schedule("http://a.test/")
+        f.finish(f.lease()[0], Outcome.SUCCESS)
+        f.commit()
+        with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+            foretold = of_crawl(view, "pause", {"reason": "night"})["after"]
+        f.pause(reason="night")
+        number, done = f.audit()[-1].id, f.audit()[-1].effect
+    assert foretold == done["after"] == {"state": "PAUSED", "pause_reason": "night"}
+    assert tried(tmp_path, number)["after"] == done["before"] == {"state": "PAUSED", "pause_reason": "finish"}
 
 
 def test_it_is_refused_as_the_undo_would_be(job: Path) -> None:
