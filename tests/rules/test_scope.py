@@ -336,7 +336,7 @@ def naive(given: ScopeSettings, uri: CrawlUri, header: Header | None, seeds: lis
         return True
     if 0 <= given.max_hops < len(uri.hops.replace("P", "")):
         return False
-    accepted = bool(re.fullmatch("R{1,5}", uri.hops))
+    accepted = bool(re.fullmatch("R{1,5}|(.*L)?R*P(IR{0,5})+", uri.hops))  # a redirected seed, a sitemap
     ordered = [(True, text) for text in given.accept] + [(False, text) for text in given.reject]
     for accept, text in ordered + [(rule.accept, rule.rule) for rule in given.rules]:
         if naive_fits(text, uri, header, seeds):
