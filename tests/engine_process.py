@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from budgetfrontier import Frontier, Outcome
-from tests.support import PATIENCE
+from tests.support import PATIENCE, child_process
 
 
 @contextmanager
 def running_engine(job: Path) -> Iterator[int]:
     """Have an engine run on a job, which must survive the block. Yields its pid."""
     command = [sys.executable, "-m", "tests.engine_process", str(job / "frontier")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as engine:
+    with child_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as engine:
         assert engine.stdin is not None and engine.stdout is not None
         assert engine.stdout.readline() == b"running\n"
         yield engine.pid

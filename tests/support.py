@@ -115,6 +115,17 @@ def crawl_state(frontier: Frontier) -> str:
     return str(frontier.state)
 
 
+@contextmanager
+def child_process(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """Run a process for a block, and wait for its end; kill it if the block fails, so that the failure is reported."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
 def until(condition: Callable[[], object], process: subprocess.Popen[Any] | None = None) -> None:
     """Wait for what another process or thread is about to do; `process` has to run meanwhile."""
     deadline = time.monotonic() + PATIENCE

@@ -18,7 +18,7 @@ from budgetfrontier.aio import Scheduler
 from budgetfrontier.model import RunEnd
 from budgetfrontier.testing import fail_commit
 from tests.aio.loops import drain, in_loop, page, waiting
-from tests.support import PATIENCE
+from tests.support import PATIENCE, child_process
 
 LONG = 3600.0
 
@@ -350,7 +350,7 @@ asyncio.run(main())
 def test_killed_in_mid_crawl_everything_is_fetched_and_nothing_committed_twice(tmp_path: Path) -> None:
     fetched: list[str] = []
     committed = 0
-    with subprocess.Popen([sys.executable, "-c", CRAWL, str(tmp_path)], stdout=subprocess.PIPE, text=True) as crawl:
+    with child_process([sys.executable, "-c", CRAWL, str(tmp_path)], stdout=subprocess.PIPE, text=True) as crawl:
         assert crawl.stdout is not None
         for line in crawl.stdout:
             if not line.endswith("\n"):

@@ -36,7 +36,7 @@ from tests.bus.conformance import (
     stream,
 )
 from tests.bus.kafka_server import NotInstalled, jars, running
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, child_process, until
 
 CONSUME = """
 import sys
@@ -55,7 +55,7 @@ def check_a_consumer_that_is_killed_is_replaced(brokers: str) -> None:
     bus, to = kafka.connect(brokers, session=2.0), stream()
     send(bus, to, messages(40))
     command = [sys.executable, "-c", CONSUME, brokers, to.name]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as doomed:
+    with child_process(command, stdout=subprocess.PIPE, text=True) as doomed:
         assert doomed.stdout is not None
         seen = [doomed.stdout.readline().strip() for _ in range(40)]
         doomed.kill()

@@ -18,6 +18,7 @@ from budgetfrontier.cli import completion as completions
 from budgetfrontier.cli import main
 from budgetfrontier.reports import kinds
 from tests.cli.conftest import Cli
+from tests.support import child_process
 
 LONG = "a-very-long-name-of-a-host.in-the-archive-of-the-news.example"
 
@@ -47,7 +48,7 @@ def printed_on_terminal(
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = os.environ | {"TERM": "xterm"} | environment
-    with subprocess.Popen(
+    with child_process(
         command, stdout=slave, stderr=slave if stderr is None else stderr, env=environment
     ) as process:
         os.close(slave)

@@ -23,7 +23,7 @@ from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.formats import lists
 from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
-from tests.support import make_settings, until
+from tests.support import child_process, make_settings, until
 
 
 def pending(job: Path, key: str) -> list[CrawlUri]:
@@ -459,7 +459,7 @@ def test_an_export_replaces_no_file_unless_told_to(stopped: Path, tmp_path: Path
 def test_an_export_goes_into_what_is_no_file(stopped: Path, tmp_path: Path, cli: Cli) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reading:
+    with child_process(["cat", str(pipe)], stdout=subprocess.PIPE) as reading:
         assert cli("export", stopped, pipe, "--force").code == 0
         assert reading.stdout is not None and len(reading.stdout.read().splitlines()) == 8
     assert pipe.is_fifo() and list(tmp_path.glob("*.partial")) == []
@@ -523,7 +523,7 @@ def test_an_import_of_a_part_is_an_error(stopped: Path, tmp_path: Path, cli: Cli
 def test_an_import_from_a_pipe(stopped: Path, tmp_path: Path, cli: Cli) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with subprocess.Popen(["sh", "-c", f"seq -f http://new.test/%g 2000 > '{pipe}'"]):
+    with child_process(["sh", "-c", f"seq -f http://new.test/%g 2000 > '{pipe}'"]):
         assert cli("import", stopped, pipe).out.startswith("added 2,000,")
 
 

@@ -23,7 +23,7 @@ from budgetfrontier.store import keys
 from tests.console.browser import served
 from tests.console.conftest import Client, get, visit
 from tests.store.old_frontiers import SCHEMAS, unpack
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, child_process, until
 
 
 def test_a_unix_socket_is_for_its_owner_and_is_removed_at_the_end(job: Path, tmp_path: Path) -> None:
@@ -36,13 +36,13 @@ def test_a_unix_socket_is_for_its_owner_and_is_removed_at_the_end(job: Path, tmp
             return await answer.text()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        with child_process(command, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             assert f"unix:{socket}" in process.stderr.readline()
             assert stat.S_IMODE(socket.stat().st_mode) == 0o600
             assert "resting" in asyncio.run(ask())
             second = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE)
-            assert second.returncode == 1 and "listens there already" in second.stderr
+            assert second.returncode == 1 and "another server listens there" in second.stderr
             process.send_signal(number)
             assert process.wait(timeout=PATIENCE) == 0
             assert process.stderr.read() == ""
@@ -53,7 +53,7 @@ def test_a_socket_that_a_killed_console_has_left_is_replaced(job: Path, tmp_path
     socket = tmp_path / "console.sock"
     command = [sys.executable, "-m", "budgetfrontier", "console", str(job), "--listen", f"unix:{socket}"]
     for _ in range(2):
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        with child_process(command, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             assert "listens on" in process.stderr.readline()
             process.kill()

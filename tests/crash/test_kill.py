@@ -22,7 +22,7 @@ from aiohttp import web
 
 from budgetfrontier import CrawlState, Frontier, Reader
 from tests.crawl.site import Site, linking
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, child_process, until
 
 KILLS = 25
 HOSTS = [f"h{number:02d}.test" for number in range(40)]
@@ -81,7 +81,7 @@ class Crawler:
 @contextmanager
 def crawler(config: Path, job: Path) -> Iterator[Crawler]:
     command = [sys.executable, str(Path(__file__).with_name("crawler.py")), str(config), str(job)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with child_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Crawler(process)
         finally:

@@ -14,6 +14,7 @@ from aiohttp import web
 from budgetfrontier.crawl.fetch.descriptors import most_fetches, most_idle
 from tests.crawl.process import COMMAND, end
 from tests.crawl.site import Site, linking
+from tests.support import child_process
 
 HOSTS = 150
 
@@ -82,7 +83,7 @@ def test_a_crawl_that_may_open_few_files_makes_fewer_fetches_at_a_time(tmp_path:
         (tmp_path / "crawl.yaml").write_text(json.dumps(config))
         limited = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); " + COMMAND[2]
         command = [*COMMAND[:2], limited, "crawl", str(tmp_path / "crawl.yaml"), "--job", str(tmp_path / "job")]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with child_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             code, said = end(process)
     assert code == 0 and "it fetches 16 pages at a time" in said
     assert set(site.hits.values()) == {1} and len(site.hits) == 2 * HOSTS

@@ -23,7 +23,7 @@ from budgetfrontier import CrawlState, Report
 from tests.crawl.conftest import Asked
 from tests.crawl.process import COMMAND
 from tests.crawl.site import Site, linking, reopened, run, text
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, child_process, until
 
 HOME = "http://a.test/"
 FAST = {"politeness": {"min_delay": 0, "delay_factor": 0, "max_delay": 0}}
@@ -109,7 +109,7 @@ def test_seeds_are_added_to_a_crawl_that_was_started_paused(tmp_path: Path, aske
     with Site(web) as site:
         config, job = configure(site, tmp_path), tmp_path / "job"
         command = [*COMMAND, "crawl", str(config), "--job", str(job), "--paused"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        with child_process(command, stderr=subprocess.PIPE, text=True) as process:
             try:
                 until(lambda: (job / "frontier/data.mdb").exists() and is_paused(job), process)
                 assert asked("import", job, listed, "--seeds")[0] == 0
@@ -130,7 +130,7 @@ def test_a_crawl_without_seeds_waits_for_those_that_are_imported(tmp_path: Path,
         config, job = configure(site, tmp_path), tmp_path / "job"
         config.write_text(json.dumps(json.loads(config.read_text()) | {"seeds": []}))
         command = [*COMMAND, "crawl", str(config), "--job", str(job), "--paused"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        with child_process(command, stderr=subprocess.PIPE, text=True) as process:
             try:
                 until(lambda: (job / "frontier/data.mdb").exists() and is_paused(job), process)
                 assert asked("import", job, "http://b.test/", "--seeds")[0] == 0
@@ -213,7 +213,7 @@ def test_a_crawl_goes_on_when_the_reader_of_its_progress_goes_away(tmp_path: Pat
     with Site(WIDE) as site:
         config = configure(site, tmp_path)
         command = [*COMMAND, "crawl", str(config), "--job", str(tmp_path / "job")]
-        with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        with child_process(command, stderr=subprocess.PIPE) as process:
             assert process.stderr is not None
             process.stderr.close()
             assert process.wait(timeout=PATIENCE) == 0

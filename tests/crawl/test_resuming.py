@@ -14,7 +14,7 @@ from budgetfrontier.rules.verdict import Verdict
 from tests.crawl.conftest import Asked
 from tests.crawl.process import COMMAND
 from tests.crawl.site import Site, linking
-from tests.support import PATIENCE
+from tests.support import PATIENCE, child_process
 
 HOME = "http://a.test/"
 FAST = {"politeness": {"min_delay": 0, "delay_factor": 0, "max_delay": 0}}
@@ -148,7 +148,7 @@ def test_a_crawl_that_is_paused_at_its_finish_is_paused_by_its_operator(tmp_path
         assert asked("pause", job, "--reason", "night")[0] == 0
         assert totals(job)[:3] == (CrawlState.PAUSED, "night", 6)
         command = [*COMMAND, "crawl", str(tmp_path / "one.yaml"), "--job", str(job)]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        with child_process(command, stderr=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stderr is not None
                 assert any("the crawl is paused (night)" in line for line in process.stderr)

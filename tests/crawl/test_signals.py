@@ -17,7 +17,7 @@ from budgetfrontier import CrawlState, Frontier, QueueRecord, Reader, Report
 from budgetfrontier.engine.remote import steer
 from tests.crawl.process import COMMAND, UNDER_NOHUP, end, started
 from tests.crawl.site import Site, linking, reopened, run
-from tests.support import PATIENCE, make_settings, until
+from tests.support import PATIENCE, child_process, make_settings, until
 
 
 class Endless(Site):
@@ -99,7 +99,7 @@ def test_a_lookup_that_hangs_holds_up_no_stop(tmp_path: Path) -> None:
     hanging = "import socket, time; socket.getaddrinfo = lambda *_, **__: print(flush=True) or time.sleep(600); "
     command = [*COMMAND[:2], hanging + COMMAND[2], "crawl", str(tmp_path / "crawl.yaml"), "--job"]
     command.append(str(tmp_path / "job"))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with child_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
@@ -291,7 +291,7 @@ def test_a_second_crawl_of_a_job_is_refused(tmp_path: Path) -> None:
 def test_the_job_is_named_after_the_crawl(tmp_path: Path) -> None:
     (tmp_path / "crawl.yaml").write_text("crawl: news 2026/11\nseeds: []\n")
     command = [*COMMAND, "crawl", "crawl.yaml", "--paused"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+    with child_process(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         try:
             frontier = tmp_path / "news-2026-11/frontier"
             until(lambda: (frontier / "data.mdb").exists() and Report.read(frontier).state == "PAUSED", process)

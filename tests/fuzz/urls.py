@@ -131,7 +131,8 @@ def check_url(url: str) -> None:
     assert prefix + path + ("" if query is None else f"?{query}") == href and path.startswith("/")
     assert not set(' "<>#?`{}') & set(path) and not set(" \"<>#'") & set(query or "")
     authority, host = uris.authority(href), uris.host(href)
-    assert authority and prefix.endswith(authority) and authority.startswith(host) and "@" not in authority
+    written = prefix.partition("//")[2].rpartition("@")[2]
+    assert authority.startswith(host) and authority == written.replace(f"{host}.", host, 1) and not host.endswith(".")
     assert uris.parse(f"https://{host}/") == f"https://{host}/"
     assert uris.surt(href).startswith(f"{prefix.partition(':')[0]}://({uris.surt_authority(authority)})/")
     for canonical in CANONICALIZATIONS:

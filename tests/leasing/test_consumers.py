@@ -11,7 +11,7 @@ from pathlib import Path
 from budgetfrontier import Lease
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.leasing import LeaseQueue
-from tests.support import START
+from tests.support import START, child_process
 
 TTL = 60.0
 
@@ -92,7 +92,7 @@ def test_what_a_killed_consumer_held_goes_to_another() -> None:
 def test_a_killed_owner_loses_nothing_and_repeats_nothing_flushed(tmp_path: Path) -> None:
     done: list[str] = []
     flushed = 0
-    with subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as owner:
+    with child_process([sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         for line in owner.stdout:
             if not line.endswith("\n"):

@@ -35,7 +35,7 @@ from tests.crash.disks import disk_or_skip
 from tests.crash.line_kills import killed_at_each_line
 from tests.data.make_frontier import look
 from tests.store.old_frontiers import SCHEMAS, unpack
-from tests.support import ENDLESS_CRAWL, PATIENCE, crawl, make_settings, pages
+from tests.support import ENDLESS_CRAWL, PATIENCE, child_process, crawl, make_settings, pages
 
 HOSTS = "ABCDEFGH"
 
@@ -139,7 +139,7 @@ with lmdb.open(sys.argv[1], readonly=True, max_dbs=32, lib_version=0) as env:
 def old_reader(path: Path) -> Iterator[Callable[[], int]]:
     """A process that opens the file and keeps it open, unlike a Reader; ask it how many queues it sees."""
     command = [sys.executable, "-c", OLD_READER, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with child_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin and process.stdout
 
         def ask() -> int:
@@ -397,7 +397,7 @@ def test_backups_while_another_process_crawls(tmp_path: Path) -> None:
     with Frontier.open(path) as f:
         f.resume()
     script = ENDLESS_CRAWL
-    with subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True) as crawler:
+    with child_process([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True) as crawler:
         try:
             assert crawler.stdout and crawler.stdout.readline() == "running\n"
             done = []

@@ -22,7 +22,7 @@ from budgetfrontier.errors import (
 )
 from budgetfrontier.store import verify
 from tests.store.repair.damaging import PAGE
-from tests.support import ENDLESS_CRAWL, PATIENCE, on_disk
+from tests.support import ENDLESS_CRAWL, PATIENCE, child_process, on_disk
 
 # -- verify in a process of its own
 
@@ -118,7 +118,7 @@ def test_what_verify_says_of_pages(path: Path) -> None:
 def test_a_crawl_at_work_is_sound_whenever_it_is_looked_at(tmp_path: Path) -> None:
     on_disk(tmp_path, hold_queues=False).close()
     path = tmp_path / "frontier"
-    with subprocess.Popen(
+    with child_process(
         [sys.executable, "-c", ENDLESS_CRAWL, str(path)], stdout=subprocess.PIPE, text=True
     ) as crawler:
         try:

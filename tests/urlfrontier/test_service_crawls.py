@@ -23,7 +23,7 @@ from budgetfrontier.service.frontier_service import FRONTIER
 from budgetfrontier.settings.values import LONGEST
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
 from budgetfrontier.urlfrontier.service import URLFRONTIER
-from tests.support import PATIENCE
+from tests.support import PATIENCE, child_process
 from tests.urlfrontier.service_client import FAIL, OK, SKIPPED, Client, discovered, info, serving
 
 HOLD = """
@@ -66,7 +66,7 @@ def test_a_crawl_that_cannot_be_opened_does_not_harm_the_others(
     (jobs / "damaged" / "frontier").mkdir(parents=True)
     (jobs / "damaged" / "frontier" / "data.mdb").write_bytes(b"x" * 20_000)
     held = [sys.executable, "-c", HOLD, str(jobs / "locked" / "frontier")]
-    with subprocess.Popen(held, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    with child_process(held, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None and holder.stdin is not None
         holder.stdout.readline()
         with serving(jobs) as client:

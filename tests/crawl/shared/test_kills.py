@@ -18,7 +18,7 @@ from tests.client.served import Served
 from tests.crawl.process import COMMAND
 from tests.crawl.shared.served import Crawler, pages_of, run, served_settings
 from tests.crawl.site import Page, Site, linking
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, child_process, until
 
 PAGES = 40
 WEB: dict[str, Page] = {f"{'abcd'[number % 4]}.test/{number}": f"page {number}" for number in range(PAGES)}
@@ -34,7 +34,7 @@ SECTIONS: dict[str, Any] = {
 @contextmanager
 def process_of(*words: object) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command of `budgetfrontier`, which is killed at the end of the block."""
-    with subprocess.Popen([*COMMAND, *map(str, words)], stderr=subprocess.DEVNULL) as process:
+    with child_process([*COMMAND, *map(str, words)], stderr=subprocess.DEVNULL) as process:
         try:
             yield process
         finally:
