@@ -133,9 +133,9 @@ def test_a_pause_of_an_operators_stays_one(tmp_path: Path, asked: Asked) -> None
 
 def finished(site: Site, folder: Path, asked: Asked) -> Path:
     """A job of the crawl "one" that has paused at its finish, and whose retired queue is revived."""
-    frontier = {"frontier": {**FAST, "pause_at_finish": True, "queue_total_budget": 3}}
+    frontier = {**FAST, "pause_at_finish": True, "queue_total_budget": 3}
     job = folder / "job"
-    assert asked("crawl", configure(site, folder / "one.yaml", **frontier), "--job", job)[0] == 0
+    assert asked("crawl", configure(site, folder / "one.yaml", frontier=frontier), "--job", job)[0] == 0
     assert asked("adjust", job, "--match", "queue:a.test", "--total-budget", "99")[0] == 0
     assert totals(job)[:3] == (CrawlState.PAUSED, "finish", 6)
     return job
