@@ -267,7 +267,7 @@ class LeaseQueue:
 
         Its whole queue waits, or with `retry.scope: uri` the URI alone. After `retry.max_retries` it becomes a dead
         letter. With the `status` of the response, a host that answered 429 or 503 rests as `frontier.backoff` says,
-        unless `delay` is above 0; after any other answer its queue goes on.
+        unless `delay` is above 0; after any other answer its queue goes on, and None is `retry.status_delay`.
         """
         return self._finish(
             lease, Outcome.RETRY, delay=delay, reason=Reason.RETRY_EXHAUSTED if reason == "" else reason, status=status

@@ -254,7 +254,7 @@ class Finisher:
         value = tables.pending.value(key)
         attempts, deliveries = tries(value)
         value = with_tries(value, attempts + 1, deliveries)
-        delay = wake_times.retry_delay(settings, delay)
+        delay = wake_times.retry_delay(settings, delay, status)
         fate = uri_outcomes.fate(_RETRY, attempts + 1, settings, delay, status)
         if fate is Fate.DEAD:
             self._give_up(queue, key, value, reason or "retries exhausted", now)

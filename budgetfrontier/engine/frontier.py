@@ -280,14 +280,15 @@ class Frontier:
         """End a lease: charge the attempt, and move the URI and its queue as the outcome requires.
 
         `fetch_seconds` and robots' `crawl_delay` determine the politeness delay of the queue; `delay` (seconds)
-        replaces `retry.delay` for a RETRY, and is a minimum of the delay for other outcomes. `discovered` are URIs
-        found in the fetch: they are scheduled before the charge, with this URI as their via, except a revisit (this URI
-        with `force`). `reason` is stored with a dead letter, and with the queue as that of its last failed attempt.
-        `size` is that of the response in bytes, whatever the outcome; the queue and the totals add it up. `status` is
-        that of the HTTP response (0: not given): a SUCCESS with 400 or more is counted as an answer with an error;
-        after 429 and 503 the host rests as `frontier.backoff` says, or for `delay`, its Retry-After, if that is not 0;
-        after any other, a RETRY sets only its URI aside. Raises LeaseExpired for a lease that has ended, and
-        PolicyError, having changed nothing. For a lease that has landed, `fetch_seconds` and `crawl_delay` are ignored.
+        replaces `retry.delay` and `retry.status_delay` for a RETRY, and is a minimum of the delay for other outcomes.
+        `discovered` are URIs found in the fetch: they are scheduled before the charge, with this URI as their via,
+        except a revisit (this URI with `force`). `reason` is stored with a dead letter, and with the queue as that of
+        its last failed attempt. `size` is that of the response in bytes, whatever the outcome; the queue and the totals
+        add it up. `status` is that of the HTTP response (0: not given): a SUCCESS with 400 or more is counted as an
+        answer with an error; after 429 and 503 the host rests as `frontier.backoff` says, or for `delay`, its
+        Retry-After, if that is not 0; after any other, a RETRY sets only its URI aside, for `retry.status_delay`.
+        Raises LeaseExpired for a lease that has ended, and PolicyError, having changed nothing. For a lease that has
+        landed, `fetch_seconds` and `crawl_delay` are ignored.
         """
         guard = self._guard
         if get_ident() != guard.owner:

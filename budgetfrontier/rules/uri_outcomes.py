@@ -43,9 +43,14 @@ def is_last_attempt(attempt: int, settings: QueueSettings) -> bool:
     return attempt > settings.max_retries
 
 
+def is_about_page(status: int) -> bool:
+    """Tell whether a status (0: there was no answer) concerns the page alone, not its host, which has answered."""
+    return status > 0 and status not in OVERLOADED
+
+
 def attempts_after_answer(status: int, settings: QueueSettings) -> int:
     """Return how many attempts a URI has if each is answered with this status; 0: none is answered."""
-    if status > 0 and status not in OVERLOADED:
+    if is_about_page(status):
         return min(settings.status_retries, settings.max_retries) + 1
     return settings.max_retries + 1
 
@@ -68,7 +73,7 @@ def waits_alone(status: int, settings: QueueSettings) -> bool:
 
     That is so if `retry.scope` says it, or if the host answered with any status but those that are about the host.
     """
-    return settings.retry_uri or (status > 0 and status not in OVERLOADED)
+    return settings.retry_uri or is_about_page(status)
 
 
 def fate(outcome: Outcome, attempt: int, settings: QueueSettings, delay: float, status: int = 0) -> Fate:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from budgetfrontier.model import Outcome, QueueRecord
 from budgetfrontier.rules import charges
 from budgetfrontier.rules.backoff import OVERLOADED
-from budgetfrontier.rules.uri_outcomes import is_last_attempt, waits_alone
+from budgetfrontier.rules.uri_outcomes import is_about_page, is_last_attempt, waits_alone
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import QueueSettings
@@ -141,6 +141,8 @@ def wait_after(
     return max(politeness, delay or 0.0), bool(delay)
 
 
-def retry_delay(settings: QueueSettings, delay: float | None) -> float:
-    """Return after how many seconds a URI is tried again: `delay` if it was given."""
-    return settings.retry_delay if delay is None else delay
+def retry_delay(settings: QueueSettings, delay: float | None, status: int = 0) -> float:
+    """Return after how many seconds a URI is tried again: `delay` if it was given. `status`: 0 without an answer."""
+    if delay is not None:
+        return delay
+    return settings.status_delay if is_about_page(status) else settings.retry_delay

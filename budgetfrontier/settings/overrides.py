@@ -57,6 +57,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a retry delays only the URI, not its queue."""
     retry_statuses: frozenset[int]
     status_retries: int
+    status_delay: float
     backoff_delay: float
     backoff_factor: float
     backoff_max_delay: float

@@ -116,7 +116,7 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
     max_retries: Annotated[
         int, Field("retries after which a URI goes to the dead letters", integer(0, 65535), True)
     ] = 30
-    delay: Annotated[float, Field("wait this long before a retry", DURATION, True)] = 900.0
+    delay: Annotated[float, Field("wait this long before a retry of what was not answered", DURATION, True)] = 900.0
     scope: Annotated[
         str,
         Field("what waits: queue (the host may be down) or uri (its queue continues)", choice("queue", "uri"), True),
@@ -128,6 +128,9 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
     status_retries: Annotated[
         int, Field("retries after such a status other than 429 and 503; then the page has failed", COUNT, True)
     ] = 2
+    status_delay: Annotated[
+        float, Field("wait this long before such a retry: three tries in an hour by default", DURATION, True)
+    ] = 1800.0
 
 
 class BackoffSettings(msgspec.Struct, frozen=True, kw_only=True):

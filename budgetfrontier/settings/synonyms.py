@@ -29,6 +29,7 @@ _WORDS = {
     "parallel_queues",
     "frontier.retry.max_retries": "retries retry_times tries db_fetch_retry_max max_attempts",
     "frontier.retry.delay": "retry_delay retry_delay_seconds wait_retry retry_wait",
+    "frontier.retry.status_delay": "status_wait error_delay http_error_delay",
     "frontier.revisit.after": "recrawl revisit_interval fetch_interval db_fetch_interval_default recrawl_interval",
     "frontier.queue_total_budget": "budget total_budget max_pages_per_host max_urls_per_host max_uris_per_host "
     "pages_per_host max_pages_per_domain host_budget quota_enforcer generate_max_count",

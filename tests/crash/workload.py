@@ -108,6 +108,7 @@ def any_options(chance: Random) -> dict[str, Any]:
         "keep_urls": chance.random() < 0.5,
         "min_interval": chance.choice((0.0, 0.0, 30.0)),
         "update_priority": chance.random() < 0.5,
+        "status_delay": chance.choice((0.0, 20.0, 1800.0)),
     }
 
 
@@ -117,7 +118,11 @@ def settings_of(options: dict[str, Any]) -> Settings:
     if not options["polite"]:
         politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
     retry = {"max_retries": options["max_retries"], "delay": options["retry_delay"], "scope": options["retry_scope"]}
-    nested = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope", "backoff", "min_interval")
+    retry |= {"status_delay": options["status_delay"]}
+    nested = (
+        "per_queue_concurrency", "polite", "max_retries", "retry_delay", "status_delay", "retry_scope", "backoff",
+        "min_interval",
+    )  # fmt: skip
     frontier = {name: value for name, value in options.items() if name not in nested}
     frontier["update_priority"] &= options["keep_urls"]
     frontier |= {"politeness": politeness, "retry": retry, "commit_interval": 3600.0}

@@ -56,7 +56,11 @@ class Site(Loopback):
         """Settings of a crawl of this site without delays; `frontier` and sections are as in the YAML."""
         fast = {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
         sections["fetch"] = {"resolve": {"*.test": self.address}, "timeout": PATIENCE, **sections.get("fetch", {})}
-        chosen = {"politeness": fast, "retry": {"max_retries": 1, "delay": 0.0}, **(frontier or {})}
+        chosen = {
+            "politeness": fast,
+            "retry": {"max_retries": 1, "delay": 0.0, "status_delay": 0.0},
+            **(frontier or {}),
+        }
         chosen.setdefault("backoff", {"delay": 0.01, "factor": 1})
         return Settings.from_dict({"crawl": "test", "seeds": list(seeds), "frontier": chosen, **sections})
 

@@ -583,7 +583,7 @@ def test_a_server_error_that_passes_costs_its_page_a_retry_and_holds_up_nobody(t
 
     with Site({f"a.test/{code}": failing_once(code) for code in codes} | {"a.test/stays": stays}) as site:
         seeds = [f"http://a.test/{code}" for code in codes]
-        frontier = {"retry": {"delay": 0.01}}
+        frontier = {"retry": {"delay": 900.0, "status_delay": 0.01}}
         code, _ = run(site.settings(*seeds, "http://a.test/stays", frontier=frontier), tmp_path)
     assert code == 0
     assert {page: site.hits[f"a.test/{page}"] for page in codes} == dict.fromkeys(codes, 2)

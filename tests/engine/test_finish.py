@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Outcome
+from budgetfrontier import CrawlState, CrawlUri, Directive, Finish, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.rules.uri_outcomes import outcome_of_answer
 from tests.support import START, crawl, memory, on_disk, one, pages, record, state
 
 
@@ -249,6 +250,19 @@ def test_an_answer_that_is_not_about_the_host_delays_only_its_uri(status: int, s
         clock.advance(900)
         assert f.lease(1) != [] or rests
         f.check()
+
+
+def test_a_page_that_stays_ill_is_tried_three_times_in_an_hour() -> None:
+    clock = ManualClock(START)
+    with memory(clock) as f:
+        f.schedule("https://a.test/ill")
+        tried = []
+        while leases := f.lease(1):
+            tried.append(clock.time() - START)
+            outcome = outcome_of_answer(500, leases[0].attempt, f.settings_for(leases[0]))
+            f.finish(leases[0], outcome, status=500)
+            clock.advance(f.next_ready_in() or 0.0)
+        assert (tried, f.state) == ([0.0, 1800.0, 3600.0], CrawlState.FINISHED)
 
 
 @pytest.mark.parametrize("status", [1.5, "503", 1 << 20, True])

@@ -24,7 +24,7 @@ def test_which_attempt_it_was_and_when_the_uri_is_given_up(attempts: int, next_i
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        (500, "attempt 1 of 3; if all fail, it is given up in 30m at the earliest"),
+        (500, "attempt 1 of 3; if all fail, it is given up in 45m at the earliest"),
         (503, "attempt 1 of 31"),
         (0, "attempt 1 of 31; if all fail, it is given up in 7h30m at the earliest"),
     ],
@@ -37,7 +37,7 @@ def test_the_attempts_are_those_that_a_uri_gets_for_its_status(status: int, told
     ("status", "delay", "changes", "told"),
     [
         (0, None, {}, "tried again in 15m, attempt 1 of 31; if all fail, it is given up in 7h30m at the earliest"),
-        (500, None, {}, "tried again in 15m, attempt 1 of 3; if all fail, it is given up in 30m at the earliest"),
+        (500, None, {}, "tried again in 30m, attempt 1 of 3; if all fail, it is given up in 1h at the earliest"),
         (503, None, {}, "tried again in 1m at the earliest, attempt 1 of 31"),
         (429, 0.0, {}, "tried again in 1m at the earliest, attempt 1 of 31"),
         (429, 20.0, {}, "tried again in 20s at the earliest, attempt 1 of 31"),

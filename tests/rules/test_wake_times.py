@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from budgetfrontier import Outcome
 from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.wake_times import Waits
@@ -15,6 +17,16 @@ def test_a_retry_lengthens_the_wait_of_its_queue_unless_only_its_uri_waits() -> 
     assert wake_times.wait_after(Outcome.RETRY, 3, queues, 5.0, None) == (5.0, False)
     assert wake_times.wait_after(Outcome.RETRY, 1, uris, 5.0, None) == (5.0, False)
     assert wake_times.wait_after(Outcome.SUCCESS, 1, queues, 5.0, 7.0) == (7.0, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "given", "delay"),
+    [(0, None, 900.0), (429, None, 900.0), (503, None, 900.0), (500, None, 1800.0), (500, 5.0, 5.0), (0, 0.0, 0.0)],
+)
+def test_a_page_that_was_answered_with_an_error_has_a_retry_delay_of_its_own(
+    status: int, given: float | None, delay: float
+) -> None:
+    assert wake_times.retry_delay(settings(), given, status) == delay
 
 
 def test_a_host_that_was_asked_rests_and_no_rest_ends_earlier_than_it_would_have() -> None:

@@ -201,6 +201,7 @@ _settings_per_uri = st.sampled_from(
         ("politeness.min_delay", 2.0),
         ("retry.delay", 7.0),
         ("retry.scope", "uri"),
+        ("retry.status_delay", 7.0),
     ]
 )
 _adjustments = st.lists(

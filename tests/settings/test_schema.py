@@ -23,6 +23,7 @@ def test_defaults_are_those_of_the_seed() -> None:
     assert frontier.pause_at_finish is False
     assert (frontier.politeness.min_delay, frontier.politeness.max_delay) == (3.0, 30.0)
     assert (frontier.retry.max_retries, frontier.retry.delay) == (30, 900.0)
+    assert (frontier.retry.status_retries, frontier.retry.status_delay) == (2, 1800.0), "three tries in an hour"
 
 
 def flatten(data: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

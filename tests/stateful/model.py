@@ -532,8 +532,9 @@ class Model:
             of_host = self.back_off(queue, delay)
             delay = of_host or None
             self.let_rest(queue, of_host)
-        retry_delay = self.options["retry_delay"] if delay is None else delay
-        alone = self.options["retry_scope"] == "uri" or status not in (0, 429, 503)
+        of_page = status not in (0, 429, 503)
+        retry_delay = self.options["status_delay" if of_page else "retry_delay"] if delay is None else delay
+        alone = self.options["retry_scope"] == "uri" or of_page
         pause = 0.0 if uri.landed else self.politeness(options["fetch_seconds"], options["crawl_delay"])
         if outcome == "RETRY" and not alone:
             pause = max(pause, retry_delay)

@@ -86,6 +86,7 @@ option_sets = st.fixed_dictionaries(
         "polite": booleans,
         "max_retries": st.sampled_from((0, 1, 30)),
         "retry_delay": st.sampled_from((0.0, 10.0, 900.0)),
+        "status_delay": st.sampled_from((0.0, 20.0, 1800.0)),
         "retry_scope": st.sampled_from(("queue", "uri")),
         "backoff": booleans,
         "min_interval": st.sampled_from((0.0, 0.0, 2.0, 30.0)),
@@ -121,7 +122,10 @@ steering = st.lists(
     max_size=60,
 )
 SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
-NESTED = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope", "backoff", "min_interval")
+NESTED = (
+    "per_queue_concurrency", "polite", "max_retries", "retry_delay", "status_delay", "retry_scope", "backoff",
+    "min_interval",
+)  # fmt: skip
 
 
 def settings_of(options: dict[str, Any]) -> Settings:
@@ -132,7 +136,8 @@ def settings_of(options: dict[str, Any]) -> Settings:
     retry = {name: options[f"{prefix}{name}"] for prefix, name in (("", "max_retries"), ("retry_", "delay"))}
     frontier = {name: value for name, value in options.items() if name not in NESTED}
     frontier["update_priority"] &= options["keep_urls"]
-    frontier |= {"politeness": politeness, "retry": retry | {"scope": options["retry_scope"]}}
+    retry |= {"scope": options["retry_scope"], "status_delay": options["status_delay"]}
+    frontier |= {"politeness": politeness, "retry": retry}
     frontier |= {} if options["backoff"] else {"backoff": {"delay": 0.0}}
     frontier |= {"commit_interval": 3600.0, "commit_operations": 10**9}
     return Settings.from_dict({"crawl": "machine", "frontier": frontier})

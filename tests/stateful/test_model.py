@@ -22,6 +22,7 @@ OPTIONS: dict[str, Any] = {
     "polite": False,
     "max_retries": 30,
     "retry_delay": 0.0,
+    "status_delay": 0.0,
     "retry_scope": "queue",
     "backoff": True,
     "min_interval": 0.0,

@@ -137,7 +137,7 @@ def test_two_crawlers_share_the_web_of_the_demo(tmp_path: Path, serving: Serving
                     "queue_total_budget": budget,
                     "retire_when": "reached",
                     "politeness": {"delay_factor": 0, "min_delay": 0, "respect_crawl_delay_up_to": 0},
-                    "retry": {"max_retries": 1, "delay": 0},
+                    "retry": {"max_retries": 1, "delay": 0, "status_delay": 0},
                     "backoff": {"delay": 0.01, "factor": 1},
                     "pause_at_finish": True,
                 },
