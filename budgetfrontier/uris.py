@@ -108,6 +108,16 @@ def authority(href: str) -> str:
     return without_root_dot(href[href.find("/") + 2 : href.find("/", 8)].rpartition("@")[2])
 
 
+def site_of(href: str) -> str:
+    """Return scheme and authority of a href, to which one robots.txt applies: "https://example.org:8443"."""
+    return f"{href.partition(':')[0]}://{authority(href)}"
+
+
+def robots_url(href: str) -> str:
+    """Return the URL of the robots.txt that applies to a href."""
+    return site_of(href) + "/robots.txt"
+
+
 def without_root_dot(text: str) -> str:
     """Return a text that ends with a host, or with host and port, without the dot at the end of the host.
 

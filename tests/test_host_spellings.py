@@ -17,7 +17,6 @@ from budgetfrontier.cli import main
 from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.crawl.fetch.addresses import Resolver, exempt_endpoints
 from budgetfrontier.crawl.fetch.ports import BlockedPortError, check_port
-from budgetfrontier.crawl.robots import robots_url
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.reports.known_hosts import KnownHosts
 from budgetfrontier.rules.queue_keys import queue_key_for
@@ -27,6 +26,7 @@ from budgetfrontier.settings.matching import parse_match, queue_test
 from budgetfrontier.settings.overrides import Effective, validate_override
 from budgetfrontier.settings.schema import ScopeRule, ScopeSettings
 from budgetfrontier.settings.surts import surt_prefix
+from budgetfrontier.uris import robots_url
 
 HOST = "xn--bcher-kva.example"
 SITE = f"http://{HOST}/"

@@ -18,12 +18,13 @@ from budgetfrontier import uris
 from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.host_delays import HostDelays
-from budgetfrontier.crawl.robots import Robots, robots_url
+from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.robots_redirects import RobotsRedirects
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.model import Admission, CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.rules.backoff import OVERLOADED
 from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.uris import robots_url
 
 _SOON = 1.0  # seconds until the next hop is fetched or postponed
 

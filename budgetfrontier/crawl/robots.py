@@ -13,13 +13,13 @@ from collections.abc import Callable
 from enum import Enum
 from functools import partial
 
-from budgetfrontier import uris
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.robots_txt import Group, Rules, group_for, parsed_part, product_token
 from budgetfrontier.crawl.threads import in_thread
 from budgetfrontier.model import Outcome
+from budgetfrontier.uris import site_of
 
 LIFETIME = 86400.0
 """The most seconds for which rules apply after their fetch: RFC 9309, section 2.4."""
@@ -252,13 +252,3 @@ class Robots:
         site = self._awaited.pop(key, None)
         if site is not None:
             site.settled.set()
-
-
-def robots_url(url: str) -> str:
-    """Return the URL of the robots.txt that applies to a URL."""
-    return site_of(url) + "/robots.txt"
-
-
-def site_of(url: str) -> str:
-    """Return scheme and authority of a URL, to which one robots.txt applies: "https://example.org:8443"."""
-    return f"{url.partition(':')[0]}://{uris.authority(url)}"

@@ -11,8 +11,9 @@ from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.crawl import links
 from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
 from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.crawl.robots import Robots, robots_url, site_of
+from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.uris import robots_url, site_of
 
 MOST_REDIRECTS = 5
 _MOST_FAILED = 10_000

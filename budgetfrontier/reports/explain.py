@@ -24,6 +24,7 @@ from budgetfrontier.rules.verdict import is_hung, opener, pause_sentence, proces
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.store.start_command import start_command
 from budgetfrontier.units import say_duration
+from budgetfrontier.uris import robots_url
 
 if TYPE_CHECKING:
     from budgetfrontier.store.reader import Reader
@@ -185,7 +186,7 @@ class _Explainer:
             explanation.past = past.to_dict() if past else None
             if kept is not None and not (past and past.attempts):
                 return self._explain_completed(explanation, kept)
-            told = tell(past, searched=self._past is not None)
+            told = tell(past, self._settings_of(url, found["queue"]), searched=self._past is not None)
             explanation.add(
                 told.code,
                 told.text,
@@ -193,11 +194,14 @@ class _Explainer:
                 command=self._command("import", "--force", url) if told.again else None,
             )
             return
+        skipped = ""
+        if self._reader.settings.links.nofollow == "skip" and explanation.scope:
+            skipped = " (links of pages that say nofollow are skipped, see `links.nofollow`)"
         kept_out = "" if explanation.scope and explanation.scope["accepted"] else "the scope kept it out, "
         explanation.add(
             "never-scheduled",
-            f"It was never scheduled: no page that was fetched links to it, {kept_out}or the frontier or its queue was "
-            "full.",
+            f"It was never scheduled: no page that was fetched links to it{skipped}, {kept_out}or the frontier or its "
+            "queue was full.",
             verdict=Outlook.BLOCKED,
             command=self._command("import", url),
         )
@@ -232,9 +236,13 @@ class _Explainer:
 
     def _settings(self, queue: QueueRecord) -> QueueSettings:
         """Return the settings in force for a queue: those of its first URI."""
+        return self._settings_of(self._first_url(queue), queue.queue)
+
+    def _settings_of(self, url: str, key: str) -> QueueSettings:
+        """Return the settings in force for a URL in a queue."""
         settings = self._reader.settings
         effective = Effective(settings.frontier, settings.overrides, self._reader.adjustments)
-        return effective.for_uri(self._first_url(queue), queue.queue)
+        return effective.for_uri(url, key)
 
     def _first_url(self, queue: QueueRecord) -> str:
         """Return the URL of a queue's first URI, or of the last one that was added if it is empty."""
@@ -324,6 +332,8 @@ class _Explainer:
         With `retry.scope: queue`, its host has answered with an error; otherwise, it may have.
         """
         settings = self._settings(queue)
+        if pending.uri.directive is Directive.HIGHEST:  # an error of a robots.txt is about its host
+            return attempts_told(pending.attempts, settings, left)
         most = attempts_after_answer(ERROR, settings)
         if not settings.retry_uri and pending.attempts < most:
             return attempts_told(pending.attempts, settings, left, status=ERROR)
@@ -336,8 +346,10 @@ class _Explainer:
         "" if the queue does not wait for its retry.
         """
         first = self._reader.pending(queue.queue, 1)
-        if not first or not waits_for_retry(queue, first[0].attempts):
+        if not first:
             return ""
+        if not waits_for_retry(queue, first[0].attempts):
+            return self._failure_of_robots(queue, first[0].uri.url)
         settings = self._settings(queue)
         ago = say_duration(max(self._now - queue.failed_at, 0.0))
         why = f": {queue.failure}" if queue.failure else ""
@@ -347,6 +359,23 @@ class _Explainer:
         all_wait = settings.retry_uri or overloaded or first[0].uri.directive is Directive.HIGHEST
         others = "" if all_wait else ". With `retry.scope: uri`, the other URIs of the queue would go on"
         return f"{first[0].uri.url} failed {ago} ago{why}. That was {told}{others}"
+
+    def _failure_of_robots(self, queue: QueueRecord, url: str) -> str:
+        """Return what the robots.txt failed for that a URL waits for, and when it is tried again; "" if it does not.
+
+        With `retry.scope: uri` it is set aside, and its pages are put back until it is due.
+        """
+        robots: PendingUri | None = self._reader.find(robots_url(url))["pending"] if queue.future else None
+        if robots is None or robots.when is None or not robots.attempts:
+            return ""
+        left = max(robots.when - self._now, 0.0)
+        ago = say_duration(max(self._now - queue.failed_at, 0.0))
+        told = attempts_told(robots.attempts, self._settings_of(robots.uri.url, queue.queue), left)
+        why = f": {queue.failure}" if queue.failure else ""
+        return (
+            f"it waits for {robots.uri.url}, which failed {ago} ago{why}. That was {told}; it is tried again in "
+            f"{say_duration(left)}"
+        )
 
     def _explain_inactive(self, explanation: Explanation, queue: QueueRecord) -> None:
         before, better = self._reader.turns_before(queue)

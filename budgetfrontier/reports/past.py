@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from budgetfrontier.model import Outcome
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.log_tables import FORBIDDEN, meaning
+from budgetfrontier.rules.attempts import attempts_told
+from budgetfrontier.rules.uri_outcomes import may_pass, outcome_of_answer
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.overrides import QueueSettings
 
 MOST_ATTEMPTS = 100
 _OUT_OF_SCOPE, _PRIVATE = -5000, -5001
-_RETRIED = (-1, -2, -3, -4, -61, 429, 503)
 
 
 class Attempt(NamedTuple):
@@ -61,8 +66,11 @@ _ELSEWHERE = (
 )
 
 
-def tell(past: Past | None, *, searched: bool = True) -> Told:
-    """Return what became of a URL that is seen and not pending; `past` is None if there is no log, or no search."""
+def tell(past: Past | None, settings: QueueSettings, *, searched: bool = True) -> Told:
+    """Return what became of a URL that is seen and not pending; `past` is None if there is no log, or no search.
+
+    `settings` are those in force for the URL, which say what is tried again and how often.
+    """
     if not searched:
         text = "It is seen and not pending: it succeeded, failed or was disregarded, as `explain` tells from the log"
         return Told("done", f"{text}, or {_ELSEWHERE}.")
@@ -78,16 +86,28 @@ def tell(past: Past | None, *, searched: bool = True) -> Told:
         moved = "it was crawled before that, and a log that was moved tells (--log FILE), or " if past.begins else ""
         return Told("done", f"It is seen and not pending, and {past.log}{since} does not name it: {moved}{_ELSEWHERE}.")
     last = past.attempts[-1]
-    told = _told_of(last, past)
+    told = _told_of(last, past, settings)
     tries = f" Attempts in the log: {past.total:,}." if past.total > 1 else ""
     via = f" Found on {last.via}." if last.via else ""
     return told._replace(text=told.text + tries + via)
 
 
-def _told_of(last: Attempt, past: Past) -> Told:
+def _tries(notes: str) -> tuple[int, str]:
+    """Return which attempt a line is on, which Heritrix's annotation `3t` says from the second one on; other notes."""
+    tries, others = 1, []
+    for note in notes.split(","):
+        if note[-1:] == "t" and note[:-1].isdecimal():
+            tries = int(note[:-1])
+        else:
+            others.append(note)
+    return tries, ",".join(others)
+
+
+def _told_of(last: Attempt, past: Past, settings: QueueSettings) -> Told:
     what = meaning(last.status)
     status = f"{last.status} {what}".strip() if last.status > 0 else f"{what or 'failed'} ({last.status})"
-    notes = f"; {last.notes}" if last.notes else ""
+    attempt, others = _tries(last.notes)
+    notes = f"; {others}" if others else ""
     if last.status == FORBIDDEN:
         forbidden = f"It was disregarded at {last.time}: robots.txt forbids it ({last.status})."
         until = "It would be again, until the site changes its robots.txt or `fetch.robots` is `ignore` in the YAML."
@@ -100,15 +120,20 @@ def _told_of(last: Attempt, past: Past) -> Told:
         return Told("failed", f"{refused} {until}", again=False)
     if last.status == _OUT_OF_SCOPE:
         return Told("was-out-of-scope", f"It was disregarded at {last.time}: it was out of scope ({last.status}).")
-    if last.status in _RETRIED:
+    outcome = outcome_of_answer(last.status, attempt, settings)
+    if outcome is Outcome.RETRY:
         return Told(
             "gave-up",
             f"Its last attempt was at {last.time}: {status}{notes}. It is not pending in its queue any more, "
             "nor a dead letter: it failed for good, or was deleted, or its dead letter was dropped (`audit` lists "
             "both), or it waits under a queue key that was forced on it.",
         )
-    if last.status < 0:
-        return Told("failed", f"It failed at {last.time}: {status}{notes}.")
+    if outcome is Outcome.FAILURE:
+        answered = "it was answered " if last.status > 0 else ""
+        tries = ""
+        if may_pass(last.status, settings.retry_statuses):
+            tries = f", {attempts_told(attempt, settings, 0.0, status=last.status)}"
+        return Told("failed", f"It failed at {last.time}: {answered}{status}{notes}{tries}. It was given up.")
     size = counted(last.size, "byte")
     to = (past.page or {}).get("location")
     redirected = f" to {to}" if to else ""

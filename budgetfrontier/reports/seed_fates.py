@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import Any
 
 from budgetfrontier.reports.log_tables import FORBIDDEN, meaning
-from budgetfrontier.rules.seeds import SeedFate, SeedOrigin
+from budgetfrontier.rules.seeds import MOST_REDIRECTS, SeedFate, SeedOrigin
+from budgetfrontier.rules.uri_outcomes import is_failure
 from budgetfrontier.store.seed_list import ListedSeed, SeedRow
 from budgetfrontier.vocabulary import QueueState
 
@@ -64,7 +65,7 @@ def detail_of(found: ListedSeed, code_of: CodeOf = lambda url: None) -> str:
     """Return what explains the fate of a seed."""
     row, fate = found.row, fate_of(found)
     if fate is Fate.REDIRECTED:
-        return _target(found.end, code_of)
+        return _target(found, code_of)
     if fate in (Fate.PENDING, Fate.STRANDED, Fate.LEASED):
         where = f"its queue is {found.state}" if found.state else ""
         return "; ".join(filter(None, (where, row.reason)))
@@ -83,7 +84,7 @@ def seed_rows(seeds: Iterable[ListedSeed], code_of: CodeOf = lambda url: None) -
             code = code_of(row.url)
         detail = detail_of(found, code_of)
         if fate is Fate.KNOWN and code is not None:
-            fate, detail = (Fate.CRAWLED if code > 0 else Fate.FAILED), meaning(code)
+            fate, detail = (Fate.FAILED if is_failure(code) else Fate.CRAWLED), meaning(code)
         yield {
             "code": code,
             "status": str(fate),
@@ -105,8 +106,11 @@ def unlisted_rows(not_reached: Iterable[str], invalid: Mapping[str, str]) -> Ite
         yield nothing | {"status": str(Fate.INVALID), "seed": seed, "detail": reason}
 
 
-def _target(end: SeedRow | None, code_of: CodeOf) -> str:
+def _target(found: ListedSeed, code_of: CodeOf) -> str:
     """Return what became of the last target of redirects."""
+    end = found.end
+    if found.is_cut and _is_redirect(_code_in(end or found.row)):
+        return f"more than {MOST_REDIRECTS} redirects: crawl.log has what followed"
     if end is None:
         return "target not crawled"
     code = _code_in(end)

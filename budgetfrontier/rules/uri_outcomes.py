@@ -9,12 +9,16 @@ from budgetfrontier.model import Outcome
 from budgetfrontier.rules.backoff import OVERLOADED
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from budgetfrontier.model import CrawlUri
     from budgetfrontier.settings.overrides import QueueSettings
 
 
 ERROR = 400
 """The lowest HTTP status of an answer that is an error."""
+_NO_ANSWER = frozenset({-1, -2, -3, -4, -61})
+"""Heritrix's statuses of attempts without an answer: of DNS, of the host, or of its robots.txt."""
 HOST = "(host)"
 """The text that stands for the host in the cause of a dead letter."""
 
@@ -43,6 +47,16 @@ def is_last_attempt(attempt: int, settings: QueueSettings) -> bool:
     return attempt > settings.max_retries
 
 
+def may_pass(status: int, statuses: Collection[int] = OVERLOADED) -> bool:
+    """Tell whether what a status reports may pass, so that the URI is tried again: no answer, or one of `statuses`."""
+    return status in _NO_ANSWER or status in statuses
+
+
+def is_failure(status: int) -> bool:
+    """Tell whether an attempt that is not repeated has failed with this status: no page, or a server error."""
+    return status <= 0 or status >= 500 or status in OVERLOADED
+
+
 def is_about_page(status: int) -> bool:
     """Tell whether a status (0: there was no answer) concerns the page alone, not its host, which has answered."""
     return status > 0 and status not in OVERLOADED
@@ -56,16 +70,16 @@ def attempts_after_answer(status: int, settings: QueueSettings) -> int:
 
 
 def outcome_of_answer(status: int, attempt: int, settings: QueueSettings) -> Outcome:
-    """Return the outcome of an attempt (the first is 1) that a server has answered.
+    """Return the outcome of an attempt (the first is 1) that a server has answered, or that failed with a status < 0.
 
-    An overloaded host is asked again until the URI has no retry left. Another status that may pass fails for good after
-    fewer tries, and so does any other server error at once: neither is a page that was crawled.
+    A host that is overloaded or does not answer is asked again until the URI has no retry left. Another status that may
+    pass fails for good after fewer tries, and so does any other failure at once: neither is a page that was crawled.
     """
-    if status in settings.retry_statuses:
-        if status in OVERLOADED or attempt < attempts_after_answer(status, settings):
+    if may_pass(status, settings.retry_statuses):
+        if not is_about_page(status) or attempt < attempts_after_answer(status, settings):
             return Outcome.RETRY
         return Outcome.FAILURE
-    return Outcome.FAILURE if status >= 500 or status in OVERLOADED else Outcome.SUCCESS
+    return Outcome.FAILURE if is_failure(status) else Outcome.SUCCESS
 
 
 def waits_alone(status: int, settings: QueueSettings) -> bool:

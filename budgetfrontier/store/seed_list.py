@@ -52,6 +52,8 @@ class ListedSeed(msgspec.Struct):
     leased: bool = False
     end: SeedRow | None = None
     """The last seed that its redirects lead to, None if it has none."""
+    is_cut: bool = False
+    """Whether the targets of further redirects would be no seeds, because there are too many."""
 
 
 def url_key(url: str) -> bytes:
@@ -99,11 +101,18 @@ def listed(view: View, after: int = 0) -> Iterator[ListedSeed]:
     for position, row in rows(view, after):
         waits = row.fate is SeedFate.WAITING
         queue = view.find_queue(row.queue) if waits and row.queue else None
-        end, steps = row, 0
-        while end.redirect and steps < MOST_REDIRECTS and (found := find(view.txn, view.db, end.redirect)):
-            end, steps = found[1], steps + 1
+        end, steps = _last(view, row, "redirect")
+        is_cut = bool(end.via) and _last(view, end, "via")[1] >= MOST_REDIRECTS
         state = None if queue is None else queue.state
-        yield ListedSeed(position, row, state, waits and row.url in leased, end if steps else None)
+        yield ListedSeed(position, row, state, waits and row.url in leased, end if steps else None, is_cut)
+
+
+def _last(view: View, row: SeedRow, field: str) -> tuple[SeedRow, int]:
+    """Return the last seed that a chain of seeds leads to, by the URL in a field, and how many are before it."""
+    steps = 0
+    while steps < MOST_REDIRECTS and (url := getattr(row, field)) and (found := find(view.txn, view.db, url)):
+        row, steps = found[1], steps + 1
+    return row, steps
 
 
 class SeedHosts:

@@ -11,6 +11,7 @@ import pytest
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.cli import main
 from budgetfrontier.reports.explain import explain
+from budgetfrontier.settings import Settings
 from tests.crawl.site import Page, Site, linking, redirect, run, text
 
 SEEDS = ("http://a.test/", "http://moved.test/", "http://secret.test/private", "http://dead.invalid/")
@@ -80,6 +81,43 @@ def test_attempts_are_counted_and_the_last_one_is_told(crawled: Path, capsys: py
         file.write(line.replace(" 200 ", "  -5 ") + "\n")
     code, told, past = explained(capsys, crawled, "http://a.test/1")
     assert (code, past["total"]) == ("failed", 2) and "Attempts in the log: 2." in told
+
+
+@pytest.mark.parametrize(
+    ("status", "notes", "code", "told"),
+    [
+        (500, "3t", "failed", "it was answered 500 Internal Server Error, attempt 3 of 3, the last. It was given up."),
+        (502, "3t,lenTrunc", "failed", "it was answered 502 Bad Gateway; lenTrunc, attempt 3 of 3, the last."),
+        (501, "-", "failed", "it was answered 501 Not Implemented. It was given up."),
+        (503, "2t", "gave-up", "503 Service Unavailable. It is not pending in its queue any more"),
+        (500, "2t", "gave-up", "500 Internal Server Error. It is not pending in its queue any more"),
+        (404, "-", "fetched", "404 Not Found"),
+    ],
+)
+def test_an_error_that_failed_for_good_was_not_fetched(
+    crawled: Path, capsys: pytest.CaptureFixture[str], status: int, notes: str, code: str, told: str
+) -> None:
+    log = crawled / "logs" / "crawl.log"
+    (line,) = (line for line in log.read_text().splitlines() if " http://a.test/1 " in line)
+    with log.open("a") as file:
+        file.write(line.replace(" 200 ", f" {status} ").rsplit(" ", 1)[0] + f" {notes}\n")
+    settings = Settings.from_dict({"crawl": "test"})
+    Frontier.open(crawled / "frontier", settings).close()
+    found, text, _ = explained(capsys, crawled, "http://a.test/1")
+    assert found == code and told in text
+    assert (found == "fetched") is ("It was fetched" in text)
+
+
+@pytest.mark.parametrize("scope", ["queue", "uri"])
+def test_a_page_that_waits_for_a_failing_robots_txt_names_the_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], scope: str
+) -> None:
+    job, frontier = tmp_path / "job", {"retry": {"scope": scope, "delay": 900.0, "max_retries": 4}}
+    with Site({"a.test/robots.txt": text("", status=500)}) as site:
+        run(site.settings("http://a.test/", frontier=frontier, limits={"max_time": 0.3}), job)
+    assert main(["explain", str(job), "http://a.test/", "--format", "json"]) == 0
+    (waits,) = (one["text"] for one in json.loads(capsys.readouterr().out)["reasons"] if one["code"] == "snoozed")
+    assert "http://a.test/robots.txt" in waits and "status 500. That was attempt 1 of 5" in waits
 
 
 def test_a_page_whose_line_was_cut_is_left_out(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:

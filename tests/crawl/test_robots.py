@@ -15,10 +15,11 @@ from budgetfrontier.crawl import robots as module
 from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
 from budgetfrontier.crawl.fetch.response import BROKEN, CONNECT_FAILED, Response
 from budgetfrontier.crawl.prerequisites import is_robots, robots_uri
-from budgetfrontier.crawl.robots import LIFETIME, STALE_LIFETIME, Permission, Robots, site_of
+from budgetfrontier.crawl.robots import LIFETIME, STALE_LIFETIME, Permission, Robots
 from budgetfrontier.crawl.robots_txt import MAX_BODY, group_for
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.store.backup import CACHE
+from budgetfrontier.uris import site_of
 from tests.crawl.hostile import HostileWeb, page, says
 from tests.crawl.process import started
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text

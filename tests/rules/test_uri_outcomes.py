@@ -47,6 +47,26 @@ def test_a_server_error_that_may_pass_is_tried_again_and_is_no_success(
     assert uri_outcomes.outcome_of_answer(status, attempt, chosen) is expected
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (-1, True),
+        (-2, True),
+        (-4, True),
+        (-61, True),
+        (-5, False),
+        (-5001, False),
+        (429, True),
+        (503, True),
+        (500, False),
+    ],
+)
+def test_what_had_no_answer_may_pass_and_so_may_an_overload(status: int, expected: bool) -> None:
+    assert uri_outcomes.may_pass(status) is expected
+    assert uri_outcomes.may_pass(status, {500}) is ((expected and status < 0) or status == 500)
+    assert uri_outcomes.is_failure(status)
+
+
 def test_max_retries_also_bounds_the_tries_after_a_status() -> None:
     chosen = settings(max_retries=1, status_retries=2, retry_statuses=frozenset({500}))
     assert uri_outcomes.outcome_of_answer(500, 2, chosen) is Outcome.FAILURE

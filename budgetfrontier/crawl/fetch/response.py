@@ -10,6 +10,7 @@ import msgspec
 
 from budgetfrontier.model import Outcome
 from budgetfrontier.rules import backoff
+from budgetfrontier.rules.uri_outcomes import may_pass
 
 # Heritrix's status codes for fetches without an HTTP response: https://heritrix.readthedocs.io/en/latest/glossary.html#status-codes
 DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN = -1, -2, -3, -4, -5
@@ -19,7 +20,6 @@ BLOCKED = -5001
 """Heritrix's "blocked from fetch by user setting": `fetch.allow_private` forbids the host's address, or the port is one
 that browsers block."""
 
-_RETRIED = frozenset({DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, 429, 503})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 _VALUE = re.compile(r'(?:[^,"]|"(?:\\.|[^"\\])*+"?)++')  # of a list: a comma within quotes separates nothing
@@ -107,7 +107,7 @@ class Response(msgspec.Struct, kw_only=True):
     @property
     def outcome(self) -> Outcome:
         """SUCCESS for an HTTP response (404 too), RETRY for 429, 503 and failures that may pass, FAILURE for others."""
-        if self.status in _RETRIED:
+        if may_pass(self.status):
             return Outcome.RETRY
         return Outcome.SUCCESS if self.status > 0 else Outcome.FAILURE
 

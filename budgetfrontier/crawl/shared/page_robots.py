@@ -17,12 +17,13 @@ from budgetfrontier.crawl.cache import StoredRobots
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.host_delays import HostDelays
 from budgetfrontier.crawl.prerequisites import retry_wait, robots_uri
-from budgetfrontier.crawl.robots import Robots, site_of
+from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.robots_redirects import RobotsRedirects
 from budgetfrontier.crawl.shared.questions import Questions
 from budgetfrontier.crawl.visit import PutBack
 from budgetfrontier.model import CrawlUri, Lease, Outcome
 from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.uris import site_of
 
 LONGEST_REST = 10.0
 """Seconds for which a page waits with its lease for the host to which its robots.txt redirects; else it goes back."""
