@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """The numbers of the system's errors that say that a disk is full, or a quota used up."""
@@ -61,7 +61,11 @@ class WrongCredentials(FrontierError):
 
     def naming(self, option: str) -> str:
         """Return the message for an interface that has another name for the option."""
-        return f"{self._why}; {self._remedy.format(option=option)}"
+        return f"{self._why}; {self._remedy.format(option=option)}" if self._why else str(self)
+
+    def on_command_line(self, options: Mapping[str, str]) -> str:
+        """Return the message for a command whose options have other names, and `system` for True."""
+        return self.naming(options.get(self.option, self.option)).replace("to True if", "to `system` if")
 
 
 class NotAFrontier(FrontierError):

@@ -81,11 +81,14 @@ PLACES: dict[str, Callable[[str], bool]] = {
     "host": lambda host: by_override(f"host:{host}"),
     "glob of hosts": lambda host: by_override(f"host:{host.replace('.', '.*', 1)}"),
     "queue": lambda host: by_override(f"queue:{host}"),
+    "queue with a port": lambda host: by_override(f"queue:{host}:80"),
     "glob of queues": lambda host: by_override(f"queue:{host.replace('.', '.*', 1)}"),
     "list of queues": lambda host: by_override(f"queues:none.example,{host}"),
+    "list of queues with ports": lambda host: by_override(f"queues:none.example:443,{host}:443"),
     "SURT prefix": lambda host: by_override(f"surt:({surt(host)},"),
     "SURT prefix with a scheme": lambda host: by_override(f"surt:HTTP://({surt(host)},:80)/"),
     "selection": lambda host: bool(queue_test(host)(SITE, HOST)) and not queue_test(host)(OTHER, "other.example"),
+    "selection with a port": lambda host: bool(queue_test(f"{host}:80")(SITE, HOST)),
     "scope: domain": lambda host: by_scope(f"domain:{host}"),
     "scope: host": lambda host: by_scope(f"host:{host}"),
     "scope: surt": lambda host: by_scope(f"surt:({surt(host)},)/a"),
@@ -181,8 +184,9 @@ def test_the_command_line_takes_each_spelling(
         f.schedule(SITE)
     for command in ("queue", "retire", "unretire", "wake"):
         assert main([command, str(job), f"{spelling}:80"]) == 0
-    assert main(["adjust", str(job), "--queues", spelling, "--total-budget", "7"]) == 0
-    assert HOST in capsys.readouterr().out
+    assert main(["adjust", str(job), "--queues", f"{spelling}:80", "--total-budget", "7"]) == 0
+    told = capsys.readouterr()
+    assert HOST in told.out and "matches 1 queue\n" in told.out and "no queue" not in told.out + told.err
     for port in ("", ":80", ":443"):
         assert main(["delete", str(job), "--queue", spelling + port, "--dry-run"]) == 0
         told = capsys.readouterr()

@@ -89,21 +89,12 @@ def append(args: argparse.Namespace, override: Override) -> None:
         change = appended(view, override)
         _announce(view, change)
         effect = preview_in_scope(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
-        _note_other_keys(view, effect["unknown"])
     if not args.dry_run:
         if not effect["matched"]:
             note_no_match(override.match)
         entry = common.steer(args, "adjust", details | {"survey": effect})
         effect = {"id": entry.id, **entry.effect}
     print_effect(args, override.match, details, effect)
-
-
-def _note_other_keys(view: View, unknown: Sequence[str]) -> None:
-    """Print which of the keys that no queue has are hosts with a default port whose queue has the host as its key."""
-    for key in unknown[:_MOST_NAMES]:
-        host = view.named(key)
-        if host != key:
-            note(f"no queue has the key {clean(key)}; that of http://{clean(host)}/ is {clean(host)}")
 
 
 def _announce(view: View, change: Change) -> None:

@@ -187,7 +187,7 @@ def _no_queue(operator: Operator, key: str, others: dict[int, Found]) -> Frontie
 def explain(args: argparse.Namespace, operator: Operator) -> None:
     """Print why a URL or a queue is not being crawled, as the owner of its partition explains it."""
     if args.log:
-        raise FrontierError("--log is for a job's folder: a crawl in partitions has the logs of its crawlers, if any")
+        args.parser.error("--log is for a job's folder: a crawl in partitions has the logs of its crawlers, if any")
     number = operator.partition_of_queue(args.target)
     if "://" in args.target:  # which is the key of a queue, or else a URL
         found: Found = operator.ask_one(number, "queue", Found, key=args.target, limit=1, spread=False)

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from budgetfrontier.cli import cluster_show, cluster_steer
-from budgetfrontier.cli.common import ClusterJob
+from budgetfrontier.cli.common import ClusterJob, naming_options
 from budgetfrontier.cli.exits import ERROR
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cluster import owner_calls
 from budgetfrontier.cluster.operation import Operator
 from budgetfrontier.connections import shown
 from budgetfrontier.endpoints import tokens
-from budgetfrontier.errors import FrontierError, MissingExtra
+from budgetfrontier.errors import MissingExtra
 
 RETRY_FOR = 5.0
 """Seconds for which a command looks for the owner of any partition."""
@@ -61,11 +61,11 @@ _INSTEAD = {
 
 def run(args: argparse.Namespace) -> int:
     """Run a command on the crawl in partitions that `args.job` names; 1 if an owner has not answered."""
-    command = COMMANDS.get(args.command)
-    if command is None:
+    if args.command not in COMMANDS:
         known = ", ".join(sorted(COMMANDS))
         instead = _INSTEAD.get(args.command, f"the commands for one are {known}")
-        raise FrontierError(f"{args.command} does not work on a crawl in partitions: {instead}")
+        args.parser.error(f"{args.command} does not work on a crawl in partitions: {instead}")
+    command = COMMANDS[args.command]
     timeout = None if args.command in _PATIENT else owner_calls.SIGN_OF_LIFE
     with connected(args.job, token_file=args.token_file, tls_ca=args.tls_ca, timeout=timeout) as operator:
         code = command(args, operator) or 0
@@ -98,7 +98,11 @@ def connected(
         return kafka.log_ends(where, partitions)
 
     options: dict[str, Any] = {"token": token, "tls": tls, "retry_for": RETRY_FOR, "timeout": timeout}
-    with _quiet_clients(), ClusterFrontier(where.crawl, directory, **options) as frontier:
+    with (
+        naming_options({**owner_calls.OPTIONS, "address": "--cluster"}),
+        _quiet_clients(),
+        ClusterFrontier(where.crawl, directory, **options) as frontier,
+    ):
         yield Operator(frontier, job=shown(str(job)), ends=ends)
 
 

@@ -8,8 +8,8 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from heapq import nlargest, nsmallest
 from itertools import islice
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cli.parser import Parser, common_options
 from budgetfrontier.endpoints import addresses
-from budgetfrontier.errors import FrontierError, NotAFrontier
+from budgetfrontier.errors import FrontierError, NotAFrontier, WrongCredentials
 from budgetfrontier.vocabulary import CrawlState, QueueState
 
 if TYPE_CHECKING:
@@ -113,6 +113,15 @@ def add_server_access(parser: argparse.ArgumentParser) -> None:
         "TOKEN`; it is read again when it has changed",
     )  # fmt: skip
     add_anybody(parser, "an address of --listen that other machines reach needs neither --token-file nor --tls")
+
+
+@contextmanager
+def naming_options(options: Mapping[str, str]) -> Iterator[None]:
+    """Name the options of a command, in place of a client's, in the errors of a block about token, TLS or address."""
+    try:
+        yield
+    except WrongCredentials as error:
+        raise FrontierError(error.on_command_line(options)) from None
 
 
 def add_anybody(parser: argparse.ArgumentParser, what: str) -> None:
@@ -237,6 +246,14 @@ def duration(text: str) -> float:
         return parse_duration(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected {DURATION.text}, got {show(text)}") from None
+
+
+def address(text: str) -> str:
+    """Parse an argument that is an address at which to listen."""
+    try:
+        return addresses.checked(text, any_port=True)
+    except FrontierError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def moment_or_age(text: str) -> float:
@@ -380,7 +397,7 @@ def note_if_stopped(args: argparse.Namespace) -> None:
     """Print, if no process runs the job, that it is stopped, and the command that continues it."""
     from budgetfrontier.rules.verdict import opener
     from budgetfrontier.store.reader import Reader
-    from budgetfrontier.store.start_command import start_command
+    from budgetfrontier.store.start_command import AGAIN, start_command
 
     with Reader(frontier_path(args.job)) as reader:
         process = reader.process()
@@ -389,7 +406,7 @@ def note_if_stopped(args: argparse.Namespace) -> None:
         elif not process.alive:
             stop = process.last_stop
             start = start_command(str(args.job), "" if stop is None else stop.program)
-            note(f"no process runs this crawl; to go on: {start or 'start the program that opened it'}")
+            note(f"no process runs this crawl; to go on: {start or AGAIN}")
 
 
 def read_settings(path: Path) -> Settings:

@@ -9,7 +9,6 @@ from typing import Any
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.messages import note
-from budgetfrontier.errors import FrontierError
 
 
 def register(commands: Commands) -> None:
@@ -39,7 +38,7 @@ def register(commands: Commands) -> None:
         "that the system trusts",
     )  # fmt: skip
     parser.add_argument(
-        "--listen", default="127.0.0.1:8089", metavar="WHERE",
+        "--listen", type=common.address, default="127.0.0.1:8089", metavar="WHERE",
         help="ADDRESS:PORT, or unix:PATH for a socket of its owner (default: 127.0.0.1:8089); other machines are "
         "answered only with --token-file",
     )  # fmt: skip
@@ -110,7 +109,7 @@ def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
     from budgetfrontier.console.serving import serve
 
     if len(args.jobs) > 1:
-        raise FrontierError("a console shows one crawl in partitions, and nothing else: start one for each")
+        args.parser.error("a console shows one crawl in partitions, and nothing else: start one for each")
     (url,) = args.jobs
     with (
         clusters.connected(url, tls_ca=args.tls_ca) as first,

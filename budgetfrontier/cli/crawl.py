@@ -14,13 +14,15 @@ from budgetfrontier.cli.common import (
     Commands,
     add_anybody,
     add_command,
+    address,
     folder_name,
+    naming_options,
     read_settings,
     warn_of_adjustments,
 )
 from budgetfrontier.endpoints import tokens
 from budgetfrontier.endpoints.addresses import ANYBODY
-from budgetfrontier.errors import FrontierError, MissingExtra
+from budgetfrontier.errors import MissingExtra
 
 if TYPE_CHECKING:
     from budgetfrontier.crawl.job import ServingMetrics
@@ -51,7 +53,7 @@ def register(commands: Commands) -> None:
         "--adopt", action="store_true", help="continue in the folder of a crawl of another name, which was renamed"
     )
     parser.add_argument(
-        "--metrics", metavar="ADDRESS:PORT", default=None,
+        "--metrics", type=address, metavar="ADDRESS:PORT", default=None,
         help="serve metrics for Prometheus at this address, such as 127.0.0.1:9464, on /metrics, while the crawl runs "
         "(default: none are served); whoever reaches the address can read them; needs the extra 'console'",
     )  # fmt: skip
@@ -99,10 +101,12 @@ def crawl(args: argparse.Namespace) -> int:
     if args.frontier is not None:
         return _crawl_shared(args, settings, again)
     if args.token_file or args.tls:
-        raise FrontierError("--token-file and --tls are for the server of --frontier, which is not given")
-    again += ["--metrics", args.metrics] if args.metrics else []
-    again += [ANYBODY] if args.allow_anybody else []
-    again += [word for name in args.allow_host for word in ("--allow-host", name)]
+        args.parser.error("--token-file and --tls are for the server of --frontier, which is not given")
+    options = ["--metrics", args.metrics] if args.metrics else []
+    options += [ANYBODY] if args.allow_anybody else []
+    options += [word for name in args.allow_host for word in ("--allow-host", name)]
+    if args.allow_host and args.metrics is None:
+        args.parser.error("--allow-host is for --metrics, which is not given")
     folder = args.job or Path(folder_name(settings.crawl))
     warn_of_adjustments(settings, folder)
     with _metrics(args.metrics, args.allow_host, anybody=args.allow_anybody) as metrics, _rare_collections():
@@ -111,8 +115,9 @@ def crawl(args: argparse.Namespace) -> int:
             folder,
             paused=args.paused,
             adopt=args.adopt,
-            command=shlex.join(again),
+            command=shlex.join(again + options),
             config=args.config,
+            options=options,
             metrics=metrics,
         )
 
@@ -121,20 +126,20 @@ def _crawl_shared(args: argparse.Namespace, settings: Settings, again: list[str]
     """Run a crawl on a frontier of a server."""
     given = {"--paused": args.paused, "--adopt": args.adopt, "--metrics": args.metrics, "--allow-host": args.allow_host}
     if refused := [option for option, value in given.items() if value]:
-        raise FrontierError(
+        args.parser.error(
             f"{' and '.join(refused)}: not with --frontier; pause, rename and watch the crawl where it is served"
         )
     from budgetfrontier.crawl.shared import addresses, job
 
-    remote = addresses.remote_crawl(
-        args.frontier,
-        crawl=settings.crawl,
-        token=None if args.token_file is None else tokens.read(args.token_file),
-        tls=args.tls == "system" or args.tls or False,
-    )
     for option, value in {"--frontier": args.frontier, "--token-file": args.token_file, "--tls": args.tls}.items():
         again += [option, str(value)] if value else []
-    with _rare_collections():
+    with naming_options({"address": "--frontier", "token": "--token-file", "tls": "--tls"}), _rare_collections():
+        remote = addresses.remote_crawl(
+            args.frontier,
+            crawl=settings.crawl,
+            token=None if args.token_file is None else tokens.read(args.token_file),
+            tls=args.tls == "system" or args.tls or False,
+        )
         return job.crawl(settings, args.job or Path(folder_name(settings.crawl)), remote, command=shlex.join(again))
 
 
@@ -151,8 +156,6 @@ def demo(args: argparse.Namespace) -> int:
 def _metrics(listen: str | None, names: list[str], *, anybody: bool) -> Iterator[ServingMetrics | None]:
     """Hold the socket of --metrics, if it is given, before anything of the crawl is opened."""
     if listen is None:
-        if names:
-            raise FrontierError("--allow-host is for --metrics, which is not given")
         yield None
         return
     try:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
     """Print what a command to a queue has changed."""
+    from budgetfrontier.reports.audit_sentences import waits_longer
     from budgetfrontier.reports.format import clean
 
     key = clean(args.key)
@@ -26,6 +27,8 @@ def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effec
     until = effect["after"]["wake_time"]
     wakes = f", until {format_time(until)}" if op == "snooze" else ""
     say(f"{key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
+    if op == "snooze" and (longer := waits_longer(details, effect)):
+        note(f"{longer}: a snooze shortens no wait; `budgetfrontier wake` ends it, and then it may be snoozed for less")
 
 
 def _own(value: float | None) -> str:

@@ -119,7 +119,11 @@ def run(args: argparse.Namespace, cluster: ClusterFrontier | None = None) -> int
     error is raised, or Ctrl-C has been pressed, the counts so far are printed first.
     """
     if args.key is not None and not all(map(formats.is_redis, args.sources)):
-        raise FrontierError("--key is the name of a queue in Redis; give redis://HOST as the source")
+        args.parser.error("--key is the name of a queue in Redis; give redis://HOST as the source")
+    if (unknown := next(filter(_is_elsewhere, args.sources), None)) is not None:
+        args.parser.error(
+            f"{without_password(unknown)}: give http or https URLs, files and folders with URLs, or redis://HOST"
+        )
     if not args.dry_run and cluster is None:
         common.refuse_if_terminated(args)
     totals = Totals()
@@ -156,14 +160,13 @@ def _note_uncounted(count: int, *, again: bool) -> None:
 
 
 def _is_url(source: str) -> bool:
-    """Return whether a source is itself a URL, not a file. Raises FrontierError for a URL of another scheme."""
-    if source.lower().startswith(("http://", "https://")):
-        return True
-    if "://" in source and not formats.is_redis(source) and not Path(source).exists():
-        raise FrontierError(
-            f"{without_password(source)}: give http or https URLs, files and folders with URLs, or redis://HOST"
-        )
-    return False
+    """Return whether a source is itself a URL, not a file."""
+    return source.lower().startswith(("http://", "https://"))
+
+
+def _is_elsewhere(source: str) -> bool:
+    """Return whether a source is a URL of a scheme that cannot be imported."""
+    return "://" in source and not (_is_url(source) or formats.is_redis(source) or Path(source).exists())
 
 
 def _import_source(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from budgetfrontier.cli.common import Commands, add_cluster, add_command, add_format, job
-from budgetfrontier.errors import FrontierError
 
 
 def register(commands: Commands) -> None:
@@ -25,4 +24,4 @@ def register(commands: Commands) -> None:
 
 def partitions(args: argparse.Namespace) -> None:
     """Refuse a job's folder, which has no partitions."""
-    raise FrontierError(f"{args.job} is no crawl in partitions: give --cluster kafka://HOST:PORT/CRAWL")
+    args.parser.error(f"{args.job} is no crawl in partitions: give --cluster kafka://HOST:PORT/CRAWL")

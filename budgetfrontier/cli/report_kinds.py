@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.messages import note, say
-from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.kinds import WITH_SINCE
 from budgetfrontier.vocabulary import LEASE_FIELDS
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 _HOUR = 3600.0
 
-UNKNOWN = "unknown: this frontier was not filled by `budgetfrontier crawl`, and there is no {log}"
+UNKNOWN = "unknown: there is no {log}; `budgetfrontier crawl` writes one, with --frontier in the folder of its own job"
 _TEXT_ROWS = 20
 HOSTS_DROP = ("not_modified", "failures", "errors", "state", "expenditure")
 
@@ -65,13 +64,13 @@ def run(args: argparse.Namespace) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raise FrontierError for options that the kind of report does not have; --since alone is for rates."""
+    """Exit for options that the kind of report does not have; --since alone is for rates."""
     if args.kind == "frontier":
         args.kind = "rates"
     if args.format == "html":
-        raise FrontierError(f"--kind {args.kind} is text, json or csv; html is for --kind frontier")
+        args.parser.error(f"--kind {args.kind} is text, json or csv; html is for --kind frontier")
     if args.since is not None and args.kind not in WITH_SINCE:
-        raise FrontierError(f"--since is for --kind {', '.join(WITH_SINCE)}; this report is as of now")
+        args.parser.error(f"--since is for --kind {', '.join(WITH_SINCE)}; this report is as of now")
 
 
 def write(args: argparse.Namespace, made: Rows, crawl: str, more: dict[str, Any] | None = None) -> None:

@@ -14,11 +14,17 @@ from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.exits import exit_code
 from budgetfrontier.cli.messages import note
 from budgetfrontier.cli.signals import stopped_by_signals
+from budgetfrontier.endpoints.addresses import ANYBODY
 from budgetfrontier.endpoints.tokens import TokenFile
-from budgetfrontier.errors import FrontierError, MissingExtra
+from budgetfrontier.errors import MissingExtra
 
 if TYPE_CHECKING:
     from budgetfrontier.service.server import ServingMetrics
+
+LISTEN = "127.0.0.1:7071"
+"""The address that is served by default."""
+CLOSE_AFTER = 600.0
+"""Seconds after which a crawl that nobody uses is closed by default."""
 
 log = logging.getLogger("budgetfrontier.service")
 
@@ -36,8 +42,8 @@ def register(commands: Commands) -> None:
     )
     parser.add_argument("jobs", metavar="JOBS", type=Path, help="the folder of the jobs; it is created if need be")
     parser.add_argument(
-        "--listen", default="127.0.0.1:7071", metavar="WHERE",
-        help="ADDRESS:PORT, or unix:PATH for a socket (default: 127.0.0.1:7071)",
+        "--listen", type=common.address, default=LISTEN, metavar="WHERE",
+        help=f"ADDRESS:PORT, or unix:PATH for a socket (default: {LISTEN})",
     )  # fmt: skip
     parser.add_argument(
         "--config", type=Path, default=None, metavar="FILE",
@@ -46,13 +52,13 @@ def register(commands: Commands) -> None:
     )  # fmt: skip
     common.add_server_access(parser)
     parser.add_argument(
-        "--close-after", type=common.duration, default=600.0, metavar="TIME",
+        "--close-after", type=common.duration, default=CLOSE_AFTER, metavar="TIME",
         help="close a crawl that nobody has used for so long; it is opened again when it is used (default: 10m; 0: "
         "never)",
     )  # fmt: skip
     common.add_log_format(parser)
     parser.add_argument(
-        "--metrics", metavar="ADDRESS:PORT", default=None,
+        "--metrics", type=common.address, metavar="ADDRESS:PORT", default=None,
         help="serve metrics for Prometheus at this address, such as 127.0.0.1:9464, on /metrics (default: none are "
         "served); whoever reaches the address can read them; needs the extra 'console'",
     )  # fmt: skip
@@ -80,6 +86,7 @@ def serve(args: argparse.Namespace) -> int:
 
 def _serve(args: argparse.Namespace) -> int:
     from budgetfrontier.settings import Settings
+    from budgetfrontier.store.start_command import note_server
 
     try:
         from budgetfrontier.service import frontier_service, process, server
@@ -88,10 +95,13 @@ def _serve(args: argparse.Namespace) -> int:
         from budgetfrontier.urlfrontier.urlfrontier_pb2 import POOL
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
+    if args.allow_host and args.metrics is None:
+        args.parser.error("--allow-host is for --metrics, which is not given")
     settings = Settings.from_dict({"profile": "served"}) if args.config is None else Settings.from_yaml(args.config)
     token = None if args.token_file is None else TokenFile(args.token_file)
 
     def started(where: str) -> None:
+        note_server(args.jobs, _options(args))
         if args.log_format == common.JSON:
             fields = {"event": "started", "jobs": str(args.jobs), "address": where}
             log.info("serving %s at %s", args.jobs, where, extra=fields)
@@ -121,12 +131,26 @@ def _serve(args: argparse.Namespace) -> int:
     return 0 if whole else 1
 
 
+def _options(args: argparse.Namespace) -> list[str]:
+    """Return the options of the command that serves again, as they were given; files by their whole paths."""
+    listen: str = args.listen
+    if listen.startswith("unix:"):
+        listen = f"unix:{Path(listen.removeprefix('unix:')).absolute()}"
+    words = [] if listen == LISTEN else ["--listen", listen]
+    for option, path in (("--config", args.config), ("--token-file", args.token_file)):
+        words += [] if path is None else [option, str(path.absolute())]
+    words += [] if args.tls is None else ["--tls", *(str(path.absolute()) for path in args.tls)]
+    words += [ANYBODY] if args.allow_anybody else []
+    words += [] if args.close_after == CLOSE_AFTER else ["--close-after", f"{args.close_after:g}s"]
+    words += [] if args.log_format == "text" else ["--log-format", args.log_format]
+    words += ["--metrics", args.metrics] if args.metrics else []
+    return words + [word for name in args.allow_host for word in ("--allow-host", name)]
+
+
 @contextmanager
 def _metrics(listen: str | None, names: list[str], *, anybody: bool) -> Iterator[ServingMetrics | None]:
     """Hold the socket of --metrics, if it is given, before anything is opened."""
     if listen is None:
-        if names:
-            raise FrontierError("--allow-host is for --metrics, which is not given")
         yield None
         return
     try:

@@ -168,7 +168,7 @@ def export(args: argparse.Namespace) -> None:
         line = lists.to_url if form == "urls" else lists.to_json
     supported = {"urls": {"url", "cost"}, "heritrix": {"url", "cost", "hops", "via"}}.get(form)
     if args.queue_keys and form != "jsonl":
-        raise FrontierError(f"--queue-keys is for jsonl; {form} has no place for the key of a queue")
+        args.parser.error(f"--queue-keys is for jsonl; {form} has no place for the key of a queue")
     test = common.queue_filter(args)
     count, omitted = 0, Counter[str]()
     with Reader(common.frontier_path(args.job)) as reader, _output_file(args.file, replace=args.force) as out:

@@ -34,11 +34,11 @@ def register(commands: Commands) -> None:
         help="where this worker keeps its copies of partitions (default: worker)",
     )  # fmt: skip
     parser.add_argument(
-        "--listen", default="127.0.0.1:7171", metavar="WHERE",
+        "--listen", type=common.address, default="127.0.0.1:7171", metavar="WHERE",
         help="ADDRESS:PORT, or unix:PATH for a socket (default: 127.0.0.1:7171)",
     )  # fmt: skip
     parser.add_argument(
-        "--advertise", default=None, metavar="ADDRESS:PORT",
+        "--advertise", type=common.address, default=None, metavar="ADDRESS:PORT",
         help="the address at which clients reach this worker (default: that of --listen)",
     )  # fmt: skip
     common.add_server_access(parser)

@@ -143,10 +143,7 @@ class OwnerCalls:
 
     def _lose(self, address: str, error: FrontierError) -> None:
         """Ask a worker no more."""
-        if isinstance(error, WrongCredentials):
-            told = error.naming(OPTIONS.get(error.option, error.option)).replace("to True if", "to `system` if")
-        else:
-            told = str(error).partition(";")[0]
+        told = error.on_command_line(OPTIONS) if isinstance(error, WrongCredentials) else str(error).partition(";")[0]
         with self._lock:
             self._there.discard(address)
             self.silent[address] = told

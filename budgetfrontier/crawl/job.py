@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
@@ -40,7 +40,7 @@ from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.store.backup import CACHE
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.report import Report
-from budgetfrontier.store.start_command import note_config
+from budgetfrontier.store.start_command import note_crawl
 
 ServingMetrics = Callable[[Path], contextlib.AbstractAsyncContextManager[None]]
 """Serves the metrics of the job in a folder until the end of a `with` block."""
@@ -57,6 +57,7 @@ def crawl(
     adopt: bool = False,
     command: str = "",
     config: Path | None = None,
+    options: Sequence[str] = (),
     metrics: ServingMetrics | None = None,
 ) -> int:
     """Start or continue the crawl in a job folder; return the exit code.
@@ -66,16 +67,16 @@ def crawl(
     flight are finished; after a second one, the crawl stops at once. In both cases, all finished URIs are on disk.
 
     `paused`: fetch nothing until `budgetfrontier resume`. `adopt`: continue a crawl of another name. `command` is the
-    command that runs the crawl again, for the closing summary, and `config` the file of the settings, for reports;
-    `metrics` answers scrapes while it runs. Raises what `Frontier.open` raises, StorageFull, SettingsError if the
-    folder contains another crawl, and ScopeChanged if the crawl was paused because its changed scope would disregard
-    many queued URIs.
+    command that runs the crawl again, for the closing summary, and `config` the file of the settings, for reports, with
+    the other `options` of the command; `metrics` answers scrapes while it runs. Raises what `Frontier.open` raises,
+    StorageFull, SettingsError if the folder contains another crawl, and ScopeChanged if the crawl was paused because
+    its changed scope would disregard many queued URIs.
     """
     with interrupts() as heard, progress or ProgressDisplay() as shown:
         try:
             return Job(
                 settings, folder, progress=shown, interrupts=heard, paused=paused, adopt=adopt, command=command,
-                config=config, metrics=metrics,
+                config=config, options=options, metrics=metrics,
             ).run()  # fmt: skip
         except KeyboardInterrupt:
             if heard.count < 2:  # the KeyboardInterrupt came from elsewhere
@@ -98,11 +99,13 @@ class Job:
         adopt: bool,
         command: str,
         config: Path | None,
+        options: Sequence[str],
         metrics: ServingMetrics | None,
     ) -> None:
         self._metrics = metrics
         self._settings, self._folder, self._progress, self._interrupts = settings, folder, progress, interrupts
-        self._paused, self._adopt, self._command, self._config = paused, adopt, command, config
+        self._paused, self._adopt, self._command = paused, adopt, command
+        self._config, self._options = config, options
         self._scope = Scope(settings.scope)
         self._fetcher = Fetcher(
             settings.fetch,
@@ -128,7 +131,7 @@ class Job:
         make_folder(self._folder)
         make_folder(frontier, like=self._folder)
         if self._config is not None:
-            note_config(self._folder, self._config)
+            note_crawl(self._folder, self._config, self._options)
         with contextlib.ExitStack() as opened:
             with contextlib.ExitStack() as written:
                 with self._interrupts.breakable():  # nothing is in flight

@@ -116,7 +116,16 @@ def _on_queue(verb: str) -> Callable[[_Values, _Values], str]:
 
 
 def _snoozed(args: _Values, effect: _Values) -> str:
-    return f"Blocked queue {_short(args['queue'])} until {format_time(args['until'])}{_new_state(effect)}."
+    key, until = _short(args["queue"]), format_time(args["until"])
+    if longer := waits_longer(args, effect):
+        return f"Blocked queue {key} until {until}, which changed nothing: {longer}{_new_state(effect)}."
+    return f"Blocked queue {key} until {until}{_new_state(effect)}."
+
+
+def waits_longer(args: _Values, effect: _Values) -> str:
+    """Return that a queue waits longer than a `snooze` of it has asked for; "" if it does not."""
+    until = effect.get("before", {}).get("wake_time", 0)
+    return f"it waits until {format_time(until)} already" if until > args["until"] else ""
 
 
 def _new_state(effect: _Values) -> str:

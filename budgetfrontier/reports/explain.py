@@ -20,9 +20,9 @@ from budgetfrontier.rules.backoff import UNAVAILABLE
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.uri_outcomes import ERROR, attempts_after_answer
-from budgetfrontier.rules.verdict import is_hung, opener, pause_sentence, process_line, verdict
+from budgetfrontier.rules.verdict import SILENT, is_hung, opener, pause_sentence, process_line, verdict
 from budgetfrontier.settings.overrides import Effective, QueueSettings
-from budgetfrontier.store.start_command import start_command
+from budgetfrontier.store.start_command import AGAIN, start_command
 from budgetfrontier.units import say_duration
 from budgetfrontier.uris import robots_url
 
@@ -61,6 +61,7 @@ class _Explainer:
         self._scope = scope
         self._past = past
         self._anywhere = anywhere
+        self._terminated = reader.summary().state is CrawlState.TERMINATED
 
     def explain(self, target: str) -> Explanation:
         queue = self._reader.queue(target) or self._meant(target)
@@ -82,10 +83,11 @@ class _Explainer:
             key = near_queues.meant(view, target)
         return None if key is None else self._reader.queue(key)
 
-    def _command(self, name: str, *arguments: str) -> str:
-        return shlex.join(("budgetfrontier", name, self._job, *arguments))
+    def _command(self, name: str, *arguments: str) -> str | None:
+        """Return a command on the job; None if the crawl was terminated, which no command helps."""
+        return None if self._terminated else shlex.join(("budgetfrontier", name, self._job, *arguments))
 
-    def _of_queue(self, name: str, queue: QueueRecord, *options: str) -> str:
+    def _of_queue(self, name: str, queue: QueueRecord, *options: str) -> str | None:
         return self._command(name, *options, *named(queue))
 
     # -- the URL
@@ -255,7 +257,7 @@ class _Explainer:
         with self._reader.view() as view:
             explanation.settings = setting_sources(view, url, queue.queue)
 
-    def _adjust(self, queue: QueueRecord, *, total: int | None = None, replenish: int | None = None) -> str:
+    def _adjust(self, queue: QueueRecord, *, total: int | None = None, replenish: int | None = None) -> str | None:
         arguments = ["--match", f"queue:{queue.queue}"]
         arguments += [] if total is None else ["--total-budget", str(total)]
         arguments += [] if replenish is None else ["--replenish", str(replenish)]
@@ -296,28 +298,37 @@ class _Explainer:
     def _explain_wait(self, explanation: Explanation, queue: QueueRecord, subject: str) -> None:
         left = queue.wake_time - self._now
         due = "and due: it joins the READY queues at the next lease"
-        wait = f"for {say_duration(left)} more: {self._cause_of_wait(queue)}" if left > 0 else due
+        command = self._of_queue("wake", queue) if left > 0 and self._is_worth_waking(queue) else None
+        cause = self._cause_of_wait(queue, helps=command is not None)
+        wait = f"for {say_duration(left)} more: {cause}" if left > 0 else due
         explanation.add(
             "snoozed",
             f"{subject} {wait}.",
             verdict=Outlook.LATER,
             when=queue.wake_time,
-            command=self._of_queue("wake", queue),
+            command=command,
         )
 
-    def _cause_of_wait(self, queue: QueueRecord) -> str:
+    def _is_worth_waking(self, queue: QueueRecord) -> bool:
+        """Return whether a `wake` changes when the queue is leased from: a crawl must run, or be started before."""
+        process = self._reader.process()
+        crawls = process.alive or process.server is not None
+        return crawls or max(queue.block, queue.delayed, queue.wake_time - SILENT) > self._now
+
+    def _cause_of_wait(self, queue: QueueRecord, *, helps: bool) -> str:
         failure = self._failure_of(queue)
+        cut_short = ", which the command would cut short" if helps else ""
         if queue.block < queue.wake_time and self._now < queue.overloaded_until:
             length = f" (back-off: {say_duration(queue.backoff)})" if queue.backoff else ""
             failed = failure and f"; {failure}"
-            return f"its host answered 429 or 503 and is left alone{length}, which the command would cut short{failed}"
+            return f"its host answered 429 or 503 and is left alone{length}{cut_short}{failed}"
         if max(queue.block, queue.delayed) < queue.wake_time <= queue.paced_until:
             seconds = say_duration(queue.paced_until - queue.served)
-            return f"it is leased from at most once in {seconds}, its interval, which the command would cut short"
+            return f"it is leased from at most once in {seconds}, its interval{cut_short}"
         if max(queue.block, queue.delayed) < queue.wake_time:
             if failure:
-                return f"{failure}. The command would end the wait now"
-            return "politeness towards its host, which the command would cut short"
+                return f"{failure}{'. The command would end the wait now' if helps else ''}"
+            return f"politeness towards its host{cut_short}"
         if queue.block < queue.wake_time:
             failed = failure and f"; {failure}"
             return f"a worker asked for this delay{failed}"
@@ -466,8 +477,10 @@ class _Explainer:
                 command=None if starts else self._command("resume"),
             )
         elif summary.state is CrawlState.FINISHED:
+            runs = standing.process.alive or standing.process.server is not None
+            alone = " by itself" if runs else ", once it is started,"
             explanation.add(
-                "finished", "The crawl is FINISHED; it goes on by itself when a URI arrives or a queue revives."
+                "finished", f"The crawl is FINISHED; it goes on{alone} when a URI arrives or a queue revives."
             )
         if standing.process.server is not None:
             explanation.add("unused", f"No process has this frontier open: {opener(standing.process)}.")
@@ -475,10 +488,10 @@ class _Explainer:
             stop = standing.process.last_stop
             start = start_command(self._job, "" if stop is None else stop.program)
             last = process_line(standing).removeprefix("none; ")
-            what = "the crawl again with its configuration" if start else "the program that opened it"
+            what = "start the crawl again with its configuration" if start else AGAIN
             explanation.add(
                 "not-running",
-                f"Nothing runs this frontier at the moment ({last}): start {what}.",
+                f"Nothing runs this frontier at the moment ({last}): {what}.",
                 verdict=Outlook.BLOCKED,
                 command=start,
             )

@@ -77,9 +77,9 @@ def tell(past: Past | None, settings: QueueSettings, *, searched: bool = True) -
     if past is None:
         return Told(
             "done",
-            "It is seen and not pending: it succeeded, failed or was disregarded (unknown: this frontier was not "
-            "filled by `budgetfrontier crawl`; the log of the program that filled it would tell), or "
-            f"{_ELSEWHERE}.",
+            "It is seen and not pending: it succeeded, failed or was disregarded (unknown: there is no crawl.log here; "
+            "the log of the program that fetches would tell, for `crawl --frontier` that in the folder of its own job, "
+            f"which --log names), or {_ELSEWHERE}.",
         )
     if not past.attempts:
         since = f", which begins at {past.begins}," if past.begins else ""

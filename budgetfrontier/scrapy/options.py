@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,16 +84,38 @@ class JobFile(msgspec.Struct):
 
     spider: str
     key: bytes
+    command: list[str] | None = None
+    """The words of Scrapy's command that ran the spider last, but for JOBDIR; None if it had other options, too, or if
+    a program of the user's ran it."""
+
+
+def command_again(argv: Sequence[str]) -> list[str] | None:
+    """Return the words of the command of Scrapy that a process was started with, None if they do not tell all of it.
+
+    >>> command_again(["/usr/bin/scrapy", "crawl", "news", "-s", "JOBDIR=job"])
+    ['crawl', 'news']
+    """
+    program, *words = argv or [""]
+    if Path(program).name != "scrapy" and Path(program).parts[-2:] != ("scrapy", "__main__.py"):
+        return None
+    for at in reversed(range(len(words) - 1)):
+        if words[at] in ("-s", "--set") and words[at + 1].startswith("JOBDIR="):
+            del words[at : at + 2]
+    if len(words) != 2 or words[0] not in ("crawl", "runspider"):
+        return None
+    return words if words[0] == "crawl" else ["runspider", os.path.abspath(words[1])]
 
 
 def claim(folder: Path, spider: str) -> JobFile:
-    """Read the file of a JOBDIR, or create it. Raises SettingsError if it is damaged or another spider's."""
+    """Read the file of a JOBDIR, or create it, and note the command that has started this process.
+
+    Raises SettingsError if the file is damaged or another spider's.
+    """
     path = folder / "budgetfrontier.json"
     try:
-        job = msgspec.json.decode(path.read_bytes(), type=JobFile)
+        job = msgspec.json.decode(found := path.read_bytes(), type=JobFile)
     except FileNotFoundError:
-        job = JobFile(spider, os.urandom(32))
-        _write(path, msgspec.json.encode(job))
+        found, job = b"", JobFile(spider, os.urandom(32))
     except msgspec.DecodeError as e:
         raise SettingsError(f"{path} is damaged ({e}); restore it, or begin with another JOBDIR") from None
     if job.spider != spider:
@@ -100,6 +123,9 @@ def claim(folder: Path, spider: str) -> JobFile:
             f"{folder} holds the frontier of the spider {job.spider!r}, not of {spider!r}: give each spider a JOBDIR "
             "of its own"
         )
+    job.command = command_again(sys.argv)
+    if (content := msgspec.json.encode(job)) != found:
+        _write(path, content)
     return job
 
 

@@ -25,6 +25,7 @@ from budgetfrontier.service.calls import Handed, Method, Turns
 from budgetfrontier.service.crawls import Crawls
 from budgetfrontier.service.stopping import Stop
 from budgetfrontier.settings import Settings
+from budgetfrontier.store.modes import folder_for
 
 GRACE = 5.0
 """Seconds that RPCs in progress have to end when the server is stopped."""
@@ -99,8 +100,8 @@ def serve(folder: Path, settings: Settings, *, close_after: float = 0.0, **optio
 
     A crawl that nobody has used for `close_after` seconds is closed until it is used again (0: none is).
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    return serve_crawls(Crawls(folder, settings, close_after=close_after), what=str(folder), **options)
+    with folder_for(folder):
+        return serve_crawls(Crawls(folder, settings, close_after=close_after), what=str(folder), **options)
 
 
 def serve_crawls(

@@ -147,8 +147,13 @@ def disjoint(one: Match, other: Match) -> bool:
 
 
 def spellings(keys: Iterable[str]) -> tuple[str, ...]:
-    """Return keys as typed, each followed by the form in which a queue of that host has it, if that is another."""
-    return tuple(dict.fromkeys(each for key in keys for each in (key, uris.key_form(key)) if each is not None))
+    """Return keys as typed, each followed by the form in which a queue of that host has it, if that is another.
+
+    >>> spellings(["Example.org:80"])
+    ('Example.org:80', 'example.org')
+    """
+    forms = ((key, uris.key_form(key, any_scheme=True)) for key in keys)
+    return tuple(dict.fromkeys(each for both in forms for each in both if each is not None))
 
 
 def unknown_keys(match: Match, exists: Callable[[str], object]) -> list[str]:

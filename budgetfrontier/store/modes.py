@@ -8,6 +8,8 @@ later.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 OWNER = 0o700
@@ -19,6 +21,20 @@ def make_folder(path: Path, *, like: Path | None = None) -> None:
         mode = like.stat().st_mode & 0o777 if like is not None and like.is_dir() else OWNER
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=mode, exist_ok=True)
+
+
+@contextmanager
+def folder_for(path: Path) -> Iterator[None]:
+    """Make a folder and its parents unless it exists; an error in the block removes those made that are empty."""
+    made = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # something is in it
+            for folder in made:
+                folder.rmdir()
+        raise
 
 
 def file_mode(folder: Path) -> int:

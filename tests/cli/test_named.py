@@ -138,13 +138,12 @@ def test_a_queue_is_found_however_its_host_is_written(stopped: Path, cli: Cli, w
 
 
 @pytest.mark.parametrize("how", [(), ("--dry-run",)])
-def test_a_pattern_of_a_key_with_a_default_port_says_which_key_the_host_has(
+def test_a_pattern_of_a_key_with_a_default_port_matches_the_queue_of_the_host(
     stopped: Path, cli: Cli, how: tuple[str, ...]
 ) -> None:
-    """Whatever it then matches: it is the key of https on port 80."""
     answer = cli("adjust", stopped, "--match", "queues:snoozed.test:80,none.test:80", "--total-budget", 1, *how)
-    told = [line for line in answer.err.splitlines() if "no queue has the key" in line]
-    assert told == ["no queue has the key snoozed.test:80; that of http://snoozed.test/ is snoozed.test"]
+    assert "matches 1 queue\nno queue yet: none.test:80;" in answer.out
+    assert cli("queues", stopped, "--match", "snoozed.test:443", "--format", "csv").out.count("\nsnoozed.test,") == 1
 
 
 def test_a_deletion_from_an_empty_queue_named_with_a_port_does_not_say_that_there_is_none(

@@ -142,3 +142,41 @@ def test_a_url_that_was_never_scheduled_is_by_the_command_that_explain_suggests(
     command = reasons(tmp_path, "http://a.test/")["never-scheduled"]
     assert command is not None and main(shlex.split(command)[1:]) == 0
     assert "queued" in reasons(tmp_path, "http://a.test/")
+
+
+def waits_politely(job: Path) -> None:
+    with opened(job, politeness={"min_delay": 30, "max_delay": 30}) as f:
+        f.schedule_many(["http://a.test/", "http://a.test/2"])
+        f.finish(f.lease(1)[0])
+
+
+def test_no_wake_is_suggested_where_nobody_would_lease_before_the_wait_is_over(tmp_path: Path) -> None:
+    waits_politely(tmp_path)
+    assert reasons(tmp_path, "a.test")["snoozed"] is None  # the crawl has to be started first
+    with opened(tmp_path, politeness={"min_delay": 30, "max_delay": 30}):
+        assert reasons(tmp_path, "a.test")["snoozed"] == f"budgetfrontier wake {tmp_path} a.test"
+    with Reader(tmp_path / "frontier") as reader:
+        told = explain(reader, "a.test", job=str(tmp_path), now=time.time() + 60).reasons[0]
+    assert told.command is None and "due: it joins" in told.text
+
+
+def test_no_command_is_suggested_on_a_crawl_that_was_terminated(tmp_path: Path) -> None:
+    over_budget(tmp_path, "a.test")
+    with opened(tmp_path) as f:
+        f.terminate()
+    for target in ("a.test", "http://a.test/0", "http://never.test/"):
+        assert set(reasons(tmp_path, target).values()) == {None}
+
+
+def test_a_finished_crawl_goes_on_by_itself_only_where_a_process_runs_it(tmp_path: Path) -> None:
+    def finished() -> str:
+        with Reader(tmp_path / "frontier") as reader:
+            told = explain(reader, "a.test", job=str(tmp_path)).reasons
+        return next(reason.text for reason in told if reason.code == "finished")
+
+    with opened(tmp_path) as f:
+        f.schedule("http://a.test/")
+        f.finish(f.lease(1)[0])
+        f.commit()
+        assert "goes on by itself when" in finished()
+    assert "goes on, once it is started, when" in finished()

@@ -25,9 +25,10 @@ def rows_of(cli: Cli, job: Path, kind: str, *options: str) -> tuple[list[dict[st
 def test_what_only_a_crawl_knows_is_said_to_be_unknown(stopped: Path, cli: Cli) -> None:
     for kind in ("crawl-summary", "hosts", "mimetypes", "responsecodes", "sourcetags"):
         _, unknown = rows_of(cli, stopped, kind)
-        assert "not filled by `budgetfrontier crawl`" in unknown, kind
+        told = f"unknown: there is no {stopped / 'logs' / 'crawl.log'}; `budgetfrontier crawl` writes one"
+        assert told in unknown, kind
         text = cli("report", stopped, "--kind", kind)
-        assert "unknown: this frontier was not filled" in text.err
+        assert told in text.err
     hosts = {row["host"]: row for row in rows_of(cli, stopped, "hosts")[0]}
     assert (hosts["capped.test"]["remaining"], hosts["capped.test"]["state"]) == (3, "RETIRED")
     assert hosts["dead.test"]["errors"] == 1 and hosts["dead.test"]["fetches"] is None

@@ -49,12 +49,14 @@ def test_report_tells_how_a_frontier_that_is_no_crawls_goes_on(tmp_path: Path, c
     for folder in ("jobdir/frontier", "queue", "job/frontier"):
         with Frontier.open(tmp_path / folder) as frontier:
             frontier.schedule("http://a.test/")
-    (tmp_path / "jobdir" / "budgetfrontier.json").write_text('{"spider": "news", "key": ""}')
+    (tmp_path / "jobdir" / "budgetfrontier.json").write_text(
+        '{"spider": "news", "key": "", "command": ["crawl", "news"]}'
+    )
     (tmp_path / "job" / "frontier" / "crawl").mkdir()
     jobdir, job = tmp_path / "jobdir", tmp_path / "job"
     for asked, start in (
         (jobdir, f"scrapy crawl news -s JOBDIR={jobdir}"),
-        (tmp_path / "queue", "start the program that opened it"),
+        (tmp_path / "queue", "start the program that opened it again, as before"),
         (job, f"budgetfrontier crawl CONFIG --job {job}"),
         (job / "frontier", f"budgetfrontier crawl CONFIG --job {job}"),
     ):

@@ -287,6 +287,17 @@ def test_snooze_and_wake(job: Path, cli: Cli) -> None:
     until(lambda: look(job, "snoozed.test").wake_time < 1_950_000_000.0)
 
 
+def test_a_snooze_that_shortens_nothing_says_so(stopped: Path, cli: Cli) -> None:
+    assert cli("snooze", stopped, "snoozed.test", "--until", "1950000000").err == ""
+    answer = cli("snooze", stopped, "snoozed.test", "--until", "1940000000")
+    assert answer.code == 0 and answer.out.endswith("until 2031-10-17T10:40:00Z\n")
+    assert answer.err.startswith("it waits until 2031-10-17T10:40:00Z already: a snooze shortens no wait; ")
+    told = cli("audit", stopped).out
+    assert "which changed nothing: it waits until 2031-10-17T10:40:00Z already." in told
+    assert cli("wake", stopped, "snoozed.test").code == 0
+    assert cli("snooze", stopped, "snoozed.test", "--until", "1940000000").err == ""
+
+
 @pytest.mark.parametrize("options", [[], ["--for", "soon"], ["--until", "tomorrow"], ["--for", "1h", "--until", "5"]])
 def test_snooze_needs_a_time(stopped: Path, cli: Cli, options: list[str]) -> None:
     answer = cli("snooze", stopped, "snoozed.test", *options)

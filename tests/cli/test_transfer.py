@@ -196,9 +196,9 @@ def test_import_into_a_running_crawl_tells_no_more(running: Path, cli: Cli) -> N
 
 def test_import_says_that_it_takes_no_other_scheme(stopped: Path, cli: Cli) -> None:
     answer = cli("import", stopped, "ftp://new.test/a")
-    assert (answer.code, answer.out) == (1, "")
+    assert (answer.code, answer.out) == (2, "")
     expected = "give http or https URLs, files and folders with URLs, or redis://HOST"
-    assert answer.err == f"budgetfrontier: ftp://new.test/a: {expected}\n"
+    assert answer.err.endswith(f"budgetfrontier import: error: ftp://new.test/a: {expected}\n")
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Frontier, FrontierError
+from budgetfrontier.cli import main
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.leasing import LeaseQueue
@@ -180,3 +181,17 @@ def test_urlfrontiers_calls_of_a_crawl_without_its_urls_are_refused_and_ours_wor
         method = METHODS["DeleteCrawl"]
         delete = channel.unary_unary(method.path, method.request.SerializeToString, method.reply.FromString)
         assert delete(messages.DeleteCrawlMessage(value="DEFAULT")).value == 10
+
+
+def test_a_wrong_token_names_the_option_of_the_command_and_leaves_no_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "crawl.yaml").write_text("seeds: [http://a.test/]\nfetch: {user_agent: 'x (+http://x.test/)'}\n")
+    (tmp_path / "other").mkdir()
+    other = token_file(tmp_path / "other", "another of 16 letters")
+    with serving(tmp_path, "--token-file", str(token_file(tmp_path))) as server:
+        line = ["crawl", str(tmp_path / "crawl.yaml"), "--job", str(tmp_path / "job"), "--frontier", server.address]
+        for given, why in ([], "wants a token"), (["--token-file", str(other)], "has another token"):
+            assert main([*line, *given]) == 1
+            assert f"{why}; set --token-file to the one in the file that the server has" in capsys.readouterr().err
+    assert not (tmp_path / "job").exists()

@@ -323,7 +323,7 @@ def test_the_console_shows_the_partitions_and_the_queues(
 
 @pytest.mark.parametrize("command", ["compact", "verify", "removed"])
 def test_what_cannot_be_done_says_what_to_do(cli: Cli, command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command, URL]) == 1
+    assert main([command, URL]) == 2
     assert f"{command} does not work on a crawl in partitions: " in capsys.readouterr().err
 
 

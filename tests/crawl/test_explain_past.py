@@ -65,7 +65,7 @@ def test_what_the_log_does_not_have(crawled: Path, capsys: pytest.CaptureFixture
     log = crawled / "logs" / "crawl.log"
     log.rename(crawled / "moved.log")
     code, told, past = explained(capsys, crawled, "http://a.test/1")
-    assert (code, past) == ("done", None) and "unknown: this frontier was not filled by" in told
+    assert (code, past) == ("done", None) and "unknown: there is no crawl.log here; " in told and "--log" in told
     assert explained(capsys, crawled, "http://a.test/1", "--log", str(crawled / "moved.log"))[0] == "fetched"
     assert main(["explain", str(crawled), "http://a.test/1", "--log", str(crawled / "nothing.log")]) == 1
     with Reader(crawled / "frontier") as reader:

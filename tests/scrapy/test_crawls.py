@@ -17,7 +17,8 @@ from scrapy import version_info
 
 from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.cli import common, main
-from budgetfrontier.scrapy.options import claim
+from budgetfrontier.scrapy.options import claim, command_again
+from budgetfrontier.store.start_command import start_command
 from tests.crawl.site import Site, linking, text
 from tests.scrapy.process import crawl, started
 from tests.support import PATIENCE, until
@@ -331,6 +332,33 @@ class Mine(Links):
     name = "other"
     seeds = ("a/0",)
 """
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["/venv/bin/scrapy", "crawl", "news", "-s", "JOBDIR=job"], ["crawl", "news"]),
+        (["/lib/scrapy/__main__.py", "crawl", "--set", "JOBDIR=job", "news"], ["crawl", "news"]),
+        (["scrapy", "runspider", "/a/news.py"], ["runspider", "/a/news.py"]),
+        (["scrapy", "crawl", "news", "-a", "section=world"], None),
+        (["scrapy", "crawl", "news", "-s", "LOG_LEVEL=INFO"], None),
+        (["mine.py", "crawl", "news"], None),
+        ([], None),
+    ],
+)
+def test_the_command_that_ran_a_spider(argv: list[str], words: list[str] | None) -> None:
+    """Options are not kept, for they may be secret: then the command is not known."""
+    assert command_again(argv) == words
+
+
+def test_a_jobdir_has_the_command_that_ran_it_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = claim(tmp_path, "links").key
+    monkeypatch.setattr("sys.argv", ["scrapy", "runspider", "/a/links.py", "-s", f"JOBDIR={tmp_path}"])
+    assert claim(tmp_path, "links").key == key
+    assert start_command(str(tmp_path)) == f"scrapy runspider /a/links.py -s JOBDIR={tmp_path}"
+    monkeypatch.setattr("sys.argv", ["mine.py"])
+    claim(tmp_path, "links")
+    assert start_command(str(tmp_path)) is None
 
 
 def test_another_spiders_jobdir_is_a_clear_error(tmp_path: Path) -> None:

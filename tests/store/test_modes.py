@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier.store.modes import file_mode, make_folder, opener
+from budgetfrontier.store.modes import file_mode, folder_for, make_folder, opener
 
 
 @pytest.fixture(autouse=True)
@@ -46,3 +46,20 @@ def test_a_new_file_may_be_read_by_whoever_may_enter_its_folder(tmp_path: Path, 
 
 def test_a_folder_that_is_not_there_gives_the_owner_alone(tmp_path: Path) -> None:
     assert file_mode(tmp_path / "none") == 0o600
+
+
+def test_a_folder_for_what_fails_is_removed_with_those_made_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "all" / "jobs"
+    with pytest.raises(OSError, match="busy"), folder_for(path):
+        assert path.is_dir()
+        raise OSError("busy")
+    assert not list(tmp_path.iterdir())
+    with folder_for(path):
+        pass
+    with pytest.raises(OSError, match="busy"), folder_for(path):
+        raise OSError("busy")
+    assert path.is_dir()  # it was there before
+    with pytest.raises(OSError, match="busy"), folder_for(path / "a"):
+        (path / "a" / "file").touch()
+        raise OSError("busy")
+    assert (path / "a" / "file").exists()

@@ -280,7 +280,7 @@ def test_what_helps_a_served_job_that_nobody_serves_is_to_serve_it(tmp_path: Pat
     with Process(job.parent) as server, server.client() as client:
         client.put(discovered("http://a.test/"))
         assert server.stop() == 0
-    remedy = f"budgetfrontier serve '{job.parent}'"
+    remedy = f"budgetfrontier serve '{job.parent}' --listen 'unix:{job.parent}.socket'"
     report = json.loads(command("report", job, "--format", "json").stdout)
     assert report["verdict"]["slug"] == "signal"
     assert report["verdict"]["remedy"] == remedy

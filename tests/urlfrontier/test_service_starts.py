@@ -12,11 +12,13 @@ from budgetfrontier.cli import main
 from tests.support import token_file
 from tests.urlfrontier.service_client import command
 
+NOWHERE = "unix:/no/such/socket"
 
-def refusal(jobs: Path, *options: str | Path, listen: str = "127.0.0.1:0") -> str:
+
+def refusal(jobs: Path, *options: str | Path, listen: str = "127.0.0.1:0", code: int = 1) -> str:
     """The last line of a server that does not start; gRPC's own lines are left out."""
     done = command("serve", jobs, "--listen", listen, *options)
-    assert done.returncode == 1
+    assert done.returncode == code
     assert "Traceback" not in done.stderr and ".cc:" not in done.stderr
     return done.stderr.splitlines()[-1]
 
@@ -42,11 +44,13 @@ def test_what_is_wrong_with_the_address(tmp_path: Path) -> None:
         assert why in said
     assert "file is not in PEM" in refusal(tmp_path / "jobs", "--tls", tmp_path / "file", tmp_path / "file")
     for wrong in ("localhost", "127.0.0.1:99999", "unix:", "http://127.0.0.1:7071", "", ":7071", "a:b:1"):
-        assert "HOST:PORT" in refusal(tmp_path / "jobs", listen=wrong)
+        assert "HOST:PORT" in refusal(tmp_path / "jobs", listen=wrong, code=2)
     with socket.socket(socket.AF_UNIX) as used:
         used.bind(str(tmp_path / "socket"))
         used.listen()
         assert "another server listens" in refusal(tmp_path / "jobs", listen=f"unix:{tmp_path / 'socket'}")
+        refusal(tmp_path / "all" / "jobs", listen=f"unix:{tmp_path / 'socket'}")
+    assert not (tmp_path / "jobs").exists() and not (tmp_path / "all").exists()  # nothing is left behind
 
 
 def test_a_token_file_without_a_token(tmp_path: Path) -> None:
@@ -61,8 +65,17 @@ def test_a_token_that_no_client_can_send(tmp_path: Path, content: bytes, capsys:
     )
     token = ("--token-file", tmp_path / "token")
     for line in (
-        ("serve", tmp_path / "jobs", *token, "--listen", "nowhere"),
-        ("worker", "--config", tmp_path / "crawl.yaml", "--folder", tmp_path / "jobs", "--listen", "nowhere", *token),
+        ("serve", tmp_path / "jobs", *token, "--listen", NOWHERE),
+        (
+            "worker",
+            "--config",
+            tmp_path / "crawl.yaml",
+            "--folder",
+            tmp_path / "jobs",
+            "--listen",
+            NOWHERE,
+            *token,
+        ),
         ("crawl", tmp_path / "crawl.yaml", "--job", tmp_path / "job", "--frontier", "127.0.0.1:1", *token),
     ):
         assert main([str(word) for word in line]) == 1, line
@@ -70,13 +83,13 @@ def test_a_token_that_no_client_can_send(tmp_path: Path, content: bytes, capsys:
     assert not (tmp_path / "jobs").exists() and not (tmp_path / "job").exists()
 
 
-@pytest.mark.parametrize("line", [("serve", "jobs", "--listen", "nowhere"), ("crawl", "crawl.yaml", "--job", "jobs")])
+@pytest.mark.parametrize("line", [("serve", "jobs", "--listen", NOWHERE), ("crawl", "crawl.yaml", "--job", "jobs")])
 def test_a_name_for_metrics_that_are_not_served(
     line: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("crawl.yaml").write_text("crawl: x\nfetch: {user_agent: 'x (+http://x.test/)'}\n")
-    assert main([*line, "--allow-host", "metrics.test"]) == 1
+    assert main([*line, "--allow-host", "metrics.test"]) == 2
     assert "--allow-host is for --metrics, which is not given" in capsys.readouterr().err
     assert not Path("jobs").exists()
 
