@@ -204,6 +204,8 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """The length of its last back-off in seconds: its host had answered 429 or 503 without a Retry-After."""
     overloaded_until: float = 0
     """The end of the rest that its host was given for its last 429 or 503."""
+    dead_prerequisite: Number = 0
+    """The number of its last dead letter that is a prerequisite, such as robots.txt; 0 before the first."""
 
     @property
     def average_cost(self) -> float:

@@ -78,7 +78,7 @@ def closing_summary(
     if paused and not done and stop is not Stop.POLICY:
         why = summary.pause_reason or "no reason given"
         yield f"  it stays paused ({why}) until: {_shell('resume', job)}"
-    yield f"  done: {ends(summary)}, {_dead(summary)}{_disregarded(summary)}; {_spend(summary)}"
+    yield f"  done: {ends(summary)}, {_disregarded(summary)}; {_spend(summary)}"
     if refused := refused_line(summary):
         yield f"  {refused}"
     for line in tags:
@@ -96,10 +96,6 @@ def closing_summary(
     elif done and summary.state is not CrawlState.TERMINATED:
         seed = _shell("import", job, "--seeds", "FILE")
         yield f"to crawl more: add seeds ({seed}), and {again}"
-
-
-def _dead(summary: Summary) -> str:
-    return f"{counted(summary.given_up, 'dead letter')}, " if summary.given_up else ""
 
 
 def _disregarded(summary: Summary) -> str:

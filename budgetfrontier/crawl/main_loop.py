@@ -61,6 +61,11 @@ if TYPE_CHECKING:
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # seconds between two checks for external commands
 _FAILED = (Outcome.RETRY, Outcome.FAILURE, Outcome.DEAD)
 _SEEDS_TOLD = 10
+_CUT = {
+    "connTrunc": "cut by the end of the connection",
+    "timeTrunc": "cut because it was too slow",
+    "badEncoding": "with damaged or incomplete compressed data",
+}
 _WITHOUT_RESPONSE = (DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN, BLOCKED)
 _CLOSING = (FrontierError, OSError)  # what may have closed the frontier, or a disk that fails: nothing may be finished
 NO_TIMEOUT = 300.0  # seconds that a page waits for its robots.txt if fetches have no timeout
@@ -376,7 +381,7 @@ class MainLoop:
             fetch_seconds=response.seconds,
             crawl_delay=self._robots.delay(lease.uri.url) if self._robots else None,
             discovered=discovered,
-            reason=_reason(lease.uri, visit.outcome, response),
+            reason=finish_reason(lease.uri, visit.outcome, response),
             delay=delay,
             size=len(response.raw),
             status=status,
@@ -447,14 +452,15 @@ def patience(settings: Settings) -> float:
     return settings.fetch.timeout or NO_TIMEOUT
 
 
-def _reason(uri: CrawlUri, outcome: Outcome, response: Response) -> str:
+def finish_reason(uri: CrawlUri, outcome: Outcome, response: Response) -> str:
     """Return the reason with which a lease is finished: of a SUCCESS the status, if it is that of a seed."""
     status = f"status {response.status}"
     if outcome is Outcome.SUCCESS:
         return status if is_seed(uri) else ""
     if response.status not in _WITHOUT_RESPONSE:
-        return response.reason or status
-    # One reason for one cause, whatever the host: crawl.log has the error in the words of the library.
+        cut = next((why for note, why in _CUT.items() if note in response.notes), "")
+        return f"{status}, {cut}" if cut else response.reason or status
+    # One reason for one cause, whatever the host and the sizes: crawl.log has the error in the words of the library.
     setting = f": {response.reason}" if "fetch." in response.reason and response.status != BLOCKED else ""
     return f"{meaning(response.status)} ({response.status}){setting}"
 

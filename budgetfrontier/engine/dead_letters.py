@@ -6,12 +6,13 @@ from collections.abc import Callable
 from itertools import islice
 
 from budgetfrontier.engine.seed_table import SeedTable
-from budgetfrontier.model import QueueRecord
+from budgetfrontier.model import Directive, QueueRecord
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters, DeadRow, decode_dead
+from budgetfrontier.store.uri_values import short_url
 
 Letters = list[tuple[int, DeadRow]]
 
@@ -27,15 +28,28 @@ class DeadLetters:
         """Called with each new dead letter and its number."""
 
     def add(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
-        """Add a URI that was taken out of its queue."""
+        """Add a URI that was taken out of its queue. A prerequisite takes the place of its last dead letter."""
         self._counters.ordinal = number = self._counters.ordinal + 1
         reason = reason.encode("utf-8", "replace").decode()  # errors of fetchers may quote bytes that are not text
         row = DeadRow(queue.id, queue.queue, key[4:], value, reason, now)
+        if key[keys.DIRECTIVE] == Directive.HIGHEST:
+            self._replace_prerequisite(queue, value, number)
         self._env.wrote(len(value))
         self._env.txn.put(keys.u64.pack(number), encode(row), db=self._table)
         self._seeds.moved(key[keys.DIRECTIVE], value, queue.queue, SeedFate.DEAD, now, reason)
         if self.on_add is not None:
             self.on_add(number, row)
+
+    def _replace_prerequisite(self, queue: QueueRecord, value: bytes, number: int) -> None:
+        """Take out the last dead letter of the queue's prerequisite, if this is the same one, which failed again.
+
+        Each page that is replayed asks for its robots.txt anew: they would all stand, and be asked for, once more.
+        """
+        last = queue.dead_prerequisite
+        for older, row in self.numbered([last], last):
+            if row.queue == queue.id and short_url(row.value) == short_url(value):
+                self.remove(older)
+        queue.dead_prerequisite = number
 
     def put_back(self, key: bytes, value: bytes) -> None:
         """Put back a dead letter that was taken out, under its old number."""

@@ -177,7 +177,7 @@ def test_a_crawl_that_is_not_done_says_how_it_stands_and_how_to_go_on(
     lines = said(tmp_path, chosen, stop=stop, limit=limit, command="x")
     assert lines[:3] == [
         first,
-        "  done: 0 crawled, 0 failed, 0 retried, 1 dead letter, 0 disregarded; spend 1",
+        "  done: 0 crawled, 0 failed, 0 retried, 0 disregarded; spend 1",
         "  left: 4 queued, 1 for later, 1 dead; queues: 1 ready, 1 exhausted",
     ]
     assert lines[3] == f"  dead letters: budgetfrontier dead-letters {tmp_path}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlState, CrawlUri, Outcome
+from budgetfrontier import CrawlState, CrawlUri, Directive, Outcome
 from tests.support import START, crawl_state, memory, one, pages, record
 
 
@@ -30,6 +30,24 @@ def test_dead_letters_are_kept_whole_and_can_be_replayed_or_dropped() -> None:
         assert f.dead_letters() == []
         assert one(f).uri.payload == b"\0"
         f.check()
+
+
+def test_a_prerequisite_that_fails_again_has_one_dead_letter() -> None:
+    def die(*urls: str, directive: Directive = Directive.HIGHEST) -> list[str]:
+        f.schedule_many(CrawlUri(url, force=True, directive=directive, queue="a.test") for url in urls)
+        for _ in urls:
+            f.finish(one(f), Outcome.DEAD)
+        f.check()
+        return [letter.uri.url for letter in f.dead_letters()]
+
+    robots, other, page = "https://a.test/robots.txt", "https://b.test/robots.txt", "https://a.test/page"
+    with memory() as f:
+        assert die(robots, robots) == [robots]
+        assert die(page, page, directive=Directive.NORMAL) == [robots, page, page]
+        assert die(robots) == [page, page, robots]
+        assert die(other) == [page, page, robots, other]
+        assert f.replay() == 4
+        assert f.summary().dead == 0
 
 
 @pytest.mark.parametrize("text", ["12", b"\1\2"])

@@ -79,6 +79,7 @@ class Queue:
     paced: float = 0.0  # until when its interval lets it rest
     backoff: float = 0.0  # the length of the last back-off
     overloaded: float = 0.0  # until when its host rests for a 429 or 503
+    dead_prerequisite: int = 0  # which of the URIs buried was its last prerequisite
 
     @property
     def wake(self) -> float:
@@ -510,6 +511,10 @@ class Model:
     def bury(self, uri: Uri, reason: str) -> None:
         self.became(uri, "DEAD", reason)
         uri.buried = self.counts["buried"]
+        if uri.directive == 0:  # a prerequisite that fails again takes the place of its last dead letter
+            queue = self.queues[uri.queue]
+            self.dead = [old for old in self.dead if old.buried != queue.dead_prerequisite or old.url != uri.url]
+            queue.dead_prerequisite = uri.buried
         self.dead.append(uri)
 
     def depleted(self, queue: Queue) -> bool:

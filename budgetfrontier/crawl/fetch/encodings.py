@@ -54,8 +54,9 @@ class Body:
     `problem` gives the reason in words.
     """
 
-    def __init__(self, encoding: str, *, limit: int, max_expansion: int) -> None:
+    def __init__(self, encoding: str, *, limit: int, max_expansion: int, limit_name: str = "fetch.max_body") -> None:
         self._encoding, self._limit, self._max_expansion = encoding, limit, max_expansion
+        self._too_long = f"longer than {limit_name} ({limit} bytes)"
         self._decoders = decoders(encoding)
         self._chunks: list[bytes] = []
         self._decoded: list[bytes] = []
@@ -77,7 +78,7 @@ class Body:
             full = not self._decompress(chunk, start) or full
         if full and "lenTrunc" not in self.notes:
             self.notes.append("lenTrunc")
-            self.problem = self.problem or f"longer than fetch.max_body ({self._limit} bytes)"
+            self.problem = self.problem or self._too_long
         return not full
 
     def end(self, *, complete: bool) -> tuple[bytes, bytes]:
@@ -128,7 +129,7 @@ class Body:
             if decoder.produced > most:
                 self._decode(depth + 1, piece[: len(piece) - (decoder.produced - most)], received)
                 if most == self._limit:
-                    raise _Full(f"longer than fetch.max_body ({self._limit} bytes)")
+                    raise _Full(self._too_long)
                 raise _Full(f"grows to more than fetch.max_expansion ({self._max_expansion}) times its size")
             self._decode(depth + 1, piece, received)
 

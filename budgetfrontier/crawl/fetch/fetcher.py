@@ -131,8 +131,8 @@ class Fetcher:
     async def get(self, uri: CrawlUri, *, max_body: int | None = None, accept: Accept | None = None) -> Response:
         """Fetch a URI (its url a normalized href) and return the Response. Raises nothing but CancelledError.
 
-        Reads at most `max_body` bytes (None: as the setting says; 0: no limit), compressed or not. `accept` is called
-        when the header has arrived; if it returns a reason, the fetch ends without the body ("midFetchAbort").
+        Reads at most `max_body` bytes of a robots.txt, or as the setting says (None), compressed or not. `accept` is
+        called when the header has arrived; if it returns a reason, the fetch ends without the body ("midFetchAbort").
         """
         loop = self._loop
         begin = loop.time()
@@ -147,9 +147,8 @@ class Fetcher:
                         response.notes.append("midFetchAbort")
                         response.reason = reason
                     else:
-                        limit = self._settings.max_body if max_body is None else max_body
                         await self._read(
-                            client_response, response, limit, clock, begin + self._whole if self._whole else None
+                            client_response, response, max_body, clock, begin + self._whole if self._whole else None
                         )
                 finally:
                     if not client_response.closed:
@@ -227,11 +226,14 @@ class Fetcher:
         self,
         client_response: AddressedResponse,
         response: Response,
-        limit: int,
+        max_body: int | None,
         clock: asyncio.Timeout,
         end: float | None,
     ) -> None:
         """Read the body into `response`; the part received before an error is kept."""
+        limit, name = self._settings.max_body, "fetch.max_body"
+        if max_body is not None:
+            limit, name = max_body, "what is read of a robots.txt"
         content = client_response.content
         encoding = ", ".join(client_response.headers.getall("Content-Encoding", ()))
         if "Transfer-Encoding" in client_response.headers:
@@ -240,7 +242,7 @@ class Fetcher:
         if first is not None and not encoding and (not limit or len(first) <= limit):
             response.body = response.raw = first  # most short pages: the whole body arrived with the header
             return
-        body = encodings.Body(encoding, limit=limit, max_expansion=self._settings.max_expansion)
+        body = encodings.Body(encoding, limit=limit, max_expansion=self._settings.max_expansion, limit_name=name)
         complete = False
         try:
             if first is not None:

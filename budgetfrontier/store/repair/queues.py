@@ -291,7 +291,7 @@ _BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
 _REPORTED_FIELDS = (
     "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "bytes",
     "charges", "errors", "wake_time", "block", "delayed", "rest", "position", "urls", "completed", "max_completed",
-    "interval", "paced_until", "served", "own_budget", "backoff", "overloaded_until",
+    "interval", "paced_until", "served", "own_budget", "backoff", "overloaded_until", "dead_prerequisite",
 )  # fmt: skip
 _TELLS_OUTCOMES = 3
 """The first schema whose totals tell what was spent on each outcome."""
@@ -341,7 +341,7 @@ def correct(queue: QueueRecord, now: float) -> None:
             setattr(queue, name, 0)
     if queue.interval is not None and not 0 <= queue.interval < inf:
         queue.interval = None
-    queue.max_completed = max(queue.max_completed, 0)
+    queue.max_completed, queue.dead_prerequisite = max(queue.max_completed, 0), max(queue.dead_prerequisite, 0)
     if queue.own_budget is not None:
         queue.own_budget = max(queue.own_budget, -1)
     queue.state = queue_states.nearest_possible(queue, now)
