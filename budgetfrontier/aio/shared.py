@@ -164,4 +164,5 @@ class SharedFrontier:
         self.halt()
         if error is not None:
             self.hurry()
+        self._thread.join()  # what it is leasing is given back, too
         self._remote.close()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import signal
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.errors import WrongCredentials
+from budgetfrontier.model import Lease
 from budgetfrontier.scrapy.shared.announcements import Announcements
+from budgetfrontier.scrapy.shared.courier import Courier
 from tests.client.test_processes import serving
 from tests.scrapy.crawler import scheduler
 from tests.scrapy.process import crawl, started
 from tests.scrapy.sharing import CONFIG, HOSTS, SPIDER, Web, check, run
-from tests.support import PATIENCE, token_file, until
+from tests.support import PATIENCE, memory, pages, token_file, until
 
 
 def test_four_processes_of_which_two_are_killed_fetch_every_page(tmp_path: Path) -> None:
@@ -55,7 +59,6 @@ def test_start_waits_while_the_server_does_not_keep_up(tmp_path: Path) -> None:
 import time
 
 from budgetfrontier.client import RemoteFrontier
-from budgetfrontier.scrapy.shared import courier
 
 courier.MOST_WAITING = 10
 schedule = RemoteFrontier.schedule_each
@@ -111,3 +114,35 @@ def test_the_token_of_the_server_is_a_setting(tmp_path: Path, caplog: pytest.Log
             pass
     Announcements(None).not_opened(wrong.value)
     assert "wants a token; set BUDGETFRONTIER_TOKEN to the one in the file" in caplog.text
+
+
+class SlowLeases:
+    """A frontier whose leases come late: once the client wants no more, if no answer comes before its end."""
+
+    retry_for = 60.0
+
+    def __init__(self) -> None:
+        self.frontier = memory()
+        self.frontier.schedule_many(pages("ab", 5))
+        self.asked, self.interrupted = threading.Event(), threading.Event()
+
+    def lease(self, count: int, **options: Any) -> list[Lease]:
+        self.asked.set()
+        assert self.interrupted.wait(PATIENCE)
+        return self.frontier.lease(count)
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+
+    def close(self) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.frontier, name)
+
+
+def test_what_is_being_leased_at_the_end_is_given_back() -> None:
+    slow = SlowLeases()
+    sender = Courier(slow, prefetch=4, ttl=60.0, wake=lambda: None)  # type: ignore[arg-type]
+    assert slow.asked.wait(PATIENCE)
+    assert sender.close(PATIENCE)
+    assert slow.frontier.summary().in_process == 0

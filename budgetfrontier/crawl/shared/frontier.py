@@ -192,8 +192,10 @@ class SharedFrontier:
         self._halted = True
         self.rests.stop()
         self.questions.stop()
-        if self._tasks:
-            self._tasks[0].cancel()
+        if self._tasks and self._remote.in_partitions:
+            self._more.set()  # what is being leased is given back by `_lease_ahead`
+        elif self._tasks:
+            self._tasks[0].cancel()  # the server takes back what it has leased in this call
         if ready := self._held.take_back():
             self._tasks.append(asyncio.create_task(self._guarded(self._give_back(ready))))
 
@@ -208,7 +210,8 @@ class SharedFrontier:
         if self._tasks:
             self._sendable.set()
             self._server.leaving = True
-            told, _ = await asyncio.wait(self._tasks[1:2], timeout=within)
+            done, _ = await asyncio.wait(self._tasks[:2], timeout=within)
+            told = self._tasks[1] in done
             tasks = [*self._tasks, *self._sending, *self._renewing.values()]
             for task in tasks:
                 task.cancel()
@@ -233,9 +236,11 @@ class SharedFrontier:
     async def _lease_ahead(self) -> None:
         wait = min(LEASE_WAIT, self._ttl / 4)
         while True:
-            while self._held.ready > self._ahead // 2 or self._wanted <= 0:
+            while not self._halted and (self._held.ready > self._ahead // 2 or self._wanted <= 0):
                 self._more.clear()
                 await self._more.wait()
+            if self._halted:
+                return
             wanted, asked_at = self._wanted, time.monotonic()
             self._asked += wanted
             try:
@@ -243,7 +248,9 @@ class SharedFrontier:
                 leases = await self._server.answer(call, wait=wait)
             finally:
                 self._asked -= wanted
-            if leases:
+            if self._halted:
+                await self._give_back(leases)
+            elif leases:
                 self._arrived(leases, asked_at)
             else:
                 self._look_soon.set()

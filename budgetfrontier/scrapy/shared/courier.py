@@ -226,6 +226,7 @@ class Courier:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
+        self._frontier.interrupt()
         sender = self._threads[1]
         sender.join(within)
         self._abandoned = True
@@ -236,6 +237,7 @@ class Courier:
         return not (sender.is_alive() or leaver.is_alive() or self.waiting)
 
     def _leave(self) -> None:
+        self._threads[0].join()  # what it is leasing is given back, too
         with suppress(Exception):
             self._frontier.give_back([lease for lease, _ in list(self._held.values())])
             self._look = self._told, self._frontier.summary()

@@ -310,6 +310,30 @@ def test_the_end_waits_for_the_server_no_longer_than_it_may() -> None:
     asyncio.run(main())
 
 
+def test_what_is_leased_from_partitions_at_the_end_is_given_back() -> None:
+    async def main() -> None:
+        remote = Remote()
+        remote.in_partitions = True
+        remote.frontier.schedule_many(pages("ab", 5))
+        remote.there.clear()
+        remote.away = "nowhere"  # so that all but leases is answered
+        asked = remote.lease
+
+        async def later(count: int, **options: Any) -> list[Lease]:
+            found = await asked(count, **options)
+            await remote.there.wait()
+            return found
+
+        remote.lease = later  # type: ignore[method-assign]
+        async with shared(remote) as frontier:
+            await happens(lambda: remote.frontier.summary().in_process)
+            frontier.halt()
+            remote.there.set()
+        assert remote.calls["lease"] == 1 and remote.frontier.summary().in_process == 0
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_a_partition_without_a_worker_keeps_no_other_ends_back(
     monkeypatch: pytest.MonkeyPatch, comes_back: bool
