@@ -267,6 +267,24 @@ async def test_sleepers_wake_by_themselves(place: Place) -> None:
 
 
 @in_loop
+async def test_a_host_that_is_overloaded_rests_longer_each_time(exact: Place) -> None:
+    clock, rests = ManualClock(START), []
+    async with exact(clock=clock) as scheduler:
+
+        async def advance(seconds: float) -> None:
+            await scheduler.call(lambda frontier: clock.advance(seconds))
+
+        await scheduler.add(page(1))
+        for status, quiet in ((503, 0.0), (429, 0.0), (503, 1800.0)):
+            waiter = await waiting(scheduler)
+            await advance(quiet)
+            scheduler.task_done(await waiter, Outcome.RETRY, status=status)
+            rests.append(await scheduler.call(lambda frontier: frontier.next_ready_in() or 0.0))
+            await advance(rests[-1])
+    assert rests == [60.0, 120.0, 60.0]
+
+
+@in_loop
 async def test_a_request_that_takes_too_long_is_handed_out_again(
     exact: Place, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -442,3 +442,20 @@ def test_downloads_land_in_one_message(served: Served, kind: Any) -> None:
             remote.landed(ended)
         with pytest.raises(ValueError, match="fetch_seconds"):
             remote.landed_many([(first, -1.0)])
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_host_that_is_overloaded_rests_longer_each_time(frontier: Any, clock: ManualClock, together: bool) -> None:
+    frontier.schedule_many(pages("A", 2))
+    rests = []
+    for status, quiet in ((503, 0.0), (429, 0.0), (503, 1799.0), (429, 1800.0)):
+        clock.advance(quiet)
+        (lease,) = frontier.lease(1)
+        if together:
+            assert frontier.finish_many([Finish(lease, Outcome.RETRY, status=status)]) == []
+        else:
+            frontier.finish(lease, Outcome.RETRY, status=status)
+        assert frontier.lease(2) == []
+        rests.append(frontier.next_ready_in())
+        clock.advance(rests[-1])
+    assert rests == [60.0, 120.0, 240.0, 60.0]

@@ -164,6 +164,25 @@ def test_leases_outlive_their_owner(owner: Owner, tmp_path: Path) -> None:
     second.partition.close()
 
 
+def test_an_overloaded_host_rests_longer_each_time_whoever_owns_its_partition(owner: Owner, tmp_path: Path) -> None:
+    owner.schedule(f"https://{OWN[0]}/1", f"https://{OWN[0]}/2")
+    rests: list[float] = []
+    with closing(Owner(tmp_path / "two", owner.log)) as second, closing(Owner(tmp_path / "three", owner.log)) as third:
+        for one, status, quiet in ((second, 503, 0.0), (third, 429, 0.0), (third, 503, 1800.0)):
+            one.log.time += quiet
+            one.epoch = one.log.claim("again")
+            one.apply()
+            (lease,) = one.lease()
+            one.finish(Ended(lease.id, Outcome.RETRY, status=status))
+            queue = one.partition.frontier.queue(OWN[0])
+            assert queue is not None and one.lease(2) == []
+            rests.append(queue.wake_time - one.log.time)
+            one.log.time = queue.wake_time
+        second.apply()
+        assert rests == [60.0, 120.0, 60.0]
+        assert contents(second.partition) == contents(third.partition)
+
+
 def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:
     owner.schedule(*(f"https://{OWN[0]}/{page}" for page in range(3)))
     found = [f"https://{OTHER[0]}/a", f"https://{OTHER[0]}/b", f"https://{OWN[1]}/c", "nonsense"]

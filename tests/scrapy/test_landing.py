@@ -19,6 +19,7 @@ from tests.crawl.site import Site
 from tests.scrapy.conftest import Timer
 from tests.scrapy.crawler import make, page, scheduler, stats
 from tests.scrapy.process import crawl
+from tests.support import until
 
 MANY = 20  # more than may be with the downloader; the spider below has the same number
 
@@ -312,6 +313,24 @@ def test_a_host_that_is_overloaded_rests_unless_the_back_off_is_off(scope: str, 
         assert ("other.example" in taken) is (scope == "host" or not backs_off)
         queue = s.frontier.queue("all" if scope == "crawl" else "example.org")
         assert (queue.state is QueueState.SNOOZED) is backs_off
+
+
+@pytest.mark.parametrize(("forgive_after", "lengths"), [("30m", [0.01, 0.02, 0.04]), (0, [0.01, 0.01, 0.01])])
+def test_a_host_that_stays_overloaded_rests_longer_unless_it_is_forgiven(
+    forgive_after: Any, lengths: list[float]
+) -> None:
+    backoff = {"delay": 0.01, "forgive_after": forgive_after}
+    with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": {"backoff": backoff}}) as s:
+        flown, found = numbered(s), []
+        for status in (503, 429, 503):
+            until(lambda: s.frontier.next_ready_in() in (None, 0.0))
+            taken = flown.take()
+            flown.download(taken[0], status=status)
+            for request in taken:
+                flown.end(request)
+            flown.take()
+            found.append(s.frontier.queue("example.org").backoff)
+        assert found == lengths
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
