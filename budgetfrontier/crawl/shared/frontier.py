@@ -233,6 +233,10 @@ class SharedFrontier:
         except Exception as error:
             self._fail(error)
 
+    def _is_halted(self) -> bool:
+        """Tell whether nothing more is leased: mypy takes what was read of `_halted` before an await for what it is."""
+        return self._halted
+
     async def _lease_ahead(self) -> None:
         wait = min(LEASE_WAIT, self._ttl / 4)
         while True:
@@ -248,7 +252,7 @@ class SharedFrontier:
                 leases = await self._server.answer(call, wait=wait)
             finally:
                 self._asked -= wanted
-            if self._halted:
+            if self._is_halted():
                 await self._give_back(leases)
             elif leases:
                 self._arrived(leases, asked_at)
