@@ -59,6 +59,7 @@ def test_start_waits_while_the_server_does_not_keep_up(tmp_path: Path) -> None:
 import time
 
 from budgetfrontier.client import RemoteFrontier
+from budgetfrontier.scrapy.shared import courier
 
 courier.MOST_WAITING = 10
 schedule = RemoteFrontier.schedule_each
