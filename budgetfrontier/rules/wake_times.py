@@ -112,13 +112,13 @@ def paced(queue: QueueRecord, interval: float, now: float) -> Waits:
 def restored(queue: QueueRecord, before: Waits, after: Waits) -> Waits:
     """Return the waits of a queue as they were `before` a command of its operator, which had left them like `after`.
 
-    Rests and delays that have begun since stay.
+    Rests and delays that have begun since stay, and so does the interval after the last lease.
     """
     found = Waits.of(queue)
     begun = found.unblocked if found.unblocked != after.unblocked else 0
     delayed = found.delayed if found.delayed != after.delayed else 0
     return Waits(
-        max(before.wake_time, begun),
+        max(before.wake_time, begun, found.paced_until),
         before.block,
         max(before.delayed, delayed),
         max(before.unblocked, begun),

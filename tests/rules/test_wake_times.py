@@ -84,3 +84,9 @@ def test_the_last_lease_of_a_clock_that_was_ahead_does_not_hold_a_queue_up() -> 
     ahead = queue(SNOOZED, served=NOW + 1e6, interval=10.0, wake_time=NOW + 1e6 + 10, paced_until=NOW + 1e6 + 10)
     assert wake_times.clipped_wake_time(ahead, NOW + 30) == NOW + 40
     assert wake_times.paced(ahead, 5, NOW).wake_time == NOW + 5
+
+
+def test_an_undo_leaves_the_interval_after_the_last_lease() -> None:
+    leased = queue(SNOOZED, wake_time=NOW + 2, rest=NOW, paced_until=NOW + 2)
+    over = Waits(NOW, 0, 0, NOW)
+    assert wake_times.restored(leased, over, Waits(NOW + 2, 0, 0, NOW + 2)).wake_time == NOW + 2
