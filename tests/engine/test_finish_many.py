@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, LeaseExpired, Outcome, PolicyError
@@ -224,6 +224,7 @@ def run(seed: int, name: str, steps: int) -> None:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
+@settings(max_examples=max(20, settings().max_examples // 5))  # of six kinds, each with 25 batches
 @given(seed=st.integers(0, 1 << 32))
 def test_it_is_finish_for_each(name: str, seed: int) -> None:
     run(seed, name, 25)
