@@ -36,6 +36,7 @@ from budgetfrontier.rules.run_history import CRAWL
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
+from budgetfrontier.settings.robots_name import robots_name
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.store.backup import CACHE
 from budgetfrontier.store.modes import make_folder
@@ -170,7 +171,7 @@ class Job:
         seconds, size = self._cache.used()
         self._limits = Limits(self._settings.limits, uris=before.succeeded + before.failed, seconds=seconds, size=size)
         if self._settings.fetch.robots is True:
-            self._robots = Robots(self._settings.fetch.user_agent, cache=self._cache)
+            self._robots = Robots(robots_name(self._settings.fetch), cache=self._cache)
         self._loop = MainLoop(self._settings, self._folder, self._parts())
         begun = False
         with self._policy_failures.pausing(self._frontier):

@@ -16,7 +16,7 @@ from functools import partial
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
 from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.crawl.robots_txt import Group, Rules, group_for, parsed_part, product_token
+from budgetfrontier.crawl.robots_txt import Group, Rules, group_for, parsed_part
 from budgetfrontier.crawl.threads import in_thread
 from budgetfrontier.model import Outcome
 from budgetfrontier.uris import site_of
@@ -68,7 +68,7 @@ class _Awaited:
 
 
 class Robots:
-    """The robots.txt rules of the sites (scheme and authority) of a crawl, for one user agent.
+    """The robots.txt rules of the sites (scheme and authority) of a crawl, for the product token `agent`.
 
     Fetched files are stored in `cache` for `lifetime` seconds. The rules of the sites used last are kept parsed, in
     about `limit` bytes; reading those of another site again takes 0.1 ms. `now` returns epoch seconds.
@@ -76,14 +76,14 @@ class Robots:
 
     def __init__(
         self,
-        user_agent: str,
+        agent: str,
         *,
         cache: CrawlCache,
         lifetime: float = LIFETIME,
         limit: int = 32 << 20,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.agent = product_token(user_agent)
+        self.agent = agent.lower()
         self.lifetime = lifetime
         self._cache, self._now = cache, now
         self._sites: BoundedCache[str, _Site] = BoundedCache(limit, lambda site: site.size)

@@ -23,7 +23,6 @@ _LINE = re.compile(
 )
 _LAST_TAG = re.compile(rb"<[^<>\n]*>[ \t]*$", re.MULTILINE)  # of a file that was saved as HTML: "Crawl-delay: 10<BR>"
 _TOKEN = re.compile(rb"[A-Za-z0-9_.-]+|\*(?=\s|\Z)")
-_COMPATIBLE = re.compile(r"compatible;\s*([A-Za-z0-9_.-]+)")
 _NOT_PLAIN = re.compile(rb"[^\n\x21-\x7e]")
 # Protego lets the rule "/a$" match "/a%24" too. Therefore a "$" that is not at the end of a rule is replaced by another
 # escape, in rules and URLs.
@@ -65,15 +64,6 @@ class Rules:
         if self._compiled is None:
             self._compiled = Protego.parse("User-agent:*\n" + _LITERAL_DOLLAR.sub(_STAND_IN, self._text))
         return self._compiled.can_fetch(url.replace("$", _STAND_IN).replace("%24", _STAND_IN), "*")
-
-
-def product_token(user_agent: str) -> str:
-    """Return the product token of a crawler, in lower case: "examplebot" for "ExampleBot/1.0 (+...)".
-
-    That is the first word, or in "Mozilla/5.0 (compatible; ExampleBot/1.0; +...)" the one after "compatible;".
-    """
-    claimed = _COMPATIBLE.search(user_agent)
-    return (claimed[1] if claimed else user_agent.replace("/", " ").split()[0]).lower()
 
 
 def group_for(agent: str, body: bytes) -> Group:

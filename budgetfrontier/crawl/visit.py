@@ -21,12 +21,13 @@ from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.fetch.response import OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Response
 from budgetfrontier.crawl.prerequisites import is_robots
 from budgetfrontier.crawl.robots import Permission, Robots
-from budgetfrontier.crawl.robots_txt import MAX_BODY, product_token
+from budgetfrontier.crawl.robots_txt import MAX_BODY
 from budgetfrontier.crawl.threads import in_thread
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.rules.scope import Scope, redirected_seed
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.credentials import UNSENDABLE
+from budgetfrontier.settings.robots_name import robots_name
 from budgetfrontier.vocabulary import NOFOLLOW, NOINDEX
 
 _BATCH = 500  # links of one page that are in memory at a time, about
@@ -103,7 +104,7 @@ class Visitor:
     ) -> None:
         self._check = check
         self._links = settings.links
-        self._agent = product_token(settings.fetch.user_agent)
+        self._agent = robots_name(settings.fetch)
         self._canonical = plugins.resolve(
             "canonicalization", {"standard": msgspec.to_builtins(settings.frontier.canonicalization)}
         )

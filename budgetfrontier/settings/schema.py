@@ -270,6 +270,13 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
             "the name of the crawler, with an address for complaints", matching(TEXT, r"[ -~]+", "printable ASCII text")
         ),
     ] = "budgetfrontier"
+    robots_name: Annotated[
+        str | None,
+        Field(
+            "the name to look for in robots.txt and robots tags; null: that of user_agent, not a browser's",
+            optional(matching(TEXT, r"[A-Za-z0-9_.-]+", "letters, digits, _, . and -")),
+        ),
+    ] = None
     concurrency: Annotated[int, Field("the most concurrent fetches", integer(1, 10_000))] = 32
     timeout: Annotated[float, Field("end a fetch after this long; the part received is kept", POSITIVE_DURATION)] = 60.0
     connect_timeout: Annotated[float, Field("give up on connecting after this long", POSITIVE_DURATION)] = 10.0

@@ -43,6 +43,7 @@ _WORDS = {
     "frontier.max_queued": "max_pending",
     "fetch.user_agent": "agent http_agent_name user_agent_template user_agent_suffix operator_contact_url "
     "operator_from http_agent_url http_agent_email",
+    "fetch.robots_name": "robotstxt_user_agent http_robots_agents robots_agent robots_user_agent product_token",
     "fetch.concurrency": "concurrent_requests threads workers toe_threads max_toe_threads fetcher_threads_fetch "
     "fetcher_threads_number parallel max_connections max_concurrency num_threads",
     "fetch.robots": "robotstxt_obey robots_policy robots_policy_name robots_honoring_policy robots_txt obey_robots "

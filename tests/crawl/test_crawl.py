@@ -85,6 +85,23 @@ def test_robots_txt_can_be_ignored(tmp_path: Path) -> None:
     assert site.hits == {"a.test/": 1}
 
 
+@pytest.mark.parametrize(
+    ("fetch", "asked"),
+    [
+        ({"user_agent": "Mozilla/5.0 (X11) Safari/605.1 (ExampleBot/0.1; +https://example.org/bot)"}, set()),
+        ({"user_agent": "Mozilla/5.0 (+https://example.org/bot)", "robots_name": "ExampleBot"}, set()),
+        ({"user_agent": "Mozilla/5.0 (+https://example.org/bot)"}, {"a.test/", "a.test/1"}),
+    ],
+)
+def test_the_name_of_the_crawler_in_its_user_agent_is_what_robots_txt_is_searched_for(
+    tmp_path: Path, fetch: dict[str, str], asked: set[str]
+) -> None:
+    rules = text("User-agent: ExampleBot\nDisallow: /")
+    with Site({"a.test/robots.txt": rules, "a.test/": linking("/1"), "a.test/1": linking()}) as site:
+        run(site.settings(HOME, fetch=fetch | {"robots": True}), tmp_path)
+    assert set(site.hits) == {"a.test/robots.txt"} | asked
+
+
 @pytest.mark.parametrize("scope", ["queue", "uri"])
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_without_a_robots_txt_that_answers_nothing_is_fetched(tmp_path: Path, scope: str, concurrency: int) -> None:

@@ -18,6 +18,7 @@ from budgetfrontier.crawl.prerequisites import is_robots, robots_uri
 from budgetfrontier.crawl.robots import LIFETIME, STALE_LIFETIME, Permission, Robots
 from budgetfrontier.crawl.robots_txt import MAX_BODY, group_for
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
+from budgetfrontier.settings.robots_name import robots_name
 from budgetfrontier.store.backup import CACHE
 from budgetfrontier.uris import site_of
 from tests.crawl.hostile import HostileWeb, page, says
@@ -56,9 +57,7 @@ def now() -> Now:
 @pytest.fixture
 def make(cache: CrawlCache, now: Now) -> Make:
     """Makes Robots of a crawl, all with the same memory on disk and the same clock."""
-    return lambda agent="ExampleBot/1.0 (+https://example.org/bot)", **options: Robots(
-        agent, cache=cache, now=now, **options
-    )
+    return lambda agent="ExampleBot", **options: Robots(agent, cache=cache, now=now, **options)
 
 
 def lease(url: str = PAGE, *, hops: str = "L") -> Lease:
@@ -475,7 +474,7 @@ def test_one_that_is_known_by_its_turn_is_not_fetched(tmp_path: Path) -> None:
             closing(CrawlCache(tmp_path / "frontier" / CACHE)) as cache,
         ):
             frontier.schedule("http://a.test/")
-            made = Robots(settings.fetch.user_agent, cache=cache)
+            made = Robots(robots_name(settings.fetch), cache=cache)
             (leased,) = frontier.lease()
             asked = robots_uri(leased)
             frontier.schedule(asked)

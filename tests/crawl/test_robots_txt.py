@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from budgetfrontier.crawl.robots_txt import Rules, group_for, product_token
+from budgetfrontier.crawl.robots_txt import Rules, group_for
 
 CASES = [
     # Groups
@@ -141,19 +141,6 @@ _MERGED = (
 )
 def test_crawl_delay(agent: str, body: bytes, delay: float | None) -> None:
     assert group_for(agent, body).delay == delay
-
-
-@pytest.mark.parametrize(
-    ("user_agent", "token"),
-    [
-        ("budgetfrontier", "budgetfrontier"),
-        ("ExampleBot/1.0 (+https://example.org/bot)", "examplebot"),
-        ("Example-Bot_2 (compatible)", "example-bot_2"),
-        ("Mozilla/5.0 (compatible; ExampleBot/1.0; +https://example.org/bot)", "examplebot"),
-    ],
-)
-def test_product_token(user_agent: str, token: str) -> None:
-    assert product_token(user_agent) == token
 
 
 def test_nothing_that_is_fetched_raises() -> None:

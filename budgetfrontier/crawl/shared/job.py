@@ -38,6 +38,7 @@ from budgetfrontier.model import CrawlState, CrawlUri, Lease, Outcome, Summary
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.robots_name import robots_name
 from budgetfrontier.store.lock import LOCK, WriterLock
 from budgetfrontier.store.modes import make_folder
 
@@ -211,7 +212,7 @@ class SharedJob:
     def _parts(self, frontier: SharedFrontier, most_visits: int) -> Parts:
         """Return what the main loop uses."""
         settings = self._settings
-        robots = Robots(settings.fetch.user_agent, cache=self._cache) if settings.fetch.robots is True else None
+        robots = Robots(robots_name(settings.fetch), cache=self._cache) if settings.fetch.robots is True else None
         visitor = Visitor(
             settings,
             fetcher=self._fetcher,
