@@ -96,12 +96,12 @@ class Shown:
 
 def screen(shown: Shown, controls: Controls, *, width: int, height: int) -> list[Text]:
     """Return the lines of a terminal, at most `height`, the last of which is for keys and questions."""
-    lines = _above(shown, width=width, height=height)
     if controls.screen is Mode.HELP:
         lines = _help(width)
-    elif controls.screen is Mode.QUEUE:
-        lines += _opened(shown, controls.key, width)
+    elif controls.screen is Mode.QUEUE:  # its URIs come last, and what is above the list would leave them no room
+        lines = _briefest(shown, width=width, height=height) + _opened(shown, controls.key, width)
     else:
+        lines = _above(shown, width=width, height=height)
         lines += listing(shown, controls, width=width, limit=room(shown, width=width, height=height))
     lines = lines[: height - 1]
     lines += [Text()] * (height - 1 - len(lines)) + [_foot(controls, width)]

@@ -167,9 +167,23 @@ class Environment:
             self.due = True
 
     def check_place(self) -> None:
-        """Raise FrontierRemoved if the data file is not in its place any more. One `stat`."""
-        if self._fresh or self.memory:
+        """Raise FrontierRemoved if the data file, or the one that is locked, is not in its place any more.
+
+        Two `stat`s. Nobody else has written until then, for LMDB lets no other writer in before this transaction ends.
+        """
+        if self.memory:
             return
+        if not self._fresh:
+            self._check_data()
+        if self._lock is not None and self._lock.is_lost():
+            raise FrontierRemoved(
+                f"{self.path / LOCK} was removed or replaced while the frontier was open, so that another process may "
+                "have opened it: what has changed since the last commit is lost. Leave this file where it is, and open "
+                "the frontier again once no other process has it open"
+            )
+
+    def _check_data(self) -> None:
+        """Raise FrontierRemoved if the data file is not in its place any more."""
         try:
             found = os.stat(self._data)
         except (FileNotFoundError, NotADirectoryError):

@@ -32,6 +32,7 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         self._key = os.path.realpath(path)
+        self._path = path
         self._file: LockFile | None = None
         try:
             with _mutex:
@@ -57,6 +58,13 @@ class WriterLock:
         fd = self._fileno()
         os.pwrite(fd, self._pid_line + note, 0)
         os.ftruncate(fd, len(self._pid_line + note))
+
+    def is_lost(self) -> bool:
+        """Return whether somebody has removed the file, so that others can lock a new one. One `stat`."""
+        try:
+            return not _is_named(self._fileno(), self._path)
+        except OSError:  # such as a folder that may not be entered any more
+            return False
 
     def touch(self) -> None:
         """Set the modification time of the file to now."""
@@ -157,7 +165,7 @@ def _is_named(fd: int, path: Path) -> bool:
     """Tell whether `path` still names the open file: otherwise, a lock on it excludes nobody."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(path))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 

@@ -130,6 +130,12 @@ def test_an_open_queue_says_why_it_is_not_crawled(hostile: Path) -> None:
     assert "no such queue" in "\n".join(drawn(hostile, Controls(mode=Mode.QUEUE, key="gone.test"), width=80))
 
 
+def test_an_open_queue_shows_its_next_uris_on_a_usual_terminal(job: Path) -> None:
+    for key in "capped.test", "snoozed.test":
+        text = "\n".join(drawn(job, Controls(mode=Mode.QUEUE, key=key), width=80))
+        assert f"http://{key}/" in text.partition("next URIs")[2], text
+
+
 def test_rates_of_the_last_hour_leave_out_the_time_without_a_process() -> None:
     rows = [
         SeriesRow(1000.0, succeeded=100),

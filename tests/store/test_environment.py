@@ -14,7 +14,8 @@ from budgetfrontier import Frontier, Reader, Settings
 from budgetfrontier.errors import FrontierClosed, FrontierLocked, FrontierRemoved
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.lmdb_env import check_files
-from budgetfrontier.store.lock import WriterLock, locked
+from budgetfrontier.store.lock import LOCK, WriterLock, locked
+from tests.support import PATIENCE, until
 
 MAKE = "import sys; from budgetfrontier import Frontier\nwith Frontier.open(sys.argv[1]) as f: f.schedule('https://a.test/')"
 
@@ -106,6 +107,37 @@ def test_a_frontier_whose_files_are_gone_says_so_at_its_next_use(
         frontier.schedule("https://b.test/2")
     with Frontier.open(tmp_path / "frontier") as frontier:
         assert [lease.uri.url for lease in frontier.lease(9)] == ["https://a.test/"] * replaced
+        frontier.check()
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_frontier_whose_lock_was_removed_commits_nothing_and_leaves_it_to_the_process_that_has_opened_it(
+    committed: bool, tmp_path: Path
+) -> None:
+    frontier, path = Frontier.open(tmp_path / "frontier"), tmp_path / "frontier"
+    frontier.schedule("https://b.test/")
+    if committed:
+        frontier.commit()
+    frontier.schedule("https://b.test/lost")
+    (path / LOCK).unlink()
+    with subprocess.Popen([sys.executable, "-c", MAKE, str(path)]) as other:
+        until((path / LOCK).exists)  # it has begun to open the frontier, and may wait for the end of the transaction
+        with pytest.raises(FrontierRemoved, match="lock was removed or replaced while the frontier was open"):
+            frontier.commit()
+        assert other.wait(PATIENCE) == 0
+    with Frontier.open(path, Settings.from_dict({"frontier": {"hold_queues": False}})) as frontier:
+        assert [lease.uri.url for lease in frontier.lease(9)] == ["https://b.test/"] * committed + ["https://a.test/"]
+        frontier.check()
+
+
+def test_a_frontier_whose_lock_was_removed_stops_although_nothing_was_to_be_committed(tmp_path: Path) -> None:
+    frontier = Frontier.open(tmp_path / "frontier", NOW)
+    frontier.schedule("https://a.test/")
+    frontier.commit()
+    (tmp_path / "frontier" / LOCK).unlink()
+    with pytest.raises(FrontierRemoved, match="lock was removed"):
+        frontier.report()
+    with Frontier.open(tmp_path / "frontier") as frontier:
         frontier.check()
 
 
