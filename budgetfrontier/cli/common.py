@@ -395,7 +395,7 @@ def is_descending(args: argparse.Namespace) -> bool:
 
 def note_if_stopped(args: argparse.Namespace) -> None:
     """Print, if no process runs the job, that it is stopped, and the command that continues it."""
-    from budgetfrontier.rules.verdict import opener
+    from budgetfrontier.rules.verdict import opener, reached_limit
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.start_command import AGAIN, start_command
 
@@ -406,7 +406,8 @@ def note_if_stopped(args: argparse.Namespace) -> None:
         elif not process.alive:
             stop = process.last_stop
             start = start_command(str(args.job), "" if stop is None else stop.program)
-            note(f"no process runs this crawl; to go on: {start or AGAIN}")
+            first = f"raise {limit} (it is reached), then " if (limit := reached_limit(stop)) else ""
+            note(f"no process runs this crawl; to go on: {first}{start or AGAIN}")
 
 
 def read_settings(path: Path) -> Settings:

@@ -23,7 +23,7 @@ from budgetfrontier.rules.uri_outcomes import ERROR, attempts_after_answer
 from budgetfrontier.rules.verdict import SILENT, is_hung, opener, pause_sentence, process_line, verdict
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.store.start_command import AGAIN, start_command
-from budgetfrontier.units import say_duration
+from budgetfrontier.units import counted, say_duration
 from budgetfrontier.uris import robots_url
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ class _Explainer:
             case QueueState.RETIRED:
                 self._explain_retired(explanation, queue)
             case QueueState.EXHAUSTED:
-                later = f"; {queue.future:,} are scheduled for later" if queue.future else ""
+                later = f"; {counted(queue.future, 'is', 'are')} scheduled for later" if queue.future else ""
                 explanation.add(
                     "exhausted",
                     f"{name} is EXHAUSTED: it holds no URI{later}. It comes back when one arrives.",

@@ -227,10 +227,24 @@ def _stopped(s: Standing) -> Verdict:
     slug = "stopped" if stop is None or stop.end in (None, RunEnd.EXIT) else stop.end.lower()
     told = _stop(s, stop) if stop else "how the last one stopped is not known"
     commit = "" if (last := last_commit(s)) is None else f"; the last commit was {_ago(s, last)}"
-    text, remedy = f"No process runs this crawl: {told}{commit}.", s.start
+    text, remedy = f"No process runs this crawl: {told}{commit}.{_at_its_limit(stop)}", s.start
     if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):  # it stays so when it is started
         text, remedy = f"{text} {pause_sentence(s)}", _command(s, "resume")
     return Verdict(slug, "bad" if stop is None or _stopped_badly(s) else "warn", text, remedy)
+
+
+def _at_its_limit(stop: Run | None) -> str:
+    """Return what has to be done before a crawl that has reached one of its own limits goes on; "" for any other.
+
+    Those of Scrapy count anew in each run.
+    """
+    setting = reached_limit(stop)
+    return f" Raise {setting} first: with the same limit it stops at once." if setting else ""
+
+
+def reached_limit(stop: Run | None) -> str:
+    """Return the setting, such as "limits.max_uris", whose total ended the last run of a crawl; "" if none did."""
+    return stop.reason if stop is not None and stop.end is RunEnd.LIMIT and stop.reason.startswith("limits.") else ""
 
 
 def _unused(s: Standing) -> Verdict:

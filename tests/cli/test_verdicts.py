@@ -203,6 +203,9 @@ def test_it_stopped_for_another_reason(job: Path, cli: Cli, end: RunEnd, reason:
     slug, sentence, process = told(cli, job)
     assert slug == end.lower() and said in sentence
     assert (process["last_stop"]["end"], process["last_stop"]["reason"]) == (end, reason)
+    note = cli("report", job).err
+    assert (f"to go on: raise {reason} (it is reached), then " in note) is (end is RunEnd.LIMIT)
+    assert ("with the same limit it stops at once" in sentence) is (end is RunEnd.LIMIT)
 
 
 def test_it_ended_with_work_left(job: Path, cli: Cli) -> None:

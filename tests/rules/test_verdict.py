@@ -123,7 +123,8 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
     "limit": (
         standing(queues=queues(ready=1), process=stopped(RunEnd.LIMIT, "limits.max_uris")),
         "warn",
-        f"No process runs this crawl: spider (process 6) stopped at a limit 1h ago (limits.max_uris){COMMIT}",
+        f"No process runs this crawl: spider (process 6) stopped at a limit 1h ago (limits.max_uris){COMMIT} "
+        "Raise limits.max_uris first: with the same limit it stops at once.",
         "budgetfrontier crawl CONFIG --job jobs/news",
     ),
     "operator": (
