@@ -8,18 +8,20 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-import msgspec
-
 from budgetfrontier.bus.broker import Append, Commit, Fetch, Lag, Leave, Operation, Seek
 from budgetfrontier.bus.interface import SESSION, TIMEOUT, BusError, Received, Start
 from budgetfrontier.bus.log import Fetched
 from budgetfrontier.bus.streams import Stream
+from budgetfrontier.converters import converter
 
 BATCH_MESSAGES, BATCH_BYTES = 500, 1 << 20
 """The size of a batch of a producer, above which it is sent without a flush."""
 
 Call = Callable[[Operation, float], Any]
 """Has an operation performed within a number of seconds, and returns its result. Raises BusError."""
+
+_fetched: Callable[[Any], Fetched] = converter(Fetched)
+_numbers: Callable[[Any], list[int]] = converter(list[int])
 
 
 def unique_name() -> str:
@@ -140,7 +142,7 @@ class LogConsumer:
 
     def _fetch(self, count: int, wait: float) -> Fetched:
         fetch = Fetch(self._stream, self._group, self._name, self._bound, self._positions, count, wait, self._session)
-        return msgspec.convert(self._call(fetch, TIMEOUT), Fetched)
+        return _fetched(self._call(fetch, TIMEOUT))
 
     def _do(self, operation: Operation) -> None:
         self._call(operation, TIMEOUT)
@@ -164,7 +166,7 @@ class LogBus:
 
     def lag(self, stream: Stream, group: str) -> list[int]:
         """Return the number of messages in each partition that the group has not committed."""
-        return msgspec.convert(self._call(Lag(stream, group), TIMEOUT), list[int])
+        return _numbers(self._call(Lag(stream, group), TIMEOUT))
 
     def begins(self, stream: Stream, partition: int) -> None:
         """Return None: the next message has the next number."""

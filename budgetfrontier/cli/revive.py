@@ -71,8 +71,7 @@ def _log_time(text: str) -> str:
 
 def revive(args: argparse.Namespace) -> None:
     """Schedule URIs in chunks; the audit entry of each stores how far in the log it came."""
-    import msgspec
-
+    from budgetfrontier.converters import converter
     from budgetfrontier.formats import crawl_log
     from budgetfrontier.model import Tally
     from budgetfrontier.reports.format import counted
@@ -86,9 +85,9 @@ def revive(args: argparse.Namespace) -> None:
         note("dry run: nothing was changed")
         return
     common.refuse_if_terminated(args)
-    tally = Tally()
+    tally, to_tally = Tally(), converter(Tally)
     for entry in _revived(args, _chunks(lines)):
-        tally.add(msgspec.convert(entry.effect, Tally))
+        tally.add(to_tally(entry.effect))
     left = [text for name, text in refused_in(tally).items() if getattr(tally, name)]
     say(", ".join([f"revived {counted(tally.added, 'URI')}", *left]))
     if not (tally.added + tally.full + tally.invalid) and since and args.since is None:

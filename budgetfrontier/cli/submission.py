@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import msgspec
 
 from budgetfrontier import protocol
 from budgetfrontier.cli import common
+from budgetfrontier.converters import converter
 from budgetfrontier.engine import audit
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.frontier import Frontier
@@ -36,6 +37,7 @@ CHUNK = 1000
 """URIs in one command to the frontier."""
 CHUNK_SIZE = 4 << 20
 """Bytes, roughly, at which a chunk ends early: the size of a command is limited."""
+_to_tally: Callable[[Any], Tally] = converter(Tally)
 COMMIT_EVERY = 1.0
 """Seconds after which commands that were applied directly are committed, and counted."""
 RETRY_FOR = 2 * protocol.RETRY_FOR
@@ -155,7 +157,7 @@ def submit_to_cluster(
 def _tally(entry: AuditEntry) -> Tally:
     """Return the counts of a command. Raises FrontierError if it was refused."""
     audit.check(entry)
-    return msgspec.convert(entry.effect, Tally)
+    return _to_tally(entry.effect)
 
 
 def as_argument(uri: CrawlUri) -> str | dict[str, Any] | bytes:

@@ -13,7 +13,6 @@ from typing import Any, Self, TypeVar
 
 import grpc
 import grpc.aio
-import msgspec
 
 from budgetfrontier import protocol
 from budgetfrontier.client import calls, leased, link
@@ -179,7 +178,7 @@ class AsyncRemoteFrontier:
     @property
     def settings(self) -> Settings:
         """The settings in force when this client connected, without the adjustments."""
-        return msgspec.msgpack.decode(self._first().settings, type=Settings)
+        return link.decode_settings(self._first().settings)
 
     @property
     def folder(self) -> Path:

@@ -6,13 +6,14 @@ the result of the method. `RemoteFrontier` and `AsyncRemoteFrontier` send what t
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from budgetfrontier import protocol
+from budgetfrontier.converters import converter
 from budgetfrontier.engine import arguments
 from budgetfrontier.errors import LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Outcome, Tally
@@ -20,6 +21,8 @@ from budgetfrontier.settings.schema import Override
 
 _T = TypeVar("_T")
 
+_REPLIES = {name: converter(offered.reply) for name, offered in protocol.PLAIN.items()}
+_overrides: Callable[[Any], list[Override]] = converter(list[Override])
 _NOT_ENCODABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 """The exceptions of an encoder that is given what no message can hold."""
 
@@ -352,7 +355,7 @@ def plain(name: str, *positional: Any, **named: Any) -> Steps[_T]:
     except _NOT_ENCODABLE as error:
         raise _refused(name, positional, named, error) from None
     reply = yield Rpc(offered.method, body)
-    result: _T = msgspec.convert(reply, offered.reply)
+    result: _T = _REPLIES[name](reply)
     return result
 
 
@@ -377,7 +380,7 @@ def rest(uri: CrawlUri, key: str, fetch_seconds: float | None, crawl_delay: floa
 def adjustments() -> Steps[list[Override]]:
     """Return the adjustments in force."""
     found: list[dict[str, Any]] = yield from plain("adjustments")
-    return msgspec.convert(found, list[Override])
+    return _overrides(found)
 
 
 def set_budgets(budgets: Iterable[tuple[CrawlUri, int]]) -> Steps[None]:

@@ -18,6 +18,7 @@ from budgetfrontier.client.connecting import Connecting, reason
 from budgetfrontier.endpoints import addresses
 from budgetfrontier.endpoints.addresses import NO_PROXY
 from budgetfrontier.errors import ConnectionLost, FrontierError, SettingsError
+from budgetfrontier.settings import Settings
 
 IN_FLIGHT = 4
 """Calls of one batch that are sent before the first is answered."""
@@ -47,6 +48,9 @@ _OPTIONS = (
 _decoders: dict[str, Callable[[bytes], Any]] = {
     method.name: protocol.decoder(method.reply) for method in protocol.METHODS
 }
+
+decode_settings: Callable[[bytes | msgspec.Raw], Settings] = protocol.decoder(Settings)
+"""The decoder of the settings in the reply to `Connect`."""
 
 
 class Link:

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import grpc
-import msgspec
 
 from budgetfrontier import protocol
 from budgetfrontier.client import calls, leased, link
@@ -206,7 +205,7 @@ class RemoteFrontier:
     @property
     def settings(self) -> Settings:
         """The settings in force when this client connected, without the adjustments."""
-        return msgspec.msgpack.decode(self._settings, type=Settings)
+        return link.decode_settings(self._settings)
 
     def summary(self) -> Summary:
         """Return the counters of the frontier, which all clients share, as of now."""

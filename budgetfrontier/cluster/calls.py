@@ -9,11 +9,10 @@ from itertools import islice
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-import msgspec
-
 from budgetfrontier import protocol
 from budgetfrontier.client import calls, leased
 from budgetfrontier.client.calls import Held
+from budgetfrontier.client.link import decode_settings
 from budgetfrontier.cluster import standing
 from budgetfrontier.cluster.asking import PATIENCE, PAUSE, Asking
 from budgetfrontier.cluster.partition import partition_of_lease
@@ -56,7 +55,7 @@ class Calls:
         if self._router is None:
             count = yield from self.asking.count(waits=True)
             connected: protocol.Connected = yield from self.asking.of_any(calls.connect)
-            self._settings = msgspec.msgpack.decode(connected.settings, type=Settings)
+            self._settings = decode_settings(connected.settings)
             look = LookUp(suffix_list=True)
             while policy_factory.wants_suffix_list(self._settings.frontier) and not look.ended:
                 yield Answers([look], PATIENCE)
@@ -331,7 +330,7 @@ def _partition_of(lease: Lease) -> int:
 
 def _standings() -> calls.Steps[list[Standing]]:
     answer: Any = yield from calls.plain("standings")
-    return msgspec.convert(answer, list[Standing])
+    return standing.to_standings(answer)
 
 
 def _newest(answers: Iterable[list[Standing]]) -> dict[int, Standing]:

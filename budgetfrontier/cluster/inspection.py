@@ -19,6 +19,7 @@ from budgetfrontier import protocol
 from budgetfrontier.cluster import inspection_kinds as kinds
 from budgetfrontier.cluster import state
 from budgetfrontier.cluster.entry_names import EntryNames
+from budgetfrontier.converters import converter
 from budgetfrontier.engine.commands import deletion as deletions
 from budgetfrontier.engine.commands import preview as previews
 from budgetfrontier.engine.commands import state_preview, undo_checks
@@ -337,7 +338,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     )
 }  # fmt: skip
 """The looks by name."""
-_ARGUMENTS: Final = {"selection": Selection, "order": Order}
+_ARGUMENTS: Final = {"selection": converter(Selection), "order": converter(Order)}
 
 
 def look(reader: Reader, name: str, named: dict[str, Any]) -> Any:
@@ -345,7 +346,7 @@ def look(reader: Reader, name: str, named: dict[str, Any]) -> Any:
     found = LOOKS.get(name)
     if found is None:
         raise FrontierError(f"this worker has no look {name[:50]!r}; it may be older than its client")
-    return found(reader, **{n: msgspec.convert(v, _ARGUMENTS[n]) if n in _ARGUMENTS else v for n, v in named.items()})
+    return found(reader, **{n: _ARGUMENTS[n](v) if n in _ARGUMENTS else v for n, v in named.items()})
 
 
 # -- their parts

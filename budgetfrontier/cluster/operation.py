@@ -8,15 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
 from budgetfrontier.cluster.inspection import MOST_ROWS, Applied, Page, Reported, Selection
 from budgetfrontier.cluster.owner_calls import OwnerCalls
 from budgetfrontier.cluster.routing import partition_of_queue
-from budgetfrontier.cluster.standing import Standing, crawl_state, limit_reached
+from budgetfrontier.cluster.standing import Standing, crawl_state, limit_reached, to_standings
+from budgetfrontier.converters import converter
 from budgetfrontier.engine import audit
 from budgetfrontier.errors import ConnectionLost, FrontierError, NotOwner
 from budgetfrontier.model import CrawlUri, QueueRecord
@@ -113,9 +112,10 @@ class Operator:
 
     def ask(self, look: str, kind: Any, *, of: Iterable[int] | None = None, **named: Any) -> dict[int, Any]:
         """Return the answers of owners to a look of `inspection`, by partition: of all, or of some."""
+        convert = converter(kind)
 
         def call(remote: RemoteFrontier, number: int) -> Any:
-            return msgspec.convert(remote.plain("inspect", number, look, named), kind)
+            return convert(remote.plain("inspect", number, look, named))
 
         return self.calls.each(call, range(self.partitions) if of is None else of)
 
@@ -190,7 +190,7 @@ class Operator:
 
         def call(remote: RemoteFrontier, number: int) -> Standing:
             if remote not in told:
-                told[remote] = {one.partition: one for one in msgspec.convert(remote.standings(), list[Standing])}
+                told[remote] = {one.partition: one for one in to_standings(remote.standings())}
             if number not in told[remote]:
                 raise NotOwner
             return told[remote][number]

@@ -47,6 +47,9 @@ class Taken(msgspec.Struct):
     error: str | None = None
 
 
+_decode = msgspec.json.Decoder(Job).decode
+
+
 def take(job: Job) -> Taken:
     """Copy the last commit of a partition, store it, and remove old snapshots. Raises FrontierError and OSError."""
     started = monotonic()
@@ -101,7 +104,7 @@ def main(job: bytes) -> Taken:
     """Take a snapshot at a low priority: the worker needs the processor more."""
     os.nice(10)
     try:
-        return take(msgspec.json.decode(job, type=Job))
+        return take(_decode(job))
     except (FrontierError, OSError) as e:
         return Taken(error=str(e))
 

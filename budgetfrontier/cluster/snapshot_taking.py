@@ -23,6 +23,8 @@ LONGEST: Final = 4 * 3600.0
 
 log = logging.getLogger("budgetfrontier.cluster")
 
+_decode = msgspec.json.Decoder(Taken).decode
+
 
 def clear_up(folder: Path) -> None:
     """Remove what snapshots that were not finished have left in a worker's folder."""
@@ -83,7 +85,7 @@ class Taker:
         process, self._process = self._process, None
         assert process is not None
         try:
-            taken = msgspec.json.decode(_said(process), type=Taken)
+            taken = _decode(_said(process))
         except msgspec.DecodeError:
             taken = Taken(error=f"its process has ended with {process.returncode}")
         if taken.error is not None:

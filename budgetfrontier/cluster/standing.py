@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 import msgspec
 
@@ -10,6 +11,7 @@ from budgetfrontier.cluster import treasury
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.slices import LIMITS, Amounts
 from budgetfrontier.cluster.totals import merged_state, merged_summary
+from budgetfrontier.converters import converter
 from budgetfrontier.model import CrawlState, Summary
 from budgetfrontier.rules.crawl_states import LIMIT
 
@@ -32,6 +34,9 @@ class Standing(msgspec.Struct):
     """By total, as its setting is called: what may still be leased beyond what is out; below zero if more was used."""
     left: dict[str, int] | None = None
     """By total, if this partition is the treasurer: what may still be granted. None also while it waits for others."""
+
+
+to_standings: Callable[[Any], list[Standing]] = converter(list[Standing])
 
 
 def standing_of(partition: Partition) -> Standing:

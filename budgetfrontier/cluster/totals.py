@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
-
+from budgetfrontier.converters import converter
 from budgetfrontier.model import CrawlState, Summary
 
+_summary: Callable[[Any], Summary] = converter(Summary)
 _IN_ORDER = (
     CrawlState.RUNNING,
     CrawlState.PAUSING,
@@ -42,7 +42,7 @@ def merged_summary(summaries: Sequence[Summary]) -> Summary:
     merged["state"] = merged_state(one.state for one in summaries)
     reasons = [one.pause_reason for one in summaries if one.pause_reason]
     merged["pause_reason"] = reasons[0] if reasons else None
-    return msgspec.convert(merged, Summary)
+    return _summary(merged)
 
 
 def merged_ready_in(found: Iterable[float | None]) -> float | None:

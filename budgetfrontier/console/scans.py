@@ -16,6 +16,7 @@ from budgetfrontier.console.scan_process import Scan, Step
 
 EVERY = 60.0
 """Seconds between the beginnings of two scans, at least."""
+_decode = msgspec.json.Decoder(Step).decode
 _LINE = 1 << 24  # bytes of a line of the process
 
 
@@ -77,7 +78,7 @@ class Scans:
             try:
                 assert process.stdout is not None
                 async for line in process.stdout:
-                    step = msgspec.json.decode(line, type=Step)
+                    step = _decode(line)
                     self.progress, self.error = max(step.done, self.progress or 0.0), step.error
                     if step.scan is not None and self._cleared == cleared:
                         self.latest = Scanned(step.scan, Columns(file, step.scan.layout))

@@ -60,6 +60,9 @@ class Step(msgspec.Struct, omit_defaults=True):
     """The same for a crawl in partitions: the names of the newest ones."""
 
 
+_decode = msgspec.json.Decoder(Order).decode
+
+
 class _Counted(View):
     """A view that tells how far a pass over all queues has come."""
 
@@ -73,7 +76,7 @@ class _Counted(View):
 
 def main(frontier: Path) -> None:
     """Obey the order on the standard input."""
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    order = _decode(sys.stdin.buffer.read())
     try:
         if order.dry_run:
             with Reader(frontier) as reader, reader.view() as view:

@@ -25,6 +25,7 @@ _NOT_GIVEN = (
     "crawl hangs, and give it again"
 )
 _KEPT = 100  # tasks whose results can be looked at
+_decode = msgspec.json.Decoder(Step).decode
 _LINE = 1 << 24  # bytes of a line
 
 
@@ -82,7 +83,7 @@ class Task:
             process.stdin.write(msgspec.json.encode(order))
             process.stdin.close()
             async for line in process.stdout:
-                self.step = msgspec.json.decode(line, type=Step)
+                self.step = _decode(line)
             code = await process.wait()
             if code or not (self.step.effect is not None or self.step.entry or self.step.error):
                 self.step = Step(done=1.0, error=f"its process ended with code {code}; the console's log has more")

@@ -57,6 +57,10 @@ class Original(NamedTuple):
     record_id: str
 
 
+_decode_original = msgspec.msgpack.Decoder(Original).decode
+_decode_uris = msgspec.msgpack.Decoder(list[CrawlUri]).decode
+
+
 class CrawlCache:
     """The tables `robots`, `digests` and `used`, for use by the process that holds the frontier's lock.
 
@@ -111,7 +115,7 @@ class CrawlCache:
         if value is None:
             return None
         try:
-            return msgspec.msgpack.decode(value, type=Original)
+            return _decode_original(value)
         except msgspec.DecodeError as e:
             log.warning("%s: the record of digest %s cannot be read (%s)", self.path, digest.hex(), e)
             return None
@@ -209,7 +213,7 @@ class CrawlCache:
     def _stored_found(self) -> list[CrawlUri]:
         value: Any = self._txn.get(_FOUND, db=self._used)
         try:
-            return [] if value is None else msgspec.msgpack.decode(value, type=list[CrawlUri])
+            return [] if value is None else _decode_uris(value)
         except msgspec.DecodeError as e:
             log.warning("%s: the sitemaps of the last robots.txt files cannot be read (%s)", self.path, e)
             return []

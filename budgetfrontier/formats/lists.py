@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import msgspec
 
+from budgetfrontier.converters import converter
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.formats.allowance import MAX_RECORD_SIZE, Allowance, RecordTooLarge
 from budgetfrontier.formats.records import GZIP_ERRORS, BadRecord, Item, Note, Record, lines, truncated_file
@@ -25,6 +26,7 @@ _PACKED = "$msgpack"
 _MOST_NAMED = 100  # names of metadata that are remembered for a message
 _MAX_PACKED = 1 << 20  # bytes; decoded, a byte may take eighty
 _DEFAULTS = msgspec.structs.astuple(CrawlUri(""))
+_uri: Callable[[Any], CrawlUri] = converter(CrawlUri)
 
 
 def read(file: IO[bytes], name: str, allowance: Allowance) -> Iterator[Item]:
@@ -93,9 +95,7 @@ def from_json(line: bytes) -> CrawlUri:
             raise ValueError(f"meta.{_PACKED}: {_plain(str(error))}") from error
     empty = CrawlUri("")
     try:
-        return msgspec.convert(
-            [fields_given.get(name, getattr(empty, name)) for name in CrawlUri.__struct_fields__], CrawlUri
-        )
+        return _uri([fields_given.get(name, getattr(empty, name)) for name in CrawlUri.__struct_fields__])
     except msgspec.ValidationError as error:
         raise ValueError(_naming_field(str(error))) from error
 

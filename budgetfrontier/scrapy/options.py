@@ -89,6 +89,9 @@ class JobFile(msgspec.Struct):
     a program of the user's ran it."""
 
 
+_decode_job = msgspec.json.Decoder(JobFile).decode
+
+
 def command_again(argv: Sequence[str]) -> list[str] | None:
     """Return the words of the command of Scrapy that a process was started with, None if they do not tell all of it.
 
@@ -113,7 +116,7 @@ def claim(folder: Path, spider: str) -> JobFile:
     """
     path = folder / "budgetfrontier.json"
     try:
-        job = msgspec.json.decode(found := path.read_bytes(), type=JobFile)
+        job = _decode_job(found := path.read_bytes())
     except FileNotFoundError:
         found, job = b"", JobFile(spider, os.urandom(32))
     except msgspec.DecodeError as e:

@@ -28,11 +28,14 @@ class Node(msgspec.Struct):
     """When it was set, in epoch seconds."""
 
 
+_decode = msgspec.json.Decoder(Node).decode
+
+
 def read(folder: Path) -> Node:
     """Return the state stored in a folder, the initial one if there is none. Raises FrontierError if it is damaged."""
     path = folder / FILE
     try:
-        node = msgspec.json.decode(path.read_bytes(), type=Node)
+        node = _decode(path.read_bytes())
     except FileNotFoundError:
         return Node()
     except (msgspec.DecodeError, UnicodeDecodeError) as e:

@@ -90,11 +90,12 @@ class Sources(msgspec.Struct):
 
 
 decode_sources = msgspec.json.Decoder(Sources).decode
+decode_overrides = msgspec.json.Decoder(list[Override]).decode
 
 
 @lru_cache(maxsize=4)
 def _adjustments(value: bytes) -> tuple[Override, ...]:
-    stored = msgspec.json.decode(value, type=list[Override])
+    stored = decode_overrides(value)
     checked = (validate_override(override.match, override.set) for override in stored)
     return tuple(msgspec.structs.replace(one, id=override.id) for one, override in zip(checked, stored, strict=True))
 

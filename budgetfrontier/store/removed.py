@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from struct import Struct
@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from budgetfrontier.converters import converter
 from budgetfrontier.errors import NO_ROOM, FrontierError, StorageFull
 from budgetfrontier.rules.undoing import ENDING
 from budgetfrontier.store import keys, lock_table, meta
@@ -65,6 +66,7 @@ class Kept(msgspec.Struct):
 
 
 _decode_block = decoder(Block)
+convert_kept: Callable[[Any], Kept] = converter(Kept)
 
 
 def file_name(number: int) -> str:
@@ -82,7 +84,7 @@ def kept(effect: dict[str, Any]) -> Kept | None:
     """Return where a command, of which this is the effect, has kept what it deleted; None if it has kept nothing."""
     found = effect.get("kept")
     try:
-        return None if found is None else msgspec.convert(found, Kept)
+        return None if found is None else convert_kept(found)
     except msgspec.ValidationError:
         return None
 

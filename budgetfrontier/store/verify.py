@@ -40,6 +40,9 @@ class _Message(msgspec.Struct):
     errno: int = 0
 
 
+_decode = msgspec.json.Decoder(_Message).decode
+
+
 def verify(path: Path) -> None:
     """Raise CorruptFrontier with the damage found, another FrontierError or OSError if the check is impossible.
 
@@ -53,7 +56,7 @@ def verify(path: Path) -> None:
     try:
         os.close(write)
         with os.fdopen(read, "rb") as pipe:
-            messages = [msgspec.json.decode(line, type=_Message) for line in pipe]
+            messages = [_decode(line) for line in pipe]
     except BaseException:
         os.kill(pid, signal.SIGKILL)
         raise

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
 from budgetfrontier import plugins
+from budgetfrontier.converters import converter
 from budgetfrontier.engine.commands.preview import Change, Survey, appended, preview, survey, survey_of, values_of_none
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
@@ -21,6 +22,7 @@ from budgetfrontier.store.view import identified
 
 COUNTED = 1000
 """The most queues of a frontier that a change counts by itself: some milliseconds."""
+_survey: Callable[[Any], Survey] = converter(Survey)
 
 
 class Adjustment(msgspec.Struct, kw_only=True):
@@ -74,7 +76,7 @@ def check(args: dict[str, Any]) -> None:
     """Raise for an adjustment that could not be applied."""
     policy = validate_override(args["match"], args["set"]).set.get("cost_policy")
     if args.get("survey") is not None:
-        msgspec.convert(args["survey"], Survey)
+        _survey(args["survey"])
     if policy is not None:
         plugins.resolve("cost", policy)  # one that cannot be imported would end the engine at the next URI
 
@@ -96,7 +98,7 @@ def check_withdrawal(args: dict[str, Any]) -> None:
     """Raise for a withdrawal that could not be applied."""
     int(args["id"])
     if args.get("survey") is not None:
-        msgspec.convert(args["survey"], Survey)
+        _survey(args["survey"])
 
 
 def withdraw(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def withdraw(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]
     override = next((one for one in adjustments_of(kernel) if one.id == args["id"]), None)
     if override is None:
         raise not_in_force(args["id"])
-    found = msgspec.structs.asdict(msgspec.convert(args["survey"], Survey)) if args.get("survey") is not None else {}
+    found = msgspec.structs.asdict(_survey(args["survey"])) if args.get("survey") is not None else {}
     return {"withdrawn": plain(override)} | found | edit(kernel, Edit([override.id], []), now)
 
 
@@ -159,7 +161,7 @@ def _surveyed(kernel: Kernel, override: Override, given: Any, now: float) -> dic
     they are not, `matched` is None, and `before` has only the values that are the same for all URIs.
     """
     if given is not None:
-        return msgspec.structs.asdict(msgspec.convert(given, Survey))
+        return msgspec.structs.asdict(_survey(given))
     tables, match = kernel.tables, parse_match(override.match)
     after = Effective(tables.in_force.frontier, (), [Override("*", override.set)])  # it is the last one, and wins
     change = Change(match, tuple(override.set), tables.in_force.effective, after, override.set)

@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 import lmdb
 import msgspec
 
+from budgetfrontier.converters import converter
 from budgetfrontier.engine.data_size import excess
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys, lock_table
@@ -67,6 +68,7 @@ _KEY = Struct(">cQ")  # 0xFF, number
 _LAST = (1 << 63) - 1
 _DEEPEST = 50
 _decode = msgspec.msgpack.Decoder(Command).decode
+_check_arguments = converter(_Arguments)
 _open_mailboxes: dict[str, lmdb.Environment] = {}
 
 
@@ -87,7 +89,7 @@ def _read(value: bytes) -> Command:
     command = _decode(value)
     if not _is_plain(command.args, 1):
         raise ValueError(f"arguments are plain data, at most {_DEEPEST} deep")
-    msgspec.convert(command.args, _Arguments)
+    _check_arguments(command.args)
     return command
 
 

@@ -9,11 +9,13 @@ as `source`, so that an undo which fails halfway can be continued by another.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from budgetfrontier.converters import converter
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.url_table import Arrival
@@ -24,7 +26,7 @@ from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.undoing import command_of
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import AuditEntry, Progress, decode_future, decode_url
-from budgetfrontier.store.removed import FOLDER, Block, Kept, Look, kept, read_kept
+from budgetfrontier.store.removed import FOLDER, Block, Kept, Look, convert_kept, kept, read_kept
 from budgetfrontier.store.view import View
 from budgetfrontier.units import counted
 
@@ -33,6 +35,7 @@ CHECKING, PLACING = range(2)
 NAMED = 1000
 """The most queues that a dry run names; it counts them all."""
 _CHECKED = 20  # URIs that are checked in the time in which one is placed, or less
+_look: Callable[[Any], Look] = converter(Look)
 _AT_ONCE = 4 << 20  # bytes of the file that are in memory
 
 
@@ -65,7 +68,7 @@ def start(view: View, entry: AuditEntry, found: Kept, *, force: bool) -> Progres
 def step(kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, limit: int, now: float) -> bool:
     """Check, or put back, the next records; return whether these were the last. O(limit)."""
     source = progress.effect["source"]
-    found = msgspec.convert(source, Kept)
+    found = convert_kept(source)
     checking = progress.at[0] == CHECKING
     blocks, at = _blocks(kernel, found, progress.at[1], limit * _CHECKED if checking else limit)
     if checking:
@@ -121,7 +124,7 @@ def _refuse_changed(kernel: Kernel, number: int, left: list[Any] | None) -> None
     """Raise FrontierError if a queue has changed since a deletion has left it like this."""
     if left is None:
         return
-    look = msgspec.convert(left, Look)
+    look = _look(left)
     queue = kernel.tables.queues.look_up(look.name)
     why = "" if queue is None else _changed(queue, look)
     if why:

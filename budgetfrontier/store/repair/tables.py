@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
-import msgspec
 from msgspec.structs import replace
 
 from budgetfrontier.errors import NewerSchema, SettingsError
@@ -22,7 +21,7 @@ from budgetfrontier.model import CrawlUri
 from budgetfrontier.rules import duplicates, queue_keys, undoing
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
-from budgetfrontier.settings.overrides import Override, validate_override
+from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.store import keys, meta, removed
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.invariants import check_url
@@ -133,7 +132,7 @@ class TableRebuild:
         if key == b"settings":
             self._findings.settings = meta.decode_settings(value)
         elif key == b"adjustments":
-            for override in msgspec.json.decode(value, type=list[Override]):
+            for override in meta.decode_overrides(value):
                 validate_override(override.match, override.set)
         elif key == b"suffixes":
             self._suffixes = zlib.decompress(value).decode()
