@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from budgetfrontier.engine.commands.adjustment import Adjustment as Adjustment
     from budgetfrontier.engine.frontier import Frontier as Frontier
     from budgetfrontier.errors import CorruptFrontier as CorruptFrontier
+    from budgetfrontier.errors import FrontierBusy as FrontierBusy
     from budgetfrontier.errors import FrontierClosed as FrontierClosed
     from budgetfrontier.errors import FrontierError as FrontierError
     from budgetfrontier.errors import FrontierLocked as FrontierLocked
@@ -51,6 +52,7 @@ _HOMES = {
     "engine.frontier": ("Frontier",),
     "errors": (
         "CorruptFrontier",
+        "FrontierBusy",
         "FrontierClosed",
         "FrontierError",
         "FrontierLocked",

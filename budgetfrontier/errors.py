@@ -32,6 +32,14 @@ class WrongThread(FrontierError):
     """A frontier belongs to the thread and process that opened it; call it from there, or open another."""
 
 
+class FrontierBusy(FrontierError):
+    """A call of this frontier is in progress in this thread; wait until it has returned.
+
+    A signal handler, `__del__` or a policy has called the frontier in the middle of it. Let a handler set a flag or
+    raise an exception, and call the frontier once the call has returned.
+    """
+
+
 class LeaseExpired(FrontierError):
     """This lease has ended (expired, finished, or from an earlier run); its URI may be out with somebody else."""
 

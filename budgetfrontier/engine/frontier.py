@@ -22,7 +22,7 @@ from budgetfrontier.engine.commands.api_calls import Steering
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.finish_many import BatchFinisher
-from budgetfrontier.engine.guard import Guard
+from budgetfrontier.engine.guard import INSIDE, Guard
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.known_urls import Known, KnownUrls
 from budgetfrontier.engine.lost_frontiers import close_waiting, watch
@@ -151,9 +151,11 @@ class Frontier:
         if get_ident() != guard.owner:
             guard.refuse()
         try:
+            guard.owner = INSIDE
             admission = self._admitter.take_one(uri, guard.now())
             if not self._counters.queued or self._counters.state is not _RUNNING:
                 guard.settle()
+            guard.owner = guard.thread
         except BaseException as e:
             guard.abort(e)
         guard.leave(1)
@@ -193,11 +195,12 @@ class Frontier:
         before the first URI; if it fails after it, the next call raises. O(1) per URI, about 2 µs.
         """
         guard, kernel, tables, counters = self._guard, self._kernel, self._tables, self._counters
-        if get_ident() != guard.owner:
-            guard.refuse()
         count = count if count.__class__ is int else arguments.whole(count, "count")
         ttl = tables.in_force.frontier.lease_ttl if ttl is None else tables.in_force.lease_ttl(ttl)
+        if get_ident() != guard.owner:
+            guard.refuse()
         try:
+            guard.owner = INSIDE
             now = guard.read_clock() + guard.skew
             if now < guard.latest:
                 now = guard.now()
@@ -210,12 +213,13 @@ class Frontier:
             leases = kernel.lease(count, ttl, now, rolling)
             if not leases or kernel.turns.cut_short:
                 guard.commit_after_lease(len(leases), count)
+            if self._known is not None:
+                self._known.leased(leases)
+            commits, env, queues, dirty, waiting = guard.of_end
+            commits.changes += len(leases)
+            guard.owner = guard.thread
         except BaseException as e:
             guard.abort(e)
-        if self._known is not None:
-            self._known.leased(leases)
-        commits, env, queues, dirty, waiting = guard.of_end
-        commits.changes += len(leases)
         if (
             commits.changes >= commits.most
             or monotonic() >= commits.next_tick
@@ -249,6 +253,7 @@ class Frontier:
         limit = arguments.whole(limit, "limit")
         ttl = self._tables.in_force.lease_ttl(ttl)
         try:
+            guard.owner = INSIDE
             now = guard.now()
             kernel.catch_up(now)
             if kernel.underway and guard.batch is None:
@@ -256,10 +261,11 @@ class Frontier:
             leases = kernel.lease_queues(queues, per_queue, key, ttl, now, limit)
             if not leases or kernel.turns.cut_short:
                 guard.commit_after_lease(len(leases), queues)
+            if self._known is not None:
+                self._known.leased(leases)
+            guard.owner = guard.thread
         except BaseException as e:
             guard.abort(e)
-        if self._known is not None:
-            self._known.leased(leases)
         guard.leave(len(leases))
         return leases
 
@@ -328,18 +334,22 @@ class Frontier:
         mine = leases.out.get(lease.id)
         if mine is None or now >= leases.next_expiry:
             mine, now = guard.still_out(lease)
+        if guard.closed is not None:  # by a signal handler
+            guard.refuse()
         try:
+            guard.owner = INSIDE
             self._finisher.finish(
                 mine, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire_queue, size, status, now
             )
             if not self._counters.queued or self._counters.state is not _RUNNING:
                 guard.settle()
+            if self._hooks.on_finish:
+                self._hooks.finished(mine, outcome)
+            commits, env, queues, dirty, waiting = guard.of_end
+            commits.changes += 1 + len(found) if found else 1
+            guard.owner = guard.thread
         except BaseException as e:
             guard.abort(e)
-        if self._hooks.on_finish:
-            self._hooks.finished(mine, outcome)
-        commits, env, queues, dirty, waiting = guard.of_end
-        commits.changes += 1 + len(found) if found else 1
         if (
             commits.changes >= commits.most
             or monotonic() >= commits.next_tick
@@ -854,5 +864,6 @@ class Frontier:
         if self._guard.closed is not None:
             return f"<Frontier {path} closed>"
         if get_ident() != self._guard.owner:
-            return f"<Frontier {path} of another thread or process>"
+            busy = get_ident() == self._guard.thread
+            return f"<Frontier {path} {'in a call' if busy else 'of another thread or process'}>"
         return f"<Frontier {path} {status_line(self.summary())}>"

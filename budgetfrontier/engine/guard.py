@@ -1,7 +1,8 @@
 """The guard of calls on a frontier: their thread, their time, when they commit, and how they end.
 
 Any exception in the middle of an operation aborts to the last commit and closes the frontier, so that it is never left
-with half an operation.
+with half an operation. For the same reason, nothing calls a frontier in the middle of an operation, in whose thread
+signal handlers and `__del__` run: meanwhile its `owner` is INSIDE.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from threading import get_ident
 from time import monotonic
-from typing import NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 import lmdb
 
@@ -24,7 +25,15 @@ from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.engine.commit_schedule import CommitSchedule
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.opening import Parts
-from budgetfrontier.errors import FrontierClosed, FrontierError, LeaseExpired, PolicyError, StorageFull, WrongThread
+from budgetfrontier.errors import (
+    FrontierBusy,
+    FrontierClosed,
+    FrontierError,
+    LeaseExpired,
+    PolicyError,
+    StorageFull,
+    WrongThread,
+)
 from budgetfrontier.model import Lease, RunEnd
 from budgetfrontier.store.lmdb_env import is_damage, translate_error
 
@@ -36,13 +45,17 @@ REOPEN = (
     "report it."
 )
 
+INSIDE: Final = -1
+"""The owner of a frontier in the middle of an operation: no thread's."""
+
 _open: weakref.WeakSet[Guard] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
     """Disown every frontier in a forked child, where writes would appear to succeed but have no effect."""
     for guard in list(_open):
-        guard.owner, guard.forked = 0, True
+        guard.owner = guard.thread = 0
+        guard.forked = True
         guard.tables.env.disown()
 
 
@@ -52,7 +65,8 @@ os.register_at_fork(after_in_child=_after_fork)
 class Guard:
     """One open frontier from its opening to its end: its thread, its transaction, its mailbox.
 
-    A call begins with `enter` (or compares `owner` itself), does its work, and ends with `leave`, or with `abort`.
+    A call begins with `enter` (or compares `owner` itself), does its work while `owner` is INSIDE, and ends with
+    `leave`, or with `abort`.
     """
 
     def __init__(self, parts: Parts, clock: Clock, hooks: Hooks, *, replicated: bool) -> None:
@@ -60,7 +74,8 @@ class Guard:
         self.tables = parts.kernel.tables
         self.commands = parts.commands
         self.hooks = hooks
-        self.owner = get_ident()  # no thread's, once closed or in a forked child: each call looks at this alone
+        self.thread = get_ident()  # no thread's, once closed or in a forked child
+        self.owner = self.thread  # nor in the middle of an operation: each call looks at this alone
         self.forked = False
         self.closed: str | None = None
         self.read_clock = clock.time
@@ -85,7 +100,7 @@ class Guard:
     def __repr__(self) -> str:
         if self.closed is not None:
             return f"<Guard {self.tables.env.path} closed: {self.closed}>"
-        return f"<Guard {self.tables.env.path} of thread {self.owner}, {self.commits!r}>"
+        return f"<Guard {self.tables.env.path} of thread {self.thread}, {self.commits!r}>"
 
     def enter(self) -> None:
         """Raise if a call is not allowed; every call begins with this."""
@@ -93,9 +108,11 @@ class Guard:
             self.refuse()
 
     def refuse(self) -> NoReturn:
-        """Raise the reason why a call is not allowed: another thread, a forked child, or a closed frontier."""
+        """Raise why a call is not allowed: another thread, a forked child, a closed frontier, or a call in progress."""
         if self.closed is not None and not self.forked:
             raise FrontierClosed(self.closed)
+        if self.owner == INSIDE and get_ident() == self.thread:
+            raise FrontierBusy
         raise WrongThread
 
     def now(self) -> float:
@@ -121,7 +138,10 @@ class Guard:
 
     def leave(self, changes: int) -> None:
         """End a call that changed something: commit when it is time, then run the hooks."""
+        if self.closed is not None:  # by a signal handler, at the end of the call
+            self.refuse()
         try:
+            self.owner = INSIDE
             commits, queues, env = self.commits, self.tables.queues, self.tables.env
             commits.changes += changes
             if queues.overfull:
@@ -129,6 +149,7 @@ class Guard:
             full = commits.changes >= commits.most or env.due or len(queues.dirty) >= env.most_queues
             if full or monotonic() >= commits.next_tick:  # here, for a call would cost 1 % of a lease and its finish
                 self.tick()
+            self.owner = self.thread
             if self.hooks.waiting and self.batch is None:
                 self.hooks.run()
         except BaseException as e:
@@ -138,8 +159,10 @@ class Guard:
         """Run one operation that is not on the hot path."""
         self.enter()
         try:
+            self.owner = INSIDE
             result = operation()
             self.settle()
+            self.owner = self.thread
         except BaseException as e:
             self.abort(e)
         self.leave(changes)
@@ -149,9 +172,12 @@ class Guard:
         """Run code outside of a call, such as in the opening: an exception closes the frontier."""
         self.enter()
         try:
-            return operation()
+            self.owner = INSIDE
+            result = operation()
+            self.owner = self.thread
         except BaseException as e:
             self.abort(e)
+        return result
 
     def still_out(self, lease: Lease) -> tuple[Lease, float]:
         """End the leases that have expired; return the frontier's own record of one, and the time.
@@ -161,8 +187,10 @@ class Guard:
         self.enter()
         now = self.now()
         try:
+            self.owner = INSIDE
             self.kernel.unfinished_leases.expire(now)
             self.settle()
+            self.owner = self.thread
         except BaseException as e:
             self.abort(e)
         mine = self.tables.leases.in_time(lease.id, now)
@@ -240,6 +268,7 @@ class Guard:
 
     def _abort(self, error: BaseException) -> NoReturn:
         if isinstance(error, PolicyError):
+            self.owner = self.thread
             raise error
         path = self.tables.env.path
         if not isinstance(error, Exception) or isinstance(error, _NO_COMMANDS_FAULT):
@@ -292,7 +321,7 @@ class Guard:
 
     def _release(self, why: str) -> None:
         self.closed = self.closed or why
-        self.owner = 0
+        self.owner = self.thread = 0
         if self.watching is not None:
             self.watching.detach()
         _open.discard(self)

@@ -6,13 +6,15 @@ import gc
 import math
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from budgetfrontier import Finish, Frontier, Lease, Outcome
+from budgetfrontier import CrawlUri, Finish, Frontier, FrontierError, Lease, Outcome, PolicyError
 from budgetfrontier.errors import FrontierClosed
 from tests.support import START, crawl, memory, on_disk, one, pages, whole
 
@@ -161,10 +163,11 @@ def test_start_is_in_the_past_of_no_block(f: Frontier) -> None:
 
 
 class Interrupt:
-    """Ctrl-C at the n-th line that the package runs."""
+    """Ctrl-C, or the call of a signal handler, at the n-th line that the package runs."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, handler: Callable[[], object] | None = None) -> None:
         self._left = at
+        self._handler = handler
         self.came = False
 
     def __call__(self, frame: FrameType, event: str, arg: object) -> Interrupt | None:
@@ -174,7 +177,10 @@ class Interrupt:
             self._left -= 1
             if not self._left:
                 self.came = True
-                raise KeyboardInterrupt
+                if self._handler is None:
+                    raise KeyboardInterrupt
+                with suppress(FrontierError):
+                    self._handler()
         return self
 
 
@@ -229,6 +235,69 @@ def test_an_interrupt_anywhere_leaves_no_half_operation(tmp_path: Path, call: st
             f.check()
             if came and call != "close":
                 assert f.summary() == committed
+
+
+HANDLERS: dict[str, Callable[[Frontier], object]] = {
+    "close": Frontier.close,
+    "commit": Frontier.commit,
+    "lease": lambda f: f.lease(2),
+    "schedule_many": lambda f: f.schedule_many(pages("XY", 2)),
+    "summary": Frontier.summary,
+}
+
+
+@pytest.mark.parametrize("call", INTERRUPTED)
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_a_signal_handler_that_calls_the_frontier_leaves_no_half_operation(
+    tmp_path: Path, call: str, handler: str
+) -> None:
+    """It calls between two operations, or is refused."""
+    at = 0
+    came = True
+    while came:
+        at += 1 + at // 4
+        f = on_disk(tmp_path / str(at), hold_queues=False, polite=True, overrides=[OVERRIDE])
+        f.schedule_many(pages("ABC", 3))
+        lease = one(f)
+        f.retire("c.test")
+        interrupt = Interrupt(at, partial(HANDLERS[handler], f))
+        before = sys.gettrace()
+        gc.disable()
+        sys.settrace(interrupt)
+        try:
+            INTERRUPTED[call](f, lease)
+        except Exception as e:  # it was closed, or the lease was given back
+            assert isinstance(e, FrontierError) or "closed" in repr(f)
+        finally:
+            sys.settrace(before)
+            gc.enable()
+        came = interrupt.came
+        with suppress(FrontierClosed):
+            f.check()
+        f.close()
+        with on_disk(tmp_path / str(at), keep_leases=True) as f:
+            f.check()
+
+
+def test_a_policy_that_calls_the_frontier_is_refused() -> None:
+    with memory(cost_policy=f"{__name__}:calling") as f:
+        CALLED.append(f)
+        try:
+            with pytest.raises(PolicyError, match="A call of this frontier is in progress"):
+                f.schedule("https://a.test/")
+        finally:
+            CALLED.clear()
+        assert f.summary().seen == 0
+
+
+CALLED: list[Frontier] = []
+
+
+def calling(uri: CrawlUri) -> int:
+    """A cost policy that looks at the frontier."""
+    for frontier in CALLED:
+        frontier.summary()
+    return 1
 
 
 OVERRIDE = {"match": "regex:/0$", "set": {"retry.max_retries": 3}}
