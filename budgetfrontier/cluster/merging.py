@@ -272,6 +272,9 @@ def merged_busiest(found: Sequence[Busiest]) -> Busiest:
         others_fetched=max(
             [*(one.others_fetched for one in found), *(one.fetched_most for one in queues[_NAMED:])], default=0
         ),
+        as_of=min((one.as_of for one in found if one.as_of), default=0.0),
+        untold_spent=sum(one.untold_spent for one in found),
+        untold_fetched=sum(one.untold_fetched for one in found),
     )
 
 

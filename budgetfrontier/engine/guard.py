@@ -211,6 +211,9 @@ class Guard:
             self.kernel.rollout.step()
             self.settle()
         self.tables.env.check_place()  # for calls that change nothing, too
+        series = self.tables.series
+        if series.behind and not self.replicated and self.now() >= series.due:
+            self.commits.changes += 1  # an idle crawl writes its last row, too
         self.commit()
         self.tables.runs.touch()
         self.commits.begin_interval()
@@ -228,6 +231,8 @@ class Guard:
             tables.counters.time = now = self.now()
             if now >= tables.series.due:
                 tables.series.record(now)
+            else:
+                tables.series.behind = True
             tables.flush()
             tables.removed.sync()
             tables.env.commit()

@@ -29,7 +29,14 @@ class Series:
     """
 
     def __init__(
-        self, env: Environment, totals: Callable[[], Summary], busiest_queues: BusiestQueues, run: int, now: float
+        self,
+        env: Environment,
+        totals: Callable[[], Summary],
+        busiest_queues: BusiestQueues,
+        run: int,
+        now: float,
+        *,
+        last_commit: float,
     ) -> None:
         self._env = env
         self._table = env.db[keys.SERIES]
@@ -39,9 +46,12 @@ class Series:
         """The row of the beginning of this run, which is written before the first other one."""
         self._hour = series_periods.hour_of(int(now))
         self._busiest = busiest_queues
+        self._last_commit = last_commit
         self._restore()
         self.due = series_periods.next_row(now)
         """The time (epoch seconds) from which a commit writes a row."""
+        self.behind = False
+        """Whether there was a commit since the last row."""
 
     def __repr__(self) -> str:
         return f"<Series {self._env.txn.stat(self._table)['entries'] - 1} rows, {self._busiest!r}>"
@@ -60,16 +70,32 @@ class Series:
         A run that has changed nothing writes none.
         """
         row, first = records.row_of(self._totals(), now, run=self._run), self._first
-        self.due = series_periods.next_row(now)
+        self.due, self.behind = series_periods.next_row(now), False
         if first is not None:
             if msgspec.structs.replace(row, time=first.time, begins=True) == first:
                 return
+            self._note_missed(first)
             self._put_row(first)
             self._first = None
         self._put_row(row)
         self._write_busiest(now)
         for resolution in series_periods.THINNED:
             self._thin(resolution, now)
+
+    def _note_missed(self, first: records.SeriesRow) -> None:
+        """Store with its hours what was charged after the last row of a run that was killed: of which queue is lost."""
+        last = records.newest(self._env.txn, self._env.db, self._last_commit)
+        missed = records.untold_since(last, first)
+        if missed == busiest.NOTHING:
+            return
+        for hour in {series_periods.hour_of(int(time)) for time in (last.time or self._last_commit, self._last_commit)}:
+            if hour == self._hour:
+                self._busiest.missed(missed)
+                continue
+            value = self._env.txn.get(records.series_key(Resolution.BUSIEST_OF_HOUR, hour), db=self._table)
+            counts, low, others = records.decode_busy(value) if value is not None else busiest.Busy({})
+            known = busiest.Busy(counts, busiest.plus(low, missed), busiest.plus(others, missed))
+            self._put(Resolution.BUSIEST_OF_HOUR, hour, records.encode_busy(known))
 
     def _put_row(self, row: records.SeriesRow) -> None:
         """Write a row under its second; what happens within the second of a beginning is written under the next one.
@@ -92,7 +118,7 @@ class Series:
         """Write the busiest queues of the current hour so far; if it is over, the next one begins."""
         counted = self._busiest
         top = counted.top()
-        if top.counts:
+        if top.counts or top.others != busiest.NOTHING:
             self._put(Resolution.BUSIEST_OF_HOUR, self._hour, records.encode_busy(top))
         hour = series_periods.hour_of(int(now))
         if hour != self._hour:

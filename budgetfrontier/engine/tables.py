@@ -61,7 +61,8 @@ class Tables:
 
     def start_series(self, now: float) -> None:
         """Begin the time series of this run, once the totals are those after opening."""
-        self.series = Series(self.env, self.summary, self.busiest, self.counters.epoch, now)
+        counters = self.counters
+        self.series = Series(self.env, self.summary, self.busiest, counters.epoch, now, last_commit=counters.time)
 
     def put_in_force(self, settings: Settings, adjustments: list[Override]) -> None:
         """Put settings in force; what they change in queues follows, by revision."""

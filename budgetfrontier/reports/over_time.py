@@ -18,7 +18,7 @@ from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.limits_used import read_used
 from budgetfrontier.store.lock import lock_holder
 from budgetfrontier.store.series import SeriesRow
-from budgetfrontier.units import describe_duration
+from budgetfrontier.units import describe_duration, format_time
 
 if TYPE_CHECKING:
     from budgetfrontier.store.series import Busiest
@@ -150,10 +150,15 @@ def busiest_rows(busiest: Busiest) -> Iterator[tuple[Any, ...]]:
 
 def busiest_known(busiest: Busiest) -> str:
     """Return what is not exact about the busiest queues."""
-    if not busiest.queues:
+    untold = busiest.untold_spent or busiest.untold_fetched
+    if not busiest.queues and not untold:
         return UNKNOWN
     notes = []
-    if not busiest.exact:
+    if untold:
+        stored = f"as of {format_time(busiest.as_of, '%H:%M:%S')} UTC" if busiest.as_of else "nothing is stored yet"
+        since = f"{busiest.untold_spent:,} spent and {busiest.untold_fetched:,} fetched since then"
+        notes.append(f"{stored}; {since} are not told apart by queue")
+    if any(one.spent != one.spent_most or one.fetched != one.fetched_most for one in busiest.queues):
         notes.append("some counts are estimates, given as the least and the most that they may be")
     if busiest.others_spent or busiest.others_fetched:
         others = f"spent {busiest.others_spent:,} and fetched {busiest.others_fetched:,} at the most"

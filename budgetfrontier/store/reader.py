@@ -280,7 +280,9 @@ class Reader:
         hour are known, for 30 days, and of each day before that. O(hours).
         """
         with self.view() as view:
-            return series.busiest(view.txn, view.db, since, until, view.queue_by_id)
+            counters = view.counters()
+            now = series.row_of(view.summary(counters), counters.time)
+            return series.busiest(view.txn, view.db, since, until, view.queue_by_id, now=now)
 
     def backup(self, path: str | os.PathLike[str], *, max_growth: int | None = None) -> None:
         """Copy the frontier as of its last commit to the folder `path`, which must be empty or not exist.

@@ -9,7 +9,8 @@ import msgspec
 
 from budgetfrontier.model import Number, QueueRecord, Summary
 from budgetfrontier.rules import series_periods
-from budgetfrontier.rules.busiest import NOTHING, Busy, merged
+from budgetfrontier.rules.busiest import NOTHING, Amounts, Busy, merged
+from budgetfrontier.rules.rates import FIGURES, progress
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
@@ -114,11 +115,18 @@ class Busiest(msgspec.Struct, kw_only=True):
     """The most that a queue which is not listed may have spent."""
     others_fetched: int
     """The most attempts that may have been charged to one."""
+    as_of: float = 0.0
+    """The time up to which the counts are those of queues, if more was charged since: they are stored once a minute."""
+    untold_spent: int = 0
+    """What was spent since then, by whichever queues: the most that each count may be has it."""
+    untold_fetched: int = 0
 
     @property
     def exact(self) -> bool:
         """Whether all counts are exact."""
-        return all(one.spent == one.spent_most and one.fetched == one.fetched_most for one in self.queues)
+        return not (self.untold_spent or self.untold_fetched) and all(
+            one.spent == one.spent_most and one.fetched == one.fetched_most for one in self.queues
+        )
 
 
 decode_row = decoder(SeriesRow)
@@ -206,10 +214,36 @@ def _last_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: f
     return cursor.item() if found and cursor.key()[:1] == series_key(resolution, 0)[:1] else None
 
 
+def newest(txn: keys.Txn, db: keys.Tables, time: float) -> SeriesRow:
+    """Return the last row of totals up to a time (epoch seconds), one without totals if there is none."""
+    return max(totals(txn, db, time, time + 2, preceded=True), key=progress, default=SeriesRow(0.0))
+
+
+def untold_since(row: SeriesRow, now: SeriesRow | Summary) -> Amounts:
+    """Return what was spent, and the attempts that were charged, since a row of totals.
+
+    The counts of queues are stored with each row, so that these have nothing of it.
+    """
+    spent, fetched = (
+        max(sum(getattr(now, total) - getattr(row, total) for total in FIGURES[figure]), 0)
+        for figure in ("spent", "fetched")
+    )
+    return spent, fetched
+
+
 def busiest(
-    txn: keys.Txn, db: keys.Tables, since: float, until: float, queue_of: Callable[[int], QueueRecord]
+    txn: keys.Txn,
+    db: keys.Tables,
+    since: float,
+    until: float,
+    queue_of: Callable[[int], QueueRecord],
+    *,
+    now: SeriesRow,
 ) -> Busiest:
-    """Return the queues that spent and fetched most in the periods of which any second is in a time."""
+    """Return the queues that spent and fetched most in the periods of which any second is in a time.
+
+    `now` are the totals of the last commit: what came since the last row may be of any queue.
+    """
     times: list[int] = []
     parts: list[Busy] = []
     for resolution in (Resolution.BUSIEST_OF_DAY, Resolution.BUSIEST_OF_HOUR):
@@ -218,13 +252,20 @@ def busiest(
             start = keys.series.unpack(key)[1]
             times += [start, start + seconds]
             parts.append(decode_busy(value))
-    busy, most = merged(parts)
+    last = newest(txn, db, now.time)
+    untold, last_second = untold_since(last, now), series_periods.hour_of(int(now.time)) + 3600 - 1
+    if since > last_second or until <= series_periods.hour_of(int(last.time)):
+        untold = NOTHING
+    busy, most = merged([*parts, Busy({}, others=untold)])
     return Busiest(
         since=min(times, default=since),
         until=max(times, default=until),
         queues=[_busy_queue(queue_of(id_), *amounts, *most[id_]) for id_, amounts in busy.counts.items()],
         others_spent=busy.others[0],
         others_fetched=busy.others[1],
+        as_of=0.0 if untold == NOTHING else last.time,
+        untold_spent=untold[0],
+        untold_fetched=untold[1],
     )
 
 

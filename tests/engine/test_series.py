@@ -128,6 +128,80 @@ def test_the_busiest_queues_of_an_hour_go_on_in_the_next_run(tmp_path: Path) -> 
         assert (queue.spent, queue.fetched) == (2, 2)
 
 
+def counted(path: Path, since: float = START, until: float = START + HOUR) -> tuple[list[tuple[int, int]], int, bool]:
+    """The least and the most that queues spent, what is not told apart, and whether that is exact."""
+    with Reader(path) as reader:
+        found = reader.busiest(since, until)
+    return [(one.spent, one.spent_most) for one in found.queues], found.untold_spent, found.exact
+
+
+def test_what_came_after_the_last_row_may_be_of_any_queue(tmp_path: Path) -> None:
+    clock, path = ManualClock(START), tmp_path / "frontier"
+    with on_disk(tmp_path, clock, polite=False) as f:
+        f.schedule_many(pages("A", 9))
+        f.finish(one(f))
+        f.commit()
+        assert counted(path) == ([], 1, False), "nothing is stored yet"
+        clock.advance(30)
+        f.finish(one(f))
+        f.commit()
+        assert counted(path) == ([(2, 2)], 0, True)
+        clock.advance(20)
+        f.schedule_many(pages("B", 3))
+        f.finish_many(f.lease(4))
+        f.commit()
+        assert counted(path) == ([(2, 3)], 2, False), "a.test has spent 3 in all"
+        with Reader(path) as reader:
+            found = reader.busiest(START, START + HOUR)
+            assert "as of 00:01:00 UTC; 2 spent and 2 fetched since then" in over_time.busiest_known(found)
+            assert found.others_spent == 2
+        assert counted(path, START - HOUR, START - 60) == ([], 0, True), "another hour"
+        assert counted(path, START + HOUR, START + 2 * HOUR) == ([], 0, True)
+    assert (sum(spent for spent, _ in counted(path)[0]), counted(path)[1:]) == (4, (0, True))
+
+
+def test_an_idle_frontier_stores_what_its_last_queues_spent(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, polite=False, commit_interval=0) as f:
+        f.schedule_many(pages("A", 1))
+        f.finish(one(f))
+        f.commit()
+        clock.advance(60)
+        f.lease(0)
+        f.lease(0)
+        assert counted(tmp_path / "frontier") == ([(1, 1)], 0, True)
+        stored = resolutions(tmp_path / "frontier")
+        clock.advance(60)
+        f.lease(0)
+        assert resolutions(tmp_path / "frontier") == stored, "nothing has changed since"
+
+
+@pytest.mark.parametrize("later", [5, 2 * HOUR])
+def test_what_a_killed_run_spent_after_its_last_row_stays_not_told_apart(tmp_path: Path, later: float) -> None:
+    clock = ManualClock(START)
+    path, killed = tmp_path / "frontier", tmp_path / "killed"
+    with on_disk(tmp_path, clock, polite=False) as f:
+        f.schedule_many([*pages("A", 9), *pages("B", 2)])
+        f.finish(one(f))
+        clock.advance(60)
+        f.commit()
+        f.finish_many(f.lease(4))
+        f.commit()
+        with Reader(path) as reader:
+            reader.backup(killed / "frontier")
+    clock = ManualClock(clock.time() + later)
+    with on_disk(killed, clock, polite=False) as f:
+        assert counted(killed / "frontier")[1:] == (2, False)
+        f.finish(one(f))
+        f.commit()
+    told, untold, exact = counted(killed / "frontier")
+    assert (untold, exact) == (0, False)
+    with Reader(killed / "frontier") as reader:
+        assert reader.busiest(START, START + 60).others_spent == 2
+        (lost,) = (one for one in reader.busiest(START, START + 60).queues if one.queue == "a.test")
+        assert lost.spent < lost.spent_most and len(told) <= 2
+
+
 @pytest.mark.parametrize("start", [-1e8, 5e9])
 def test_a_clock_that_keys_cannot_hold_ends_no_call(tmp_path: Path, start: float) -> None:
     clock = ManualClock(start)
