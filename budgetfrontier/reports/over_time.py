@@ -13,7 +13,7 @@ from budgetfrontier.model import CrawlState, QueueRecord, Summary
 from budgetfrontier.rules import forecasts
 from budgetfrontier.rules.rates import FIGURES, SHOWN, Rate, Totals, Window, curves, lasts, together, window
 from budgetfrontier.rules.series_periods import INTERVAL
-from budgetfrontier.store import series
+from budgetfrontier.store import keys, series
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.limits_used import read_used
 from budgetfrontier.store.lock import lock_holder
@@ -219,13 +219,15 @@ def held(view: View, now: float | None = None) -> forecasts.Held:
 def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], forecasts.Terms]:
     """Return what `Holdings.through` asks of each queue that holds URIs, by the settings in force."""
     budgets, at = BudgetsInForce(view, delays=True), time.time() if now is None else now
+    soonest = next((keys.due.unpack(key)[0] for key, _ in view.items(keys.FUTURE)), 0.0)
 
     def terms(queue: QueueRecord) -> forecasts.Terms:
         settings = budgets.settings(queue)
         delay = min(settings.min_delay, settings.max_delay) / max(settings.per_queue_concurrency, 1)
         if settings.per_queue_concurrency <= 1:
             delay = forecasts.least_delay(queue, delay)
-        return forecasts.Terms(delay, settings.reached, max(queue.wake_time - at, 0.0))
+        begins = queue.wake_time if queue.queued else max(queue.wake_time, soonest)
+        return forecasts.Terms(delay, settings.reached, max(begins - at, 0.0))
 
     return terms
 

@@ -41,7 +41,7 @@ class Held(NamedTuple):
     spendable: int
     """The sum of what they may spend before they are over their total budgets, of those that have one."""
     unlimited: int
-    """URIs in queues without a total budget."""
+    """URIs in queues without a total budget, those for later included."""
     tail: float
     """The least seconds until the last URI of a queue may be leased, of the queue with which that takes longest."""
     tail_queue: str
@@ -65,7 +65,7 @@ class Terms(NamedTuple):
     reached: bool
     """Whether it retires as soon as its total budget is reached, not only when it is exceeded."""
     wait: float = 0.0
-    """The seconds until it wakes."""
+    """The seconds until it wakes, or until the soonest URI for later is due if it holds no other ones."""
 
 
 def least_delay(queue: QueueRecord, configured: float) -> float:
@@ -93,12 +93,12 @@ class Holdings:
         `terms` is called with those that count: it sets the budgets of one to those in force, and returns its terms.
         """
         for queue in queues:
-            if queue.queued and queue.state is not QueueState.RETIRED:
+            if (queue.queued or queue.future) and queue.state is not QueueState.RETIRED:
                 self._add(queue, *terms(queue))
             yield queue
 
     def _add(self, queue: QueueRecord, delay: float, reached: bool, wait: float) -> None:
-        urls = queue.queued
+        urls = queue.queued + queue.future
         if queue.total_budget < 0:
             self._unlimited += urls
         elif is_over_total(queue.expenditure, queue.total_budget, reached):

@@ -118,7 +118,7 @@ class Busiest(msgspec.Struct, kw_only=True):
     as_of: float = 0.0
     """The time up to which the counts are those of queues, if more was charged since: they are stored once a minute."""
     untold_spent: int = 0
-    """What was spent since then, by whichever queues: the most that each count may be has it."""
+    """The amount that was spent since then, by any of the queues. It is part of the most that each count may be."""
     untold_fetched: int = 0
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Settings
+from budgetfrontier import CrawlUri, Frontier, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.reports import over_time
@@ -140,6 +140,17 @@ def test_forecasts_name_what_ends_the_crawl(job: Path, cli: Cli) -> None:
     text = cli("report", job, "--kind", "forecast").out
     assert "budgets" in text
     assert re.match("While it runs as it does now, as seen in the last hour, |No end is in sight: ", text)
+
+
+def test_a_crawl_whose_pages_all_wait_for_their_time_is_not_at_its_end(tmp_path: Path, cli: Cli) -> None:
+    clock = ManualClock(time.time())
+    with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:
+        f.schedule_many(CrawlUri(url, not_before=clock.time() + 3600, force=True) for url in pages("A", 2))
+    text = cli("report", tmp_path, "--kind", "forecast").out
+    assert "at its end" not in text and "Nothing waits" not in text
+    rows = {row["bound"]: row for row in rows_of(cli, tmp_path, "--kind", "forecast")[0]}
+    assert "2 URIs are in queues without a total budget" in rows["budgets"]["why"]
+    assert rows["politeness"]["seconds"] > 3000, "none is due before"
 
 
 def test_limits_are_forecast_and_the_first_bound_is_marked(job: Path, tmp_path: Path, cli: Cli) -> None:

@@ -109,6 +109,15 @@ def test_a_queue_is_not_crawled_beyond_its_budget() -> None:
     assert held((spent, 10.0)) == Held(0, 0, 0.0, "")
 
 
+def test_what_waits_for_its_time_is_held_too() -> None:
+    later = QueueRecord("a", 1, QueueState.EXHAUSTED, future=3, total_budget=-1)
+    both = QueueRecord("b", 2, QueueState.READY, queued=1, future=1, total_budget=50, expenditure=20)
+    assert held((later, 10.0), (both, 1.0)) == Held(30, 3, 20.0, "a")
+    found = by_bound(an_hour(), 5, held((later, 10.0)))
+    assert (found["budgets"].seconds, found["budgets"].sure) == (None, "exact")
+    assert "3 URIs are in queues without a total budget" in found["budgets"].why
+
+
 def test_a_limit_is_used_up_at_the_rate_of_its_figure() -> None:
     found = by_bound(an_hour(), 5, max_uris=Limit(1200, ("succeeded", "failed")), max_time=Limit(50, ()))
     assert (found["max_uris"].seconds, found["max_time"].seconds) == (7200, 50)
