@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _HOUR = 3600.0
 
 UNKNOWN = "unknown: there is no {log}; `budgetfrontier crawl` writes one, with --frontier in the folder of its own job"
+MOVED = "unknown: there is no {log}, it was moved or deleted, or is not part of a backup: a log that was moved tells"
+LATE = "unknown: {log} {begins}, and attempts were made before that: a log that was moved tells"
+PART = "rows are those of {log} alone, which {begins}; attempts were made before that: a log that was moved has them"
 _TEXT_ROWS = 20
 HOSTS_DROP = ("not_modified", "failures", "errors", "state", "expenditure")
 
@@ -152,14 +155,23 @@ def _shown(name: str, value: Any) -> str:
 # -- the kinds
 
 
-def _log(args: argparse.Namespace) -> Iterator[Entry] | None:
-    """Return the lines of the crawl's log that count, None if there is no log."""
-    from budgetfrontier.formats import crawl_log
+def _log(args: argparse.Namespace, reader: Reader) -> tuple[Iterator[Entry] | None, str]:
+    """Return the lines of the crawl's log that count, None if there is no log, and when it begins if that is late.
 
-    path = log_path(args)
+    The latter is the end of a sentence on the log, "" if it has all of the time.
+    """
+    from budgetfrontier.formats import crawl_log
+    from budgetfrontier.reports.log_coverage import lacks_beginning
+
+    path, now = log_path(args), time.time()
     if not path.is_file():
-        return None
-    return crawl_log.entries(path, since=0.0 if args.since is None else time.time() - args.since)
+        return None, ""
+    since = None if args.since is None else now - args.since
+    first, runs = crawl_log.first_time(path), reader.runs()
+    with reader.view() as view:
+        late = lacks_beginning(view, runs, first, since, now)
+    begins = f"begins at {first}" if first else "has no line yet"
+    return crawl_log.entries(path, since=since or 0.0), begins if late else ""
 
 
 def log_path(args: argparse.Namespace) -> Path:
@@ -168,17 +180,30 @@ def log_path(args: argparse.Namespace) -> Path:
     return job / "logs" / "crawl.log"
 
 
-def _unknown(args: argparse.Namespace, log: object) -> str:
-    return "" if log is not None else UNKNOWN.format(log=log_path(args))
+def _no_log(args: argparse.Namespace, reader: Reader) -> str:
+    """Return that there is no log, and what would have it."""
+    from budgetfrontier.rules.run_history import CRAWL
+
+    told = MOVED if any(run.program == CRAWL and run.leased for run in reader.runs()) else UNKNOWN
+    return told.format(log=log_path(args))
+
+
+def _whole_log(args: argparse.Namespace, reader: Reader) -> tuple[Iterator[Entry] | None, str]:
+    """Return the lines of the crawl's log that count, or None and why figures from it are not known."""
+    log, begins = _log(args, reader)
+    if log is None:
+        return None, _no_log(args, reader)
+    return (None, LATE.format(log=log_path(args), begins=begins)) if begins else (log, "")
 
 
 def _of_log(name: str) -> Callable[[argparse.Namespace, Reader], Rows]:
     def make(args: argparse.Namespace, reader: Reader) -> Rows:
         from budgetfrontier.reports import log_tables
 
-        log = _log(args)
+        log, begins = _log(args, reader)
+        unknown = PART.format(log=log_path(args), begins=begins) if begins else ""
         rows = getattr(log_tables, name)(log or (), limit=None)
-        return Rows(getattr(log_tables, name.upper()), rows, unknown=_unknown(args, log))
+        return Rows(getattr(log_tables, name.upper()), rows, unknown=_no_log(args, reader) if log is None else unknown)
 
     return make
 
@@ -186,15 +211,15 @@ def _of_log(name: str) -> Callable[[argparse.Namespace, Reader], Rows]:
 def _hosts(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import log_tables
 
-    log = _log(args)
+    log, unknown = _whole_log(args, reader)
     rows = log_tables.hosts(log, reader.queues(), limit=None)
-    return Rows(log_tables.HOSTS, rows, drop=HOSTS_DROP, unknown=_unknown(args, log))
+    return Rows(log_tables.HOSTS, rows, drop=HOSTS_DROP, unknown=unknown)
 
 
 def _crawl_summary(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports.crawl_summary import crawl_summary
 
-    now, log = time.time(), _log(args)
+    now, (log, unknown) = time.time(), _whole_log(args, reader)
     since = None if args.since is None else now - args.since
     alive = reader.lock_pid() is not None
     totals = reader.summary()
@@ -202,7 +227,7 @@ def _crawl_summary(args: argparse.Namespace, reader: Reader) -> Rows:
     figures = crawl_summary(
         reader.settings.crawl, totals, reader.runs(), log, told=told, alive=alive, now=now, since=since
     )
-    return Rows(tuple(figures), [tuple(figures.values())], unknown=_unknown(args, log))
+    return Rows(tuple(figures), [tuple(figures.values())], unknown=unknown)
 
 
 def _told(reader: Reader, totals: Summary, since: float | None, now: float) -> dict[str, int | None]:

@@ -56,6 +56,12 @@ def entries(path: Path, *, since: float = 0.0) -> Iterator[Entry]:
                 yield found
 
 
+def first_time(path: Path) -> str:
+    """Return the time of the first line of a log that can be read, "" if there is none. Raises OSError."""
+    found = next(entries(path), None)
+    return found.time.decode("ascii", "replace") if found else ""
+
+
 def entry(line: bytes) -> Entry | None:
     """Return a line as an Entry; None if it is none, or not complete."""
     fields = line.split()

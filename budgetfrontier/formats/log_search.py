@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.formats.crawl_log import Entry, entry
+from budgetfrontier.formats.crawl_log import Entry, entry, first_time
 from budgetfrontier.formats.log_index import LogIndex, Progress
 from budgetfrontier.reports.past import MOST_ATTEMPTS, Attempt, Past
 
@@ -36,7 +36,7 @@ def past_of(url: str, log: Path, *, progress: Progress | None = None) -> Past | 
         found_pages = LogIndex(pages, _url_of_page).find(_encode(url)[1:-1], progress)
         newest = deque(filter(None, map(_page, found_pages)), maxlen=1)
         page = newest[0] if newest else None
-    begins = "" if attempts else _first_time(log)
+    begins = "" if attempts else first_time(log)
     return Past(attempts, total, page, str(log), begins, index.rebuilt)
 
 
@@ -75,10 +75,3 @@ def _page(line: bytes) -> dict[str, Any] | None:
 def _attempt(found: Entry) -> Attempt:
     words = [field.decode("utf-8", "replace") for field in (found.time, found.mime, found.via, found.notes)]
     return Attempt(words[0], found.status, found.size, *("" if word == "-" else word for word in words[1:]))
-
-
-def _first_time(log: Path) -> str:
-    """Return the time of the first line of a log, "" if it has none."""
-    with log.open("rb") as file:
-        found = entry(file.readline())
-    return found.time.decode("ascii", "replace") if found else ""

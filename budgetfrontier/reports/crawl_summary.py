@@ -39,7 +39,8 @@ def crawl_summary(
     in bounded memory.
     """
     last = runs[-1] if runs else None
-    seconds = sum((run.ended or (now if run.end is None else run.began)) - run.began for run in runs)
+    times = [(run.began, run.ended or (now if run.end is None else run.began)) for run in runs]
+    seconds = sum(end - began for began, end in times)
     status = str(totals.state) if totals.pause_reason is None else f"{totals.state} ({totals.pause_reason})"
     figures: dict[str, Any] = {
         "crawl": crawl,
@@ -62,7 +63,7 @@ def crawl_summary(
         "expenditure": totals.expenditure,
     }
     fetched = dict.fromkeys(FETCHED) | told if entries is None else _fetched(entries)
-    elapsed = seconds if since is None else min(seconds, now - since)
+    elapsed = sum(max(end - max(began, since or 0.0), 0.0) for began, end in times)
     for name, amount in (("fetches_per_second", fetched["fetches"]), ("bytes_per_second", fetched["bytes"])):
         fetched[name] = round(amount / elapsed, 3) if amount is not None and elapsed > 0 else None
     return figures | fetched

@@ -37,7 +37,7 @@ class Past(NamedTuple):
     page: Mapping[str, Any] | None
     log: str
     begins: str = ""
-    """The time of the first line of the log, if it does not name the URL."""
+    """The time of the first line of the log, if it does not name the URL; "" if it has no line."""
     rebuilt: bool = False
     """Whether the log was found to be truncated or replaced since the last search."""
 
@@ -78,12 +78,13 @@ def tell(past: Past | None, settings: QueueSettings, *, searched: bool = True) -
         return Told(
             "done",
             "It is seen and not pending: it succeeded, failed or was disregarded (unknown: there is no crawl.log here; "
-            "the log of the program that fetches would tell, for `crawl --frontier` that in the folder of its own job, "
-            f"which --log names), or {_ELSEWHERE}.",
+            "a log that was moved would tell, or that of the program that fetches, for `crawl --frontier` that in the "
+            f"folder of its own job: --log FILE names it), or {_ELSEWHERE}.",
         )
     if not past.attempts:
-        since = f", which begins at {past.begins}," if past.begins else ""
-        moved = "it was crawled before that, and a log that was moved tells (--log FILE), or " if past.begins else ""
+        since = f", which begins at {past.begins}," if past.begins else ", which is empty,"
+        before = "before that" if past.begins else "before"
+        moved = f"it was crawled {before}, and a log that was moved tells (--log FILE), or "
         return Told("done", f"It is seen and not pending, and {past.log}{since} does not name it: {moved}{_ELSEWHERE}.")
     last = past.attempts[-1]
     told = _told_of(last, past, settings)

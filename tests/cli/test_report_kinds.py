@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.crawl.outputs.logs import stamp
 from budgetfrontier.model import Directive, QueueState
+from budgetfrontier.rules.run_history import CRAWL
 from tests.cli.conftest import Cli
+from tests.support import make_settings
 
 
 def rows_of(cli: Cli, job: Path, kind: str, *options: str) -> tuple[list[dict[str, Any]], str]:
@@ -58,6 +62,69 @@ def test_the_summary_of_a_time_has_what_was_told_in_it(tmp_path: Path, cli: Cli)
             f.commit()
     (row,), _ = rows_of(cli, tmp_path, "crawl-summary", "--since", "30m")
     assert 250 <= row["bytes"] <= 310 and row["robots_denials"] == 0
+
+
+def crawled(job: Path, clock: ManualClock, *, program: str = CRAWL) -> list[str]:
+    """Crawl ten pages, one a minute, and return the lines that `crawl` would have logged."""
+    lines = []
+    with Frontier.open(job / "frontier", make_settings(polite=False), clock=clock, program=program) as f:
+        for _ in range(10):
+            f.schedule(f"http://{clock.time():.0f}.test/")
+            lines.append(
+                f"{stamp(datetime.fromtimestamp(clock.time(), UTC))}   200   10 http://{clock.time():.0f}.test/ - - "
+                f"text/html #001 - - - -\n"
+            )
+            f.finish(f.lease(1)[0], size=10)
+            clock.advance(60)
+            f.commit()
+    return lines
+
+
+FROM_LOG = ("crawl-summary", "hosts", "mimetypes", "responsecodes", "sourcetags")
+
+
+@pytest.mark.parametrize("age", [7200.0, 3 * 86_400.0])
+def test_a_log_that_begins_after_the_first_attempts_does_not_tell_all(tmp_path: Path, cli: Cli, age: float) -> None:
+    clock = ManualClock(time.time() - age)
+    log = tmp_path / "logs" / "crawl.log"
+    log.parent.mkdir()
+    first = crawled(tmp_path, clock)
+    for kind in FROM_LOG:
+        assert f"there is no {log}, it was moved" in rows_of(cli, tmp_path, kind)[1]
+    log.write_text("")
+    for kind in FROM_LOG:
+        assert "has no line yet" in rows_of(cli, tmp_path, kind)[1]
+    assert "--log FILE" in cli("explain", tmp_path, first[0].split()[3]).out
+    clock.advance(120)
+    second = crawled(tmp_path, clock)
+    log.write_text("".join(second))
+    (summary,), unknown = rows_of(cli, tmp_path, "crawl-summary")
+    assert f"begins at {second[0].split()[0]}, and attempts were made before that" in unknown
+    assert (summary["fetches"], summary["novel_urls"], summary["fetches_per_second"]) == (None, None, None)
+    assert (summary["bytes"], summary["bytes_per_second"]) == (200, pytest.approx(200 / 1200, abs=0.001))
+    hosts, unknown = rows_of(cli, tmp_path, "hosts")
+    assert len(hosts) == 20 and {row["fetches"] for row in hosts} == {None} and "begins at" in unknown
+    rows, unknown = rows_of(cli, tmp_path, "mimetypes")
+    assert rows[0]["fetches"] == 10 and "rows are those of" in unknown
+    since = f"{int(time.time() - datetime.fromisoformat(second[1].split()[0]).timestamp()) + 30}s"
+    (summary,), unknown = rows_of(cli, tmp_path, "crawl-summary", "--since", since)
+    assert (summary["fetches"], unknown) == (9, ""), "it has all of that time"
+    log.write_text("".join(first + second))
+    for kind in FROM_LOG:
+        rows, unknown = rows_of(cli, tmp_path, kind)
+        assert unknown == "", "it is whole again"
+
+
+def test_rates_of_a_time_are_those_of_the_runs_in_it(tmp_path: Path, cli: Cli) -> None:
+    clock = ManualClock(time.time() - 7200)
+    log = tmp_path / "logs" / "crawl.log"
+    log.parent.mkdir()
+    first = crawled(tmp_path, clock)
+    clock.advance(5400)
+    log.write_text("".join(first + crawled(tmp_path, clock)))
+    (summary,), unknown = rows_of(cli, tmp_path, "crawl-summary", "--since", "1h")
+    assert (summary["fetches"], unknown) == (10, "")
+    assert summary["fetches_per_second"] == pytest.approx(10 / 600, abs=0.001)
 
 
 def test_threads_are_the_leases(tmp_path: Path, cli: Cli) -> None:
