@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from budgetfrontier.errors import LeaseExpired as LeaseExpired
     from budgetfrontier.errors import NewerSchema as NewerSchema
     from budgetfrontier.errors import NotAFrontier as NotAFrontier
+    from budgetfrontier.errors import OutputRemoved as OutputRemoved
     from budgetfrontier.errors import PolicyError as PolicyError
     from budgetfrontier.errors import SettingsError as SettingsError
     from budgetfrontier.errors import StorageFull as StorageFull
@@ -57,6 +58,7 @@ _HOMES = {
         "FrontierError",
         "FrontierLocked",
         "FrontierRemoved",
+        "OutputRemoved",
         "LeaseExpired",
         "NewerSchema",
         "NotAFrontier",

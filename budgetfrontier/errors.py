@@ -52,6 +52,10 @@ class FrontierRemoved(FrontierError):
     """The files of this frontier were removed or replaced while it was open; open it again, as it is there now."""
 
 
+class OutputRemoved(FrontierError):
+    """An output of the crawl was removed, replaced or truncated while it was written; run the same command again."""
+
+
 class ConnectionLost(FrontierError):
     """The server of this frontier does not answer; what it has acknowledged is on its disk. Look whether it runs."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import os
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from rich.console import Console
 
 from budgetfrontier import Frontier
@@ -19,7 +21,7 @@ from budgetfrontier.crawl.job import crawl
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.crawl.visit import Visit, Visitor
-from budgetfrontier.errors import StorageFull
+from budgetfrontier.errors import OutputRemoved, StorageFull
 from budgetfrontier.model import CrawlUri, Lease, Outcome
 from budgetfrontier.reports import tables
 from budgetfrontier.testing import fail_commit
@@ -62,6 +64,27 @@ def leasing(monkeypatch: pytest.MonkeyPatch) -> list[Frontier]:
 
     monkeypatch.setattr(Frontier, "lease", noted)
     return frontiers
+
+
+@pytest.mark.parametrize("pattern", ["warcs/*.open", "logs/crawl.log", "logs/pages.jsonl"])
+def test_outputs_that_are_removed_end_the_crawl_before_it_commits(tmp_path: Path, pattern: str) -> None:
+    def remove() -> web.StreamResponse:
+        for path in tmp_path.glob(pattern):
+            path.unlink()
+        return web.Response(text="one", content_type="text/html")
+
+    with Site(SMALL | {"a.test/1": remove}) as site:
+        settings = site.settings(HOME, output={"warc": True}, frontier={"commit_interval": 3600})
+        with pytest.raises(OutputRemoved, match="run the same command again"):
+            run(settings, tmp_path)
+        site.pages["a.test/1"] = "one"
+        assert run(settings, tmp_path)[0] == 0
+    assert site.hits["a.test/1"] == 2
+    with reopened(tmp_path) as frontier:
+        assert frontier.summary().queued == 0
+    assert f"{HOME}1" in [line.split()[3] for line in (tmp_path / "logs/crawl.log").read_text().splitlines()]
+    records = b"".join(gzip.decompress(path.read_bytes()) for path in tmp_path.glob("warcs/*.gz"))
+    assert f"WARC-Target-URI: {HOME}1\r\n".encode() in records
 
 
 def test_a_robots_txt_counts_as_known_only_once_it_is_written_down(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,9 @@ from warcio.archiveiterator import ArchiveIterator
 
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.outputs.files import GrowingFile, cut_incomplete_line
+from budgetfrontier.crawl.outputs.logs import open_log
 from budgetfrontier.crawl.outputs.warc import WarcFiles, recover, whole_records
-from budgetfrontier.errors import StorageFull
+from budgetfrontier.errors import OutputRemoved, StorageFull
 from budgetfrontier.model import Outcome
 from tests.crawl.warcs import Known, answer, lease, read, settings, sha1, write
 
@@ -165,6 +167,63 @@ def test_a_file_is_whole_on_disk_before_it_has_its_own_name(tmp_path: Path, disk
     files.sync()
     assert disk.take()[1:] == [tmp_path.name]
     files.close()
+
+
+# Files that somebody removes, replaces or renames
+
+
+def test_a_log_that_is_renamed_is_continued_in_a_new_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "x.log"
+    file = open_log(path, head=b"head\n")
+    file.write(b"1\n")
+    file.sync()
+    path.rename(tmp_path / "x.log.1")
+    file.write(b"2\n")
+    file.sync()
+    file.write(b"3\n")
+    path.rename(tmp_path / "x.log.2")
+    path.touch()  # as `create` of logrotate does
+    rest = file.begin_sync()
+    assert rest is None or rest() is None
+    file.write(b"4\n")
+    file.close()
+    texts = {each.name: each.read_text() for each in tmp_path.iterdir()}
+    assert texts == {"x.log.1": "head\n1\n2\n", "x.log.2": "head\n3\n", "x.log": "head\n4\n"} and file.size == 7
+    assert caplog.text.count(f"{path} was renamed") == 2
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced", "truncated", "folder"])
+@pytest.mark.parametrize("rotates", [True, False])
+def test_a_file_that_was_removed_replaced_or_truncated_is_never_said_to_be_synced(
+    tmp_path: Path, how: str, rotates: bool
+) -> None:
+    folder, path = tmp_path / "logs", tmp_path / "logs" / "x"
+    folder.mkdir()
+    file = GrowingFile(path, rotates=rotates)
+    file.write(b"abc")
+    file.sync()
+    match how:
+        case "truncated":
+            os.truncate(path, 0)
+        case "folder":
+            folder.rename(tmp_path / "moved")
+        case _:
+            path.unlink()
+            if how == "replaced":
+                path.write_bytes(b"another")
+    for attempt in (file.begin_sync, file.sync, file.close, file.sync):
+        with pytest.raises(OutputRemoved, match=re.escape(f"{path} was ")):
+            attempt()
+
+
+def test_a_warc_file_that_was_renamed_is_not_continued(tmp_path: Path) -> None:
+    outputs = Outputs(tmp_path, settings(), cache=Known())
+    outputs.write(lease(), answer(), Outcome.SUCCESS, slot=1)
+    (path,) = tmp_path.glob("warcs/*.open")
+    path.rename(path.with_suffix(""))
+    for attempt in (outputs.begin_sync, outputs.sync, outputs.close):
+        with pytest.raises(OutputRemoved, match="was removed"):
+            attempt()
 
 
 # A full disk

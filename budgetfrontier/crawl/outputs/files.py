@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
-from budgetfrontier.errors import NO_ROOM, StorageFull
+from budgetfrontier.errors import NO_ROOM, OutputRemoved, StorageFull
 from budgetfrontier.store.modes import file_mode
 
 _BUFFER_SIZE = 1 << 18
 _BLOCK = 1 << 16
+
+log = logging.getLogger(__name__)
 
 
 class GrowingFile:
@@ -21,17 +25,27 @@ class GrowingFile:
     Data that a full disk did not accept stays buffered, in order, and is written before later data: the file never has
     a gap. `size` includes the buffer. All methods raise StorageFull on a full disk, and OSError for other failures.
     After an error that cannot be recovered from (of fsync, or in `close`), `sync` always raises that error, so that
-    data that is not on disk is never taken for durable.
+    data that is not on disk is never taken for durable. It raises OutputRemoved likewise if somebody has removed,
+    replaced or truncated the file. With `rotates`, a file that was renamed is synced, and continued in a new one at its
+    path. `head` is written if the file is empty.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, file_mode(path.parent))
-        self.size = os.fstat(self._fd).st_size
+    def __init__(self, path: Path, *, rotates: bool = False, head: bytes = b"") -> None:
+        self._path, self._rotates, self._head = path, rotates, head
         self._buffer = bytearray()
         self._flushed = self._synced = 0  # bytes, of those written by this object
         self._syncing = Lock()
         self._failure: Exception | None = None
+        self._open()
+
+    def _open(self) -> None:
+        self._fd = os.open(
+            self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, file_mode(self._path.parent)
+        )
+        self.size = os.fstat(self._fd).st_size
+        self._start = self.size - self._flushed
+        if not self.size:
+            self.write(self._head)
 
     def write(self, data: bytes) -> None:
         """Append `data` to the buffer; flush it when it reaches 256 KiB."""
@@ -61,8 +75,55 @@ class GrowingFile:
         if self._failure:
             raise self._failure
         self.flush()
+        self._check_place()
         size = self._flushed
         return None if size == self._synced else lambda: self._sync_up_to(size)
+
+    def _check_place(self) -> None:
+        """Raise OutputRemoved unless the file is at its path, whole; continue in a new one if it was renamed."""
+        if self._fd < 0:
+            return
+        own = os.fstat(self._fd)
+        renamed = own.st_nlink > 0
+        try:
+            there = os.stat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            what = "was removed"
+        except OSError:  # such as a folder that may not be entered any more
+            return
+        else:
+            what = "was replaced by another file"
+            if os.path.samestat(own, there):
+                if not stat.S_ISREG(own.st_mode) or own.st_size >= self._start + self._flushed:
+                    return
+                what, renamed = "was truncated", False
+        if renamed and self._rotates and self._path.parent.exists():
+            self._rotate()
+            return
+        rotation = "; to rotate a log, rename it, and compress it later" if self._rotates else ""
+        self._failure = OutputRemoved(
+            f"{self._path} {what} while it was written: run the same command again, which fetches again what was not "
+            f"committed yet; what was in the file before is not fetched again{rotation}"
+        )
+        raise self._failure
+
+    def _rotate(self) -> None:
+        """Continue in a new file at the path: the one that is open has another name now."""
+        with self._syncing:
+            old = self._fd
+            try:
+                with full_disk(self._path):
+                    os.fsync(old)
+                    self._synced = self._flushed
+                    self._open()
+                    sync_folder(self._path.parent)
+            except (OSError, StorageFull) as e:
+                self._failure = e
+                raise
+            finally:
+                if self._fd != old:
+                    os.close(old)
+        log.warning("%s was renamed: what follows is in a new file of that name", self._path)
 
     def _sync_up_to(self, size: int) -> None:
         with self._syncing:  # of two at a time, the kernel would tell only one of an error

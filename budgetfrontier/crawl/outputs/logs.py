@@ -56,10 +56,10 @@ class Logs:
                 self._links.write(_encode({"from": url, "to": target, "hop": hop}) + b"\n")
 
 
-def open_log(path: Path) -> GrowingFile:
-    """Open a file of lines for appending; an incomplete last line is cut off."""
+def open_log(path: Path, *, head: bytes = b"") -> GrowingFile:
+    """Open a file of lines for appending, `head` first; an incomplete last line is cut off. It may be rotated."""
     cut_incomplete_line(path)
-    return GrowingFile(path)
+    return GrowingFile(path, rotates=True, head=head)
 
 
 def crawl_line(lease: Lease, response: Response, *, now: datetime, digest: str, slot: int, note: str = "") -> str:

@@ -23,9 +23,7 @@ class Statistics:
     """The log file, with a legend as its first line. An existing one is continued."""
 
     def __init__(self, path: Path) -> None:
-        self.file: GrowingFile = open_log(path)
-        if not self.file.size:
-            self.file.write(LEGEND.encode() + b"\n")
+        self.file: GrowingFile = open_log(path, head=LEGEND.encode() + b"\n")
         self._before = (0.0, 0, 0)
 
     def write(
