@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
-from typing import Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+SHORTEST_STEP: Final = 1.0
+"""Seconds from which on a difference between two clocks is a step, and not their drift."""
+_HELD_UP = 0.1  # seconds between two readings that are too far apart to be compared
 
 
 class Clock(Protocol):
@@ -12,10 +19,44 @@ class Clock(Protocol):
     def time(self) -> float: ...
 
 
-class WallClock:
-    """The system's time. It may go backwards; the engine itself prevents that within a run."""
+_steady = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
 
+
+class WallClock:
+    """The system's time. It may be set back or forward; within a run, the engine goes on from where it was.
+
+    `steady` counts seconds, those for which the machine is suspended too on Linux, and cannot be set.
+    """
+
+    steady = staticmethod(_steady)
     time = staticmethod(time.time)
+
+
+class ClockSteps:
+    """The steps by which a clock is set, found by comparison with its `steady`; a clock without one has no steps."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._time = clock.time
+        self._steady: Callable[[], float] | None = getattr(clock, "steady", None)
+        self.look_every = math.inf if self._steady is None else SHORTEST_STEP
+        """Seconds after which another `last` is due, by the clock."""
+        self._before = self._read()
+
+    def last(self) -> float:
+        """Return the seconds by which the clock was set since the last call: negative for back, 0.0 for no step."""
+        (then, steady_then), (now, steady_now) = self._before, self._read()
+        self._before = now, steady_now
+        step = (now - then) - (steady_now - steady_then)
+        return step if self._steady and abs(step) >= SHORTEST_STEP else 0.0
+
+    def _read(self) -> tuple[float, float]:
+        """Return the time of both clocks, read at once."""
+        if self._steady is None:
+            return 0.0, 0.0
+        while True:
+            steady, now = self._steady(), self._time()
+            if self._steady() - steady < _HELD_UP:
+                return now, steady
 
 
 class ManualClock:

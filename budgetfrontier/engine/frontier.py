@@ -202,7 +202,7 @@ class Frontier:
         try:
             guard.owner = INSIDE
             now = guard.read_clock() + guard.skew
-            if now < guard.latest:
+            if not guard.latest <= now <= guard.horizon:
                 now = guard.now()
             guard.latest = now
             rolling = counters.revive_upto > 0 or counters.regrade_upto > 0 or kernel.underway
@@ -328,7 +328,7 @@ class Frontier:
         """End a lease, once the arguments are checked. Raises LeaseExpired."""
         guard, leases = self._guard, self._tables.leases
         now = guard.read_clock() + guard.skew
-        if now < guard.latest:
+        if not guard.latest <= now <= guard.horizon:
             now = guard.now()
         guard.latest = now
         mine = leases.out.get(lease.id)

@@ -8,6 +8,7 @@ signal handlers and `__del__` run: meanwhile its `owner` is INSIDE.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import weakref
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from typing import Final, NoReturn, TypeVar
 
 import lmdb
 
-from budgetfrontier.clock import Clock
+from budgetfrontier.clock import Clock, ClockSteps
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.commands.delivery import Delivery
@@ -36,6 +37,8 @@ from budgetfrontier.errors import (
 )
 from budgetfrontier.model import Lease, RunEnd
 from budgetfrontier.store.lmdb_env import is_damage, translate_error
+
+log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _NO_COMMANDS_FAULT = (StorageFull, OSError, lmdb.Error)
@@ -82,7 +85,10 @@ class Guard:
         self.latest = parts.now
         """The time that `now` returned last."""
         self.skew = 0.0
-        """How far the clock was set back."""
+        """How far the clock was set back, less how far it was set forward."""
+        self.horizon = parts.now
+        """The time from which on `now` looks whether the clock was set forward."""
+        self._steps = ClockSteps(clock)
         self.replicated = replicated
         """Whether all changes come from a log, which gives the same frontier whenever it is applied."""
         mailbox = None if parts.kernel.tables.env.memory or replicated else Mailbox(parts.path)
@@ -116,12 +122,22 @@ class Guard:
         raise WrongThread
 
     def now(self) -> float:
-        """Return the time in epoch seconds, which never goes backwards.
+        """Return the time in epoch seconds, which never goes backwards, and goes on as before if the clock is set.
 
-        `Frontier.lease` and `Frontier.finish` do the same where the clock goes forwards, without a call.
+        `Frontier.lease` and `Frontier.finish` do the same between the latest time and the horizon, without a call.
         """
         now = self.read_clock() + self.skew
-        if now < self.latest:  # the clock was set back: time continues from the last value
+        if not self.latest <= now <= self.horizon:
+            if step := self._steps.last():
+                self.skew -= step
+                now -= step
+                log.warning(
+                    "the system's clock was set %s by %.0f s: it counts from the next opening on",
+                    "forward" if step > 0 else "back",
+                    abs(step),
+                )
+            self.horizon = now + self._steps.look_every
+        if now < self.latest:  # set back by a little, or a clock that cannot tell: time continues from the last value
             self.skew += self.latest - now
             return self.latest
         self.latest = now

@@ -36,6 +36,48 @@ def test_a_clock_that_is_set_back_goes_on_from_where_it_was() -> None:
         assert [lease.uri.url for lease in frontier.lease(1)] == ["http://a.test/2"]  # and no later
 
 
+class Settable(ManualClock):
+    """A system's clock: it is set, and a steady one beside it is not."""
+
+    passed = 0.0
+
+    def steady(self) -> float:
+        return self.passed
+
+    def pass_by(self, seconds: float) -> None:
+        self.passed += seconds
+        self.advance(seconds)
+
+
+@pytest.mark.parametrize("step", [3600.0, 365 * 86400.0, -3600.0])
+@pytest.mark.parametrize("idle", [0.0, 2.0])
+def test_a_system_clock_that_is_set_neither_shortens_nor_prolongs_what_waits(
+    step: float, idle: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Settable(START)
+    with Frontier.open(":memory:", clock=clock) as frontier:
+        frontier.schedule_many(["http://a.test/1", "http://a.test/2", "http://a.test/3", "http://b.test/1"])
+        lease, slow = frontier.lease(2)
+        frontier.finish(lease)
+        clock.pass_by(idle)
+        clock.advance(step)
+        frontier.renew(slow)  # has not expired
+        assert frontier.lease(1) == []
+        clock.pass_by(2.999 - idle)
+        assert frontier.lease(1) == []
+        clock.pass_by(0.002)
+        (lease,) = frontier.lease(1)
+        clock.advance(-step)  # set right
+        frontier.finish(lease)
+        clock.pass_by(2.999)
+        assert frontier.lease(1) == []
+        clock.pass_by(0.002)
+        assert [lease.uri.url for lease in frontier.lease(1)] == ["http://a.test/3"]
+        frontier.finish(slow)
+    direction = "forward" if step > 0 else "back"
+    assert [direction in record.getMessage() for record in caplog.records] == [True, False]
+
+
 def test_an_hour_ahead_and_back_again_does_not_stop_the_frontier() -> None:
     clock = ManualClock(1_000_000.0)
     with Frontier.open(":memory:", clock=clock) as frontier:

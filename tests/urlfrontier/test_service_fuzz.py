@@ -42,6 +42,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
     for module in (engine_calls, service):  # not `time.time` itself, by which gRPC waits
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(WallClock, "time", staticmethod(clock.time))
+    monkeypatch.setattr(WallClock, "steady", staticmethod(clock.time))
     return clock
 
 
