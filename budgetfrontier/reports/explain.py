@@ -294,6 +294,12 @@ class _Explainer:
                     f"{name} is EXHAUSTED: it holds no URI{later}. It comes back when one arrives.",
                     verdict=Outlook.LATER if queue.future else Outlook.NEVER,
                 )
+                self._explain_wait_then(explanation, queue, "Once it holds one")
+
+    def _explain_wait_then(self, explanation: Explanation, queue: QueueRecord, then: str) -> None:
+        """Add the wait of a queue that is in another state, which keeps its wake time."""
+        if queue.wake_time > self._now:
+            self._explain_wait(explanation, queue, f"{then}, it is SNOOZED")
 
     def _explain_wait(self, explanation: Explanation, queue: QueueRecord, subject: str) -> None:
         left = queue.wake_time - self._now
@@ -399,8 +405,7 @@ class _Explainer:
             f"READY or IN_PROCESS: {active:,}.",
             verdict=Outlook.LATER,
         )
-        if queue.wake_time > self._now:
-            self._explain_wait(explanation, queue, "Once activated, it is SNOOZED")
+        self._explain_wait_then(explanation, queue, "Once activated")
         self._explain_budgets(explanation, queue)
 
     def _explain_retired(self, explanation: Explanation, queue: QueueRecord) -> None:
@@ -420,6 +425,7 @@ class _Explainer:
                 verdict=Outlook.BLOCKED,
                 command=self._of_queue("unretire", queue),
             )
+        self._explain_wait_then(explanation, queue, "Once it is revived and activated")
 
     def _explain_budgets(self, explanation: Explanation, queue: QueueRecord) -> None:
         """Add the budgets for which a queue is RETIRED, or will be on its turn."""

@@ -113,6 +113,24 @@ def test_the_command_that_explain_suggests_ends_the_situation(name: str, key: st
     assert code not in reasons(tmp_path, key)
 
 
+@pytest.mark.parametrize(("state", "then"), [("RETIRED", "it is revived and activated"), ("EXHAUSTED", "it holds one")])
+def test_the_snooze_of_a_queue_that_hands_nothing_out_is_told_and_ended(tmp_path: Path, state: str, then: str) -> None:
+    with opened(tmp_path) as f:
+        f.schedule("http://a.test/")
+        if state == "RETIRED":
+            f.retire("a.test")
+        else:
+            f.finish(f.lease(1)[0])
+        f.snooze("a.test", until=time.time() + 7200, who="alice", reason="night")
+        f.commit()
+        assert f.queue("a.test").state == state  # type: ignore[union-attr]
+    with Reader(tmp_path / "frontier") as reader:
+        told = {reason.code: reason for reason in explain(reader, "a.test", job=str(tmp_path)).reasons}["snoozed"]
+    assert f"Once {then}, it is SNOOZED for " in told.text and "alice" in told.text
+    assert told.command is not None and main(shlex.split(told.command)[1:]) == 0
+    assert "snoozed" not in reasons(tmp_path, "a.test")
+
+
 @pytest.mark.parametrize("make", [paused, paused_for_its_scope])
 def test_the_remedy_of_the_verdict_ends_a_pause_that_no_process_runs(
     make: Callable[[Path, str], None], tmp_path: Path, cli: Cli
