@@ -14,6 +14,7 @@ from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.exits import exit_code
 from budgetfrontier.cli.signals import stopped_by_signals
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.rules.run_history import BUS_WORKER
 
 if TYPE_CHECKING:
     from budgetfrontier.bus.codecs.codec import Codec
@@ -172,7 +173,7 @@ def _database_worker(
     from budgetfrontier.engine.frontier import Frontier
     from budgetfrontier.workers.database import DatabaseWorker
 
-    with Frontier.open(args.job / "frontier", settings, keep_leases=True, program="budgetfrontier bus-worker") as own:
+    with Frontier.open(args.job / "frontier", settings, keep_leases=True, program=BUS_WORKER) as own:
         yield DatabaseWorker(
             own,
             bus,

@@ -91,7 +91,7 @@ def open_parts(
             admitter.update_priorities(PriorityUpdates(kernel.tables, lambda: kernel.underway))
         commands = Runner(kernel, admitter)  # first: while one is in progress, the crawl is not over
         paused = kernel.settle()
-        kernel.tables.start_series(now)
+        kernel.tables.start_series(now, program)
         kernel.tables.removed.clear_up(None if commands.job is None else kept(commands.job.progress.effect))
         kernel.tables.flush()
         env.commit()

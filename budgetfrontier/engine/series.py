@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 
 import msgspec
 
@@ -37,6 +38,7 @@ class Series:
         now: float,
         *,
         last_commit: float,
+        crawls: Callable[[], bool],
     ) -> None:
         self._env = env
         self._table = env.db[keys.SERIES]
@@ -46,7 +48,9 @@ class Series:
         """The row of the beginning of this run, which is written before the first other one."""
         self._hour = series_periods.hour_of(int(now))
         self._busiest = busiest_queues
-        self._last_commit = last_commit
+        self._last_commit, self._crawls = last_commit, crawls
+        self._preceding = self._latest = now
+        """The times of the last two rows of this run; one of the same second replaces the last."""
         self._restore()
         self.due = series_periods.next_row(now)
         """The time (epoch seconds) from which a commit writes a row."""
@@ -77,6 +81,10 @@ class Series:
             self._note_missed(first)
             self._put_row(first)
             self._first = None
+        if int(now) > int(self._latest):
+            self._preceding, self._latest = self._latest, now
+        if not self._crawls():  # the time of a command on a stopped crawl is none of crawling
+            row.stopped = ceil(now - self._preceding)
         self._put_row(row)
         self._write_busiest(now)
         for resolution in series_periods.THINNED:

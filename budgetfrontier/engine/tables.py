@@ -20,6 +20,7 @@ from budgetfrontier.engine.series import Series
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.engine.url_table import UrlTable
 from budgetfrontier.model import QueueRecord, Summary
+from budgetfrontier.rules.run_history import may_crawl
 from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys
@@ -59,10 +60,14 @@ class Tables:
     def __repr__(self) -> str:
         return f"<Tables of {self.env.path}: {self.queues!r} {self.rotation!r} {self.leases!r}>"
 
-    def start_series(self, now: float) -> None:
-        """Begin the time series of this run, once the totals are those after opening."""
+    def start_series(self, now: float, program: str) -> None:
+        """Begin the time series of this run of a program, once the totals are those after opening."""
         counters = self.counters
-        self.series = Series(self.env, self.summary, self.busiest, counters.epoch, now, last_commit=counters.time)
+        self.series = Series(
+            self.env, self.summary, self.busiest, counters.epoch, now,
+            last_commit=counters.time,
+            crawls=lambda: self.leases.given_out > 0 or may_crawl(program),
+        )  # fmt: skip
 
     def put_in_force(self, settings: Settings, adjustments: list[Override]) -> None:
         """Put settings in force; what they change in queues follows, by revision."""

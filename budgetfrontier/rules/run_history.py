@@ -24,17 +24,19 @@ SERVE = "budgetfrontier serve"
 """The program of a server; other programs of this name with a space are commands, which hand nothing out."""
 WORKER = "budgetfrontier worker"
 """The program of a worker, which has partitions of a crawl."""
+BUS_WORKER = "budgetfrontier bus-worker"
+"""The program that hands out URIs over a message bus."""
 _LIMITS = "closespider_"  # with which the reasons of Scrapy's extension CloseSpider begin
 
 
 def may_crawl(program: str) -> bool:
     """Tell whether a program hands out URIs, as far as its name tells: commands do not, nor does one without a name.
 
-    >>> may_crawl(CRAWL), may_crawl(SERVE), may_crawl("spider.py"), may_crawl("budgetfrontier import")
+    >>> may_crawl(CRAWL), may_crawl(BUS_WORKER), may_crawl("spider.py"), may_crawl("budgetfrontier import")
     (True, True, True, False)
     """
     ours = CRAWL.split(maxsplit=1)[0]
-    return bool(program) and (program in (CRAWL, SERVE, WORKER) or not program.startswith(f"{ours} "))
+    return bool(program) and (program in (CRAWL, SERVE, WORKER, BUS_WORKER) or not program.startswith(f"{ours} "))
 
 
 def was_refused(program: str, end: RunEnd | None) -> bool:

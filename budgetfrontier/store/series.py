@@ -46,7 +46,8 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     retired: Number = 0
     exhausted: Number = 0
     stopped: Number = 0
-    """Seconds since the row before in which no process had the frontier open, if a beginning was thinned out."""
+    """Seconds since the row before in which no process had the frontier open, if a beginning was thinned out, or only
+    a command on the stopped crawl."""
     bytes: Number = 0
     full: Number = 0
     invalid: Number = 0

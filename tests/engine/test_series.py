@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Outcome, Reader
+from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.reports import over_time
 from budgetfrontier.rules.rates import window
@@ -126,6 +126,41 @@ def test_the_busiest_queues_of_an_hour_go_on_in_the_next_run(tmp_path: Path) -> 
     with Reader(tmp_path / "frontier") as reader:
         (queue,) = reader.busiest(START, START + 60).queues
         assert (queue.spent, queue.fetched) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("program", "leases", "ran"),
+    [("budgetfrontier import", 0, 600.0), ("budgetfrontier import", 1, 900.0), ("spider", 0, 900.0)],
+)
+def test_the_time_of_a_command_on_a_stopped_crawl_is_none_of_crawling(
+    tmp_path: Path, program: str, leases: int, ran: float
+) -> None:
+    clock, path = ManualClock(START), tmp_path / "frontier"
+
+    def crawl() -> None:
+        with on_disk(tmp_path, clock, polite=False) as f:
+            for _ in range(10):
+                f.schedule_many(pages("A", 1, first=int(clock.time())))
+                f.finish(one(f))
+                clock.advance(30)
+                f.commit()
+
+    crawl()
+    clock.advance(60)
+    with Frontier.open(path, clock=clock, program=program, keep_leases=True) as f:
+        for minute in range(5):
+            f.schedule_many(pages("B", 100, first=100 * minute))
+            if leases and not minute:
+                f.finish_many(f.lease(leases))
+            clock.advance(60)
+            f.commit()
+    clock.advance(60)
+    crawl()
+    with Reader(path) as reader, reader.view() as view:
+        found = window(over_time.read(view, START, clock.time()), START, clock.time())
+    assert found.seconds == pytest.approx(ran, abs=1)
+    assert found.rates["fetched"].count == 20 + leases
+    assert found.rates["discovered"].count == (20 if ran == 600 else 520)
 
 
 def counted(path: Path, since: float = START, until: float = START + HOUR) -> tuple[list[tuple[int, int]], int, bool]:
