@@ -10,7 +10,7 @@ from budgetfrontier import units
 from budgetfrontier.settings.field import Field, fields
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.settings import Settings
-from budgetfrontier.settings.values import DURATION, PERIOD, POSITIVE_DURATION, SIZE
+from budgetfrontier.settings.values import DURATION, PERIOD, POSITIVE_DURATION, POSITIVE_SIZE, SIZE
 
 
 def with_units(settings: Settings) -> dict[str, Any]:
@@ -31,4 +31,4 @@ def _value(field: Field | type[msgspec.Struct], value: Any) -> Any:
         return _section(field, value)
     if field.type in (DURATION, POSITIVE_DURATION, PERIOD):
         return units.write_duration(value)
-    return units.write_size(value) if field.type == SIZE else value
+    return units.write_size(value) if field.type in (SIZE, POSITIVE_SIZE) else value

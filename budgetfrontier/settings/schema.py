@@ -15,6 +15,7 @@ from budgetfrontier.settings.values import (
     NUMBER,
     PERIOD,
     POSITIVE_DURATION,
+    POSITIVE_SIZE,
     SIZE,
     TEXT,
     TEXTS,
@@ -287,7 +288,9 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_body: Annotated[int, Field("the most bytes read of a page, compressed or not; 0: no limit", SIZE)] = (
         10 * 1024**2
     )
-    max_header: Annotated[int, Field("give up on a response whose header is larger than this", SIZE)] = 64 * 1024
+    max_header: Annotated[int, Field("give up on a response whose header is larger than this", POSITIVE_SIZE)] = (
+        64 * 1024
+    )
     max_expansion: Annotated[
         int, Field("truncate a compressed page that expands to more than this many times its size", integer(1))
     ] = 200
@@ -337,9 +340,13 @@ class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The outputs of a crawl besides crawl.log."""
 
     warc: Annotated[bool, Field("store the pages as WARC files in warcs/", FLAG)] = False
-    warc_size: Annotated[int, Field("start a new WARC file at this size", SIZE)] = 1024**3
+    warc_size: Annotated[int, Field("start a new WARC file at this size; 0: one for each run", SIZE)] = 1024**3
     warc_prefix: Annotated[
-        str | None, Field("the prefix of the names of WARC files; null: the name of the crawl", optional(TEXT))
+        str | None,
+        Field(
+            "the prefix of the names of WARC files; null: the name of the crawl",
+            optional(matching(TEXT, r"[A-Za-z0-9_][A-Za-z0-9_.-]*", "a name of letters, digits, _, . and -")),
+        ),
     ] = None
     warc_operator: Annotated[
         str | None,

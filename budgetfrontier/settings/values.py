@@ -77,6 +77,13 @@ def read_size(value: object) -> int:
     return int(_read_quantity(value, units.parse_size, LARGEST))
 
 
+def _positive_size(value: object) -> int:
+    size = read_size(value)
+    if size == 0:
+        raise ValueError(show(value))
+    return size
+
+
 def _read_quantity(value: object, parse: Callable[[str], float], most: float) -> float:
     try:
         quantity = parse(value) if isinstance(value, str) else value
@@ -220,6 +227,7 @@ POSITIVE_DURATION = Type(f"a duration above 0 {_DURATIONS}", _positive_duration,
 PERIOD = Type(DURATION.text, read_duration)
 """A duration that may well be days, and that Heritrix reads as seconds too."""
 SIZE = Type("a size (bytes, or such as 64KiB, 10MB, 50GiB)", read_size, _doubt_size)
+POSITIVE_SIZE = Type("a size above 0 (bytes, or such as 64KiB, 10MB, 50GiB)", _positive_size, _doubt_size)
 TEXT = Type("text", _read_text)
 _BROKER = r"\s*(?:(?:SASL_)?(?:PLAINTEXT|SSL)://)?(?:\[[0-9A-Fa-f:.]+\]|[^\s,:/?\[\]]+)(?::[0-9]{1,5})?\s*"
 BROKERS = matching(

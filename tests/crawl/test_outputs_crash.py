@@ -240,6 +240,21 @@ def test_a_full_disk_says_so() -> None:
             ended()
 
 
+def test_an_error_of_the_system_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = GrowingFile(tmp_path / "x")
+    file.write(b"abc")
+
+    def limited(fd: int, data: Any) -> int:
+        raise OSError(errno.EFBIG, "File too large")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", limited)
+        with pytest.raises(OSError, match="File too large") as raised:
+            file.sync()
+    assert raised.value.filename == str(tmp_path / "x")
+    file.close()
+
+
 def test_what_a_full_disk_did_not_take_is_written_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,3 +197,17 @@ def test_values_that_look_like_milliseconds_or_lack_a_unit_are_warned_of(
     assert len(warnings) == (doubt is not None)
     if doubt is not None:
         assert doubt in warnings[0] and re.match(re.escape(f"{path}:1:") + "[0-9]+: ", warnings[0])
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value"),
+    [
+        ("fetch", "max_header", 0),
+        ("fetch", "max_header", "0KiB"),
+        ("output", "warc_prefix", "../../x"),
+        ("output", "warc_prefix", ".x"),
+    ],
+)
+def test_sizes_and_prefixes_that_can_only_be_mistakes(section: str, name: str, value: object) -> None:
+    (problem,) = problems({section: {name: value}})
+    assert problem.startswith(f"{section}.{name}: expected a ")

@@ -155,12 +155,13 @@ class GrowingFile:
 
 @contextmanager
 def full_disk(path: Path) -> Iterator[None]:
-    """Raise StorageFull instead of an OSError that means that the disk or quota is full."""
+    """Raise StorageFull instead of an OSError that means that the disk or quota is full; others name the file."""
     try:
         yield
     except OSError as e:
         if e.errno in NO_ROOM:
             raise StorageFull(f"the disk of {path} is full; free some space and run the same command again") from e
+        e.filename = e.filename or str(path)
         raise
 
 

@@ -114,7 +114,7 @@ class WarcFiles:
 
     def _current_file(self) -> GrowingFile:
         """Return the file to write to: a new one if none is open, or if the open one has reached `warc_size`."""
-        if self._file and self._file.size >= self._settings.output.warc_size:
+        if self._file and 0 < self._settings.output.warc_size <= self._file.size:
             self._finish_file()
         if self._file is None:
             now = datetime.now(UTC)
