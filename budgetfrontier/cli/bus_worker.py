@@ -171,9 +171,12 @@ def _database_worker(
     args: argparse.Namespace, settings: Settings | None, bus: Bus, names: Streams, codec: Codec
 ) -> Iterator[Worker]:
     from budgetfrontier.engine.frontier import Frontier
+    from budgetfrontier.store.start_command import note_bus_worker
     from budgetfrontier.workers.database import DatabaseWorker
 
+    _check_job(args, settings, names)
     with Frontier.open(args.job / "frontier", settings, keep_leases=True, program=BUS_WORKER) as own:
+        note_bus_worker(args.job, _options(args))
         yield DatabaseWorker(
             own,
             bus,
@@ -183,6 +186,44 @@ def _database_worker(
             max_next_requests=args.max_next_requests,
             batch=args.batch,
         )
+
+
+def _check_job(args: argparse.Namespace, settings: Settings | None, names: Streams) -> None:
+    """Raise for the frontier of another crawl or of other partitions, before opening it stores the settings there."""
+    from budgetfrontier.crawl.resuming import check_name
+    from budgetfrontier.errors import FrontierError, NotAFrontier
+    from budgetfrontier.rules.run_history import CRAWL
+    from budgetfrontier.store.reader import Reader
+    from budgetfrontier.workers import note
+
+    try:
+        with Reader(args.job / "frontier") as reader:
+            stored, found = reader.settings, reader.note()
+            crawled = any(run.program == CRAWL for run in reader.runs())
+    except NotAFrontier:  # it is made now
+        return
+    if crawled:
+        raise FrontierError(f"{args.job} is the job of `{CRAWL}`, which goes on with it: give the worker another JOB")
+    if settings is not None:
+        remedy = f"give the worker another JOB, or, if it is to go on with this one, set `crawl: {stored.crawl}` there"
+        check_name(stored, settings, args.job, remedy=remedy)
+    note.opened(found, names.spider_log, args.partition)
+
+
+def _options(args: argparse.Namespace) -> list[str]:
+    """Return the options of the command that starts the worker again; a bus with passwords or properties is URL."""
+    from budgetfrontier.bus.connect import shown
+
+    given = {
+        "bus": args.bus if shown(args.bus) == args.bus else "URL",
+        "config": args.config and args.config.absolute(),
+    }
+    names = ("codec", "prefix", "spider_log_partitions", "spider_feed_partitions", "batch", "max_next_requests")
+    given |= {name: getattr(args, name) for name in names}
+    words = ["--role", DB]
+    for name, value in given.items():
+        words += [] if value == args.parser.get_default(name) else [f"--{name.replace('_', '-')}", str(value)]
+    return words + [word for number in args.partition for word in ("--partition", str(number))]
 
 
 @contextmanager

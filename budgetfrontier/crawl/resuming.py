@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -12,27 +13,41 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import NotAFrontier, ScopeChanged, SettingsError
 from budgetfrontier.model import CrawlState
 from budgetfrontier.rules.crawl_states import SCOPE, reason_after_pause
+from budgetfrontier.rules.run_history import BUS_WORKER
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.differences import changes
 from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.start_command import start_command
 
 
 def stored_settings(path: Path) -> Settings | None:
-    """Return the settings of the last run of the frontier at `path`; None if there is no frontier yet."""
+    """Return the settings of the last run of the frontier at `path`; None if there is no frontier yet.
+
+    Raises SettingsError for the frontier of a database worker, whose spiders crawl it.
+    """
     try:
         with Reader(path) as reader:
-            return reader.settings
+            worker = next((run for run in reader.runs() if run.program == BUS_WORKER), None)
+            settings = reader.settings
     except NotAFrontier:
         return None
+    if worker is not None:
+        raise SettingsError(
+            f"{path.parent} is crawled by spiders at a message bus: start its database worker again, with "
+            f"`{start_command(os.fspath(path.parent), BUS_WORKER)}`, or name another folder with --job"
+        )
+    return settings
 
 
-def check_name(stored: Settings, given: Settings, folder: Path) -> None:
+ADOPT = "name another folder with --job, or, if this is to go on with it under the new name, add --adopt"
+
+
+def check_name(stored: Settings, given: Settings, folder: Path, *, remedy: str = ADOPT) -> None:
     """Raise SettingsError if the job in `folder` is a crawl of another name, unless it has the default name."""
     if stored.crawl not in (given.crawl, Settings().crawl):
         raise SettingsError(
-            f"{folder} holds the crawl {stored.crawl!r}, and these settings are those of {given.crawl!r}: name another "
-            "folder with --job, or, if this is to go on with it under the new name, add --adopt"
+            f"{folder} holds the crawl {stored.crawl!r}, and these settings are those of {given.crawl!r}: {remedy}"
         )
 
 

@@ -25,7 +25,7 @@ SERVE = "budgetfrontier serve"
 WORKER = "budgetfrontier worker"
 """The program of a worker, which has partitions of a crawl."""
 BUS_WORKER = "budgetfrontier bus-worker"
-"""The program that hands out URIs over a message bus."""
+"""The program of a database worker, which hands URIs out to spiders over a message bus."""
 _LIMITS = "closespider_"  # with which the reasons of Scrapy's extension CloseSpider begin
 
 

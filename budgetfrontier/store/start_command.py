@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from budgetfrontier.rules.run_history import SERVE
+from budgetfrontier.rules.run_history import BUS_WORKER, SERVE
 from budgetfrontier.store.backup import CACHE
 from budgetfrontier.store.whole_files import atomic_file
 
@@ -16,6 +16,8 @@ NOTE = "crawl.json"
 """The file of a job's folder that has the path of the crawl's configuration, and the other options of its last run."""
 SERVED = ".serve.json"
 """The file of a folder of jobs that has the options of the server that served it last."""
+ON_BUS = "bus-worker.json"
+"""The file of a job's folder that has the options of the database worker that ran on it last."""
 AGAIN = "start the program that opened it again, as before"
 """The words for a crawl whose command is not known."""
 
@@ -35,6 +37,10 @@ def start_command(job: str, program: str = "") -> str | None:
         jobs = job_folder.parent if job_folder.name not in ("", "..") else job_folder.resolve().parent
         options = _words(_noted(jobs / SERVED, "options"))
         return None if options is None else shlex.join(("budgetfrontier", "serve", str(jobs), *options))
+    if program == BUS_WORKER:
+        job_folder = folder.parent if folder.name == "frontier" else folder
+        options = _words(_noted(job_folder / ON_BUS, "options"))
+        return shlex.join(("budgetfrontier", "bus-worker", str(job_folder), *(options or ("--role", "db"))))
     for jobdir in (folder, folder.parent) if folder.name == "frontier" else (folder,):
         if (noted := _noted(jobdir / "budgetfrontier.json", "spider")) is not None:
             words = _words(_noted(jobdir / "budgetfrontier.json", "command")) if noted else None
@@ -52,6 +58,11 @@ def note_crawl(job: Path, config: Path, options: Sequence[str] = ()) -> None:
 def note_server(jobs: Path, options: Sequence[str]) -> None:
     """Note the options of the server of a folder of jobs, for the command that serves it again."""
     _note(jobs / SERVED, {"options": options})
+
+
+def note_bus_worker(job: Path, options: Sequence[str]) -> None:
+    """Note the options of the database worker of a job, for the command that starts it again."""
+    _note(job / ON_BUS, {"options": options})
 
 
 def _note(path: Path, values: dict[str, object]) -> None:

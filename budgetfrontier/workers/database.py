@@ -88,11 +88,10 @@ class DatabaseWorker:
     ) -> None:
         """Take the hosts in `partitions` of the spider log (none given: all of them), always the same for a frontier.
 
-        Raises FrontierError if the frontier has the hosts of others.
+        Raises FrontierError if the frontier has the hosts of others, or the messages of another crawl.
         """
-        of = streams.spider_log.partitions
-        own = tuple(sorted(set(partitions))) or tuple(range(of))
-        self._note = note.opened(frontier.note, own, of)
+        self._note = note.opened(frontier.note, streams.spider_log, partitions)
+        own = self._note.partitions
         self._frontier, self._codec, self._batch = frontier, codec, batch
         self._clock = clock or WallClock()
         self._letters = DeadLetters(bus, streams.dead_letters)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 import msgspec
 
+from budgetfrontier.bus.streams import Stream
 from budgetfrontier.errors import FrontierError
 
 
-class Note(msgspec.Struct, array_like=True, tag="budgetfrontier.bus 1"):
+class Note(msgspec.Struct, array_like=True, tag="budgetfrontier.bus 2"):
     """The place of a worker in its logs, and what it has to send."""
 
+    stream: str
+    """The name of the spider log, by which the streams of one crawl are told from those of another."""
     partitions: tuple[int, ...]
     """The partitions of the spider log and the scoring log whose hosts are in this frontier: they never change."""
     of: int
@@ -38,23 +42,30 @@ def encode(note: Note) -> bytes:
     return _encode(note)
 
 
-def opened(stored: bytes | None, partitions: tuple[int, ...], of: int) -> Note:
-    """Return the note of a frontier, a new one if it has none, for a worker with these partitions of `of`.
+def opened(stored: bytes | None, spider_log: Stream, partitions: Iterable[int]) -> Note:
+    """Return the note of a frontier, a new one if it has none, for a worker with these partitions (none: all).
 
-    Raises FrontierError if the frontier is that of other partitions, or another program's.
+    Raises FrontierError if the frontier is that of another crawl or of other partitions, or another program's.
     """
+    of = spider_log.partitions
+    own = tuple(sorted(set(partitions))) or tuple(range(of))
     if stored is None:
-        return Note(partitions, of, os.urandom(8))
+        return Note(spider_log.name, own, of, os.urandom(8))
     try:
         note = _decode(stored)
     except ValueError:  # msgspec's errors are ValueErrors
         raise FrontierError(
             "another program, or a newer one, reads its messages into this frontier: give this worker a job of its own"
         ) from None
-    if (note.partitions, note.of) != (partitions, of):
+    if note.stream != spider_log.name:
+        raise FrontierError(
+            f"this frontier has the messages of the stream {note.stream}, not those of {spider_log.name}: start the "
+            "worker with the --prefix it was started with at first, or give it a job of its own"
+        )
+    if (note.partitions, note.of) != (own, of):
         raise FrontierError(
             f"this frontier has the hosts of {_listed(note.partitions, note.of)} of the spider log, not those of "
-            f"{_listed(partitions, of)}: start the worker with the options it was started with at first"
+            f"{_listed(own, of)}: start the worker with the options it was started with at first"
         )
     return note
 

@@ -8,17 +8,22 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier
+from budgetfrontier import Frontier, Reader, Settings
 from budgetfrontier.bus.codecs.codec import Codec
 from budgetfrontier.bus.connect import DEFAULT, connect, shown
+from budgetfrontier.bus.memory import MemoryBroker
+from budgetfrontier.bus.messages import Request, UpdateScore
 from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import SPIDERS, streams
-from budgetfrontier.cli import bus_worker, main
+from budgetfrontier.cli import build_parser, bus_worker, main
 from budgetfrontier.cli.bus_worker import BUS
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.rules.run_history import BUS_WORKER, CRAWL
+from budgetfrontier.workers.database import DatabaseWorker
 from tests.bus.conftest import zeromq_broker
 from tests.support import PATIENCE, until
 
@@ -79,6 +84,73 @@ def test_a_frontier_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     with Frontier.open(tmp_path / "frontier"):
         assert main(["bus-worker", str(tmp_path), "--role", "db", "--bus", "zmq+ipc:///nowhere"]) == 5
     assert "open" in capsys.readouterr().err
+
+
+def job_of_shop(folder: Path, program: str) -> None:
+    """Make the job of a crawl, as a program leaves it that has handed out a URI; a database worker has a note there."""
+    settings = Settings(crawl="shop")
+    with Frontier.open(folder / "frontier", settings, program=program, keep_leases=True) as frontier:
+        frontier.schedule("http://shop.test/")
+        frontier.lease(1)
+        if program == BUS_WORKER:
+            bus, names = MemoryBroker(now=lambda: 1.0).bus(), streams(prefix="shop")
+            producer = bus.producer(names.scoring_log)
+            producer.send(Codec().encode(UpdateScore(Request("http://shop.test/2"), 1.0, True)))
+            producer.flush()
+            DatabaseWorker(frontier, bus, names, Codec()).step()
+
+
+@pytest.mark.parametrize(
+    ("program", "crawl", "arguments", "message"),
+    [
+        (BUS_WORKER, "news", ["--prefix", "shop"], "holds the crawl 'shop', and these settings are those of 'news'"),
+        (BUS_WORKER, "shop", ["--prefix", "news"], "the stream shop-done, not those of news-done"),
+        (BUS_WORKER, "shop", ["--prefix", "shop", "--spider-log-partitions", "2"], "start the worker with the options"),
+        (CRAWL, "shop", [], "is the job of `budgetfrontier crawl`"),
+    ],
+)
+def test_the_job_of_another_crawl_stays_as_it_is(
+    program: str, crawl: str, arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, config = tmp_path / "job", tmp_path / "crawl.yaml"
+    job_of_shop(job, program)
+    config.write_text(f"crawl: {crawl}\nfrontier: {{queue_total_budget: 7}}\n")
+    worker = ["bus-worker", str(job), "--role", "db", "--bus", "zmq+ipc:///nowhere", "--config", str(config)]
+    assert main([*worker, *arguments]) in (1, 4)
+    assert message in " ".join(capsys.readouterr().err.split())
+    with Reader(job / "frontier") as reader:
+        assert reader.settings == Settings(crawl="shop") and reader.summary().in_process
+
+
+def test_a_crawl_does_not_take_the_job_of_a_database_worker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job_of_shop(tmp_path / "job", BUS_WORKER)
+    (tmp_path / "crawl.yaml").write_text("crawl: shop\nseeds: [http://shop.test/]\n")
+    assert main(["crawl", str(tmp_path / "crawl.yaml"), "--job", str(tmp_path / "job"), "--adopt"]) == 4
+    assert "start its database worker again, with `budgetfrontier bus-worker" in capsys.readouterr().err.replace(
+        "\n", " "
+    )
+
+
+def test_reports_name_the_command_that_starts_the_worker_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job_of_shop(tmp_path, BUS_WORKER)
+    assert main(["report", str(tmp_path)]) == 0
+    assert f"budgetfrontier bus-worker {tmp_path} --role db" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "noted"),
+    [
+        ([], []),
+        (["--prefix", "shop", "--partition", "1", "--spider-log-partitions", "2"], ...),
+        (["--bus", "redis://:secret@host/0"], ["--bus", "URL"]),
+    ],
+)
+def test_the_options_of_a_worker_are_noted(given: list[str], noted: Any, tmp_path: Path) -> None:
+    args = build_parser("bus-worker").parse_args(["bus-worker", str(tmp_path), "--role", "db", *given])
+    found = bus_worker._options(args)
+    assert sorted(found) == sorted(["--role", "db", *(given if noted is ... else noted)])
 
 
 def test_the_bus_is_that_of_connect() -> None:

@@ -48,9 +48,7 @@ def printed_on_terminal(
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = os.environ | {"TERM": "xterm"} | environment
-    with child_process(
-        command, stdout=slave, stderr=slave if stderr is None else stderr, env=environment
-    ) as process:
+    with child_process(command, stdout=slave, stderr=slave if stderr is None else stderr, env=environment) as process:
         os.close(slave)
         printed = b""
         try:

@@ -232,8 +232,16 @@ def test_a_crawl_that_pauses_at_its_end_goes_on_when_there_is_more(desk: Desk) -
 
 def test_partitions_are_those_of_the_beginning(desk: Desk) -> None:
     desk.score(score(A))
-    desk.names = streams(prefix="other", spider_log_partitions=4)
+    desk.names = streams(spider_log_partitions=4)
     with pytest.raises(FrontierError, match="all 4 partitions"):
+        desk.reopen(kill=True)
+    desk.frontier.close()
+
+
+def test_the_streams_are_those_of_the_beginning(desk: Desk) -> None:
+    desk.score(score(A))
+    desk.names = streams(prefix="other")
+    with pytest.raises(FrontierError, match="messages of the stream frontier-done, not those of other-done"):
         desk.reopen(kill=True)
     desk.frontier.close()
 
