@@ -32,6 +32,7 @@ from budgetfrontier.crawl.fetch.response import (
     CONNECTION_LOST,
     DNS_FAILED,
     TIMED_OUT,
+    TLS,
     Response,
 )
 from budgetfrontier.crawl.interrupts import Interrupts
@@ -460,6 +461,8 @@ def finish_reason(uri: CrawlUri, outcome: Outcome, response: Response) -> str:
     if response.status not in _WITHOUT_RESPONSE:
         cut = next((why for note, why in _CUT.items() if note in response.notes), "")
         return f"{status}, {cut}" if cut else response.reason or status
+    if response.reason.startswith(TLS):
+        return f"{response.reason} ({response.status})"
     # One reason for one cause, whatever the host and the sizes: crawl.log has the error in the words of the library.
     setting = f": {response.reason}" if "fetch." in response.reason and response.status != BLOCKED else ""
     return f"{meaning(response.status)} ({response.status}){setting}"

@@ -20,6 +20,7 @@ from budgetfrontier.crawl.fetch import descriptors
 from budgetfrontier.crawl.fetch.encodings import ACCEPTED
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.fetch.response import BROKEN, CONNECT_FAILED, CONNECTION_LOST, DNS_FAILED, TIMED_OUT, Response
+from budgetfrontier.crawl.main_loop import finish_reason
 from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings
 from tests.crawl.raw import RawServer
@@ -269,7 +270,10 @@ def test_certificates_are_checked(verify: bool) -> None:
     answer = asyncio.run(run())
     if verify:
         assert (answer.status, answer.outcome) == (BROKEN, Outcome.FAILURE)
-        assert "certificate" in answer.reason
+        assert answer.reason.startswith("TLS: certificate not trusted: self")
+        assert answer.reason.endswith("; fetch.verify_tls: false accepts any")
+        told = finish_reason(CrawlUri("https://www.example.test/"), answer.outcome, answer)
+        assert told == f"{answer.reason} (-5)"
     else:
         assert (answer.status, answer.body, answer.address) == (200, b"page", "127.0.0.1")
 

@@ -36,6 +36,7 @@ from budgetfrontier.crawl.fetch.response import (
     CONNECTION_LOST,
     DNS_FAILED,
     TIMED_OUT,
+    TLS,
     Response,
 )
 from budgetfrontier.model import CrawlUri
@@ -325,6 +326,12 @@ def _message(error: Exception) -> str:
         return "ServerDisconnectedError: the server closed the connection before its answer's end"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy said {error.status} {' '.join(error.message.split())}"[:300].rstrip()
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+        return f"{TLS}certificate not trusted: {why.rstrip('.')}; fetch.verify_tls: false accepts any"
+    if isinstance(error, aiohttp.ClientSSLError):
+        cause = error.__cause__
+        return f"{TLS}no agreement with the server: {getattr(cause, 'reason', None) or cause or error}"[:300]
     text = " ".join((error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)).split())
     ours = isinstance(error, (*_BLOCKED, HeaderTooLarge))
     return text if ours else f"{type(error).__name__}: {text}".rstrip(": ")[:300]

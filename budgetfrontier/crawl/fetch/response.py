@@ -14,6 +14,8 @@ from budgetfrontier.rules.uri_outcomes import may_pass
 
 # Heritrix's status codes for fetches without an HTTP response: https://heritrix.readthedocs.io/en/latest/glossary.html#status-codes
 DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN = -1, -2, -3, -4, -5
+TLS = "TLS: "
+"""The beginning of the reason of a failure to agree on TLS."""
 ROBOTS_UNREACHABLE, ROBOTS_PRECLUDED = -61, -9998
 OUT_OF_SCOPE = -5000
 BLOCKED = -5001
