@@ -166,6 +166,8 @@ class Visitor:
                 await asyncio.sleep(0)
             self._write_links(uri.url, batch)
             found = self._children(uri, batch)
+            if response.location is not None and (uri.method != "GET" or uri.body):
+                keep_request(uri, response.status, found)
             if len(batch) < _BATCH:
                 break
         return Visit(uri, response, response.outcome, found)
@@ -221,6 +223,20 @@ def _is_revisit(uri: CrawlUri) -> bool:
 def _redirects(uri: CrawlUri) -> list[str]:
     """Return the URLs that redirected to a URI, in order."""
     return list(uri.meta.get(_REDIRECTS, ())) if isinstance(uri.meta, dict) else []
+
+
+def keep_request(uri: CrawlUri, status: int, found: Iterable[CrawlUri]) -> None:
+    """Give the target of a redirect the method, the body and its Content headers of the request, as browsers do.
+
+    After 303, and after 301 and 302 of a POST, the target is requested with GET; HEAD stays HEAD. Other headers,
+    such as credentials, are not passed on. https://fetch.spec.whatwg.org/#http-redirect-fetch (RFC 9110, section 15.4)
+    """
+    if uri.method != "HEAD" and (status == 303 or (status in (301, 302) and uri.method == "POST")):
+        return
+    content = {name: value for name, value in (uri.headers or {}).items() if name.lower().startswith("content-")}
+    for child in found:
+        if child.hops.endswith("R"):
+            child.method, child.body, child.headers = uri.method, uri.body, content or None
 
 
 def should_revisit(uri: CrawlUri, visit: Visit) -> bool:
