@@ -42,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not isinstance(args, int):
             line = without_password(shlex.join(("budgetfrontier", *argv)))[:_LONGEST_LINE]
             args.line = line.encode("utf-8", "backslashreplace").decode()  # names of files need not be text
+            if _writes_data(args) and isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(encoding="utf-8")  # whatever the terminal's is
         code = args if isinstance(args, int) else _run_of(args)(args)
         sys.stdout.flush()
         return int(code or 0)
@@ -93,6 +95,11 @@ def _run_of(args: argparse.Namespace) -> Callable[[argparse.Namespace], int | No
             args.parser.error(f"--{name.replace('_', '-')} is for a crawl in partitions: give it with --cluster")
     run: Callable[[argparse.Namespace], int | None] = args.run
     return run
+
+
+def _writes_data(args: argparse.Namespace) -> bool:
+    """Return whether a command writes a format for programs, such as JSON, or a configuration."""
+    return getattr(args, "format", "text") != "text" or getattr(args, "print", False)
 
 
 def _complete() -> None:

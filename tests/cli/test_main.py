@@ -229,16 +229,30 @@ def test_our_own_bugs_keep_their_traceback(cli: Cli, stopped: Path, monkeypatch:
         cli("report", stopped, "--format", "json")
 
 
-def test_letters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:
+def in_ascii(*arguments: object) -> bytes:
+    """What a command writes to a stdout whose encoding is ASCII."""
+    command = [sys.executable, "-m", "budgetfrontier", *map(str, arguments)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONIOENCODING": "ascii"}, capture_output=True, check=True)
+    return done.stdout
+
+
+def test_letters_that_the_terminal_lacks_are_escaped(job: Path, cli: Cli) -> None:
+    assert cli("pause", job, "--reason", "Grüße").code == 0
+    assert rb"Gr\xfc\xdfe" in in_ascii("audit", job)
+
+
+def test_data_is_utf_8_whatever_the_encoding_of_the_terminal(tmp_path: Path, stopped: Path, cli: Cli) -> None:
+    record = {"url": "http://umlaut.test/", "meta": {"k": "ünï 😀"}}
+    (tmp_path / "list.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    assert cli("import", stopped, tmp_path / "list.jsonl").code == 0
+    assert cli("pause", stopped, "--reason", "Grüße").code == 0
+    exported = [json.loads(line) for line in in_ascii("export", stopped, "-", "--format", "jsonl").splitlines()]
+    assert record["meta"] in [one.get("meta") for one in exported]
+    assert "Grüße" in in_ascii("audit", stopped, "--format", "csv").decode()
+    assert json.loads(in_ascii("audit", stopped, "--format", "json"))
     config = tmp_path / "crawl.yaml"
     config.write_text("crawl: Überblick\n", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "budgetfrontier", "check-config", str(config), "--print"],
-        env=os.environ | {"PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        check=True,
-    )
-    assert done.stdout.startswith(b"crawl: \\xdcberblick\n")
+    assert in_ascii("check-config", config, "--print").decode().startswith("crawl: Überblick\n")
 
 
 @pytest.mark.parametrize("arguments", [["retire", "JOB", "\udcff"], ["pause", "JOB", "--reason", "\udcff"]])
