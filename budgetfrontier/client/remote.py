@@ -15,9 +15,9 @@ import grpc
 from budgetfrontier import protocol
 from budgetfrontier.client import calls, leased, link
 from budgetfrontier.client.calls import Rpc, Steps, Train
-from budgetfrontier.client.under_way import UnderWay
+from budgetfrontier.client.under_way import ThisThread, UnderWay
 from budgetfrontier.engine.arguments import Letters
-from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired, PolicyError
+from budgetfrontier.errors import ConnectionLost, FrontierBusy, FrontierClosed, LeaseExpired, PolicyError
 from budgetfrontier.model import (
     Admission,
     CrawlState,
@@ -42,7 +42,8 @@ class RemoteFrontier:
 
     The frontier is everybody's who uses its crawl: so are its counters, queues and settings, while leases are this
     client's. Each call is a message there and back, so that those that take batches are much faster for each URI. When
-    a call returns, its effect is on the server's disk. Threads may share one client. After a fork, make a new one.
+    a call returns, its effect is on the server's disk. Threads may share one client. After a fork, make a new one. A
+    call by a signal handler or `__del__` in the middle of another in the same thread raises FrontierBusy.
 
     After a lost connection a call is repeated for `retry_for` seconds; the server applies none twice. Then, and if the
     server is not there, ConnectionLost is raised. Only a server that was restarted has forgotten which calls it has
@@ -77,6 +78,7 @@ class RemoteFrontier:
         """Seconds for one try of a call; None: the usual ones."""
         self._keep_leases = keep_leases
         self._closed = False
+        self._thread = ThisThread()
         self._waits = UnderWay()
         """The calls that wait for URIs on the server."""
         self._channel = self._link.open(grpc.secure_channel, grpc.insecure_channel)
@@ -313,6 +315,7 @@ class RemoteFrontier:
         """
         if self._closed:
             return
+        self._check()
         try:
             self.retry_for = 0.0
             self._run(calls.leave([] if self._keep_leases else self._held.ids()))
@@ -323,6 +326,7 @@ class RemoteFrontier:
 
     def disconnect(self) -> None:
         """Close the connection alone: leases stay out until they expire."""
+        self._check_thread()
         self._closed = True
         self._channel.close()
 
@@ -340,6 +344,12 @@ class RemoteFrontier:
     def _check(self) -> None:
         if self._closed:
             raise FrontierClosed(f"this client of {self._link.address} was closed; make another")
+        self._check_thread()
+
+    def _check_thread(self) -> None:
+        """Raise FrontierBusy in the middle of a call of this thread, which may hold a lock that gRPC takes again."""
+        if self._thread.is_busy:
+            raise FrontierBusy
 
     def run(self, steps: Steps[_T], under_way: UnderWay) -> _T:
         """Make a call of `calls`, which another thread may cancel by `under_way`; `held` does not count its leases."""
@@ -364,8 +374,10 @@ class RemoteFrontier:
     def _send(self, rpc: Rpc, under_way: UnderWay) -> Any:
         number = self._link.number(rpc)
         try:
+            self._thread.is_busy = True
             return self._tried(rpc, number, under_way)
         finally:
+            self._thread.is_busy = False  # at once: a signal handler might raise in the midst of a function
             self._link.abandon(number)
 
     def _tried(self, rpc: Rpc, number: int, under_way: UnderWay) -> Any:
@@ -398,20 +410,27 @@ class RemoteFrontier:
         sent: deque[tuple[Rpc, int, Any]] = deque()
         before = 0
         try:
-            for rpc in train.calls:
+            for rpc in train.calls:  # whose URIs may come from a generator that calls this client
                 number = self._link.number(rpc)
+                self._thread.is_busy = True
                 sent.append((rpc, number, self._begin(rpc, self._link.body(rpc, number, before))))
                 before = number
                 if len(sent) == link.IN_FLIGHT:
                     replies.append(self._awaited(*sent[0], under_way))
                     sent.popleft()
+                self._thread.is_busy = False
+            self._thread.is_busy = True
             while sent:
                 replies.append(self._awaited(*sent[0], under_way))
                 sent.popleft()
         finally:
-            for _, number, begun in sent:
-                begun.cancel()
-                self._link.abandon(number)
+            try:
+                self._thread.is_busy = True
+                for _, number, begun in sent:
+                    begun.cancel()
+                    self._link.abandon(number)
+            finally:
+                self._thread.is_busy = False
         return replies
 
     def _awaited(self, rpc: Rpc, number: int, begun: Any, under_way: UnderWay) -> Any:

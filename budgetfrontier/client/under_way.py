@@ -1,10 +1,17 @@
-"""Calls that are under way, and that another thread may cancel."""
+"""Calls that are under way: another thread may cancel them, and their own may not begin another."""
 
 from __future__ import annotations
 
+from threading import local
 from typing import Any
 
 import grpc
+
+
+class ThisThread(local):
+    """Whether a client is in the middle of a call in the thread that looks."""
+
+    is_busy = False
 
 
 class UnderWay:

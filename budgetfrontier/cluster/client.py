@@ -14,6 +14,7 @@ from typing import Any, Final, Self, TypeVar
 
 from budgetfrontier import protocol
 from budgetfrontier.client import RemoteFrontier
+from budgetfrontier.client.under_way import ThisThread
 from budgetfrontier.cluster import asking
 from budgetfrontier.cluster.begun import CANCELLED_WITHIN, Begun
 from budgetfrontier.cluster.calls import Calls
@@ -23,7 +24,7 @@ from budgetfrontier.cluster.standing import Standing, crawl_state, crawl_summary
 from budgetfrontier.cluster.steps import Answers, GiveUp, LookUp, Steps
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
-from budgetfrontier.errors import FrontierClosed, FrontierError, PolicyError
+from budgetfrontier.errors import FrontierBusy, FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.model import (
     Admission,
     CrawlState,
@@ -57,7 +58,8 @@ class ClusterFrontier:
     has lost it: then the call is given up, and made to the next owner. A call is repeated for `retry_for` seconds, then
     ConnectionLost is raised. A call that was applied although its answer was lost is applied again by a later owner: a
     lease that had been ended is returned as late, a URI that had been added is a DUPLICATE, and leases are handed out
-    again after they expire. Calls to several workers are made at once.
+    again after they expire. Calls to several workers are made at once. A call by
+    a signal handler or `__del__` in the middle of another in the same thread raises FrontierBusy.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class ClusterFrontier:
         self._reading = threading.Lock()
         self._last_read: tuple[float, Mapping[int, Owner]] = (-JUST_NOW, {})
         self._remotes: dict[str, Future[RemoteFrontier]] = {}
+        self._thread = ThisThread()
         self._interrupted = threading.Event()
         self._closed = False
 
@@ -296,6 +299,7 @@ class ClusterFrontier:
         """
         if self._closed:
             return
+        self._check()
         self.interrupt()
         try:
             with suppress(FrontierError):
@@ -348,6 +352,7 @@ class ClusterFrontier:
 
     def _run(self, steps: Steps[_T]) -> _T:
         """Do what a call yields; return its result."""
+        self._check()
         begun = Begun(self.remote, self._look)
         try:
             while True:
@@ -357,6 +362,7 @@ class ClusterFrontier:
                 except StopIteration as e:
                     result: _T = e.value
                     return result
+                self._thread.is_busy = True
                 if isinstance(wanted, Answers):
                     begun.wait(wanted)
                 elif isinstance(wanted, GiveUp):
@@ -365,8 +371,13 @@ class ClusterFrontier:
                     self._interrupted.wait(wanted.seconds)
                 else:
                     sleep(wanted.seconds)
+                self._thread.is_busy = False  # the next step may take URIs from a generator that calls this client
         finally:
-            begun.cancel_all()
+            try:
+                self._thread.is_busy = True
+                begun.cancel_all()
+            finally:
+                self._thread.is_busy = False
             steps.close()
 
     def _look(self, look: LookUp) -> Any:
@@ -394,3 +405,5 @@ class ClusterFrontier:
     def _check(self) -> None:
         if self._closed:
             raise FrontierClosed(f"this client of {self._asking.crawl!r} was closed; make another")
+        if self._thread.is_busy:
+            raise FrontierBusy
