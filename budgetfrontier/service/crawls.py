@@ -99,6 +99,8 @@ class Crawls:
         for left in folder.glob(f"*/{DELETED}"):
             shutil.rmtree(left, ignore_errors=True)
             _remove_if_empty(left.parent)
+        self._is_lost = False
+        """Whether the log says that the folder is not in its place any more."""
         self.stopping = threading.Event()
         """Set when the server is stopped: calls that wait are to end."""
 
@@ -114,22 +116,40 @@ class Crawls:
         """Return the crawlIDs that there are, in order."""
         try:
             return sorted(unquote(path.name) for path in self.folder.iterdir() if _is_job(path))
-        except FileNotFoundError:  # somebody has removed the folder: the next crawl creates it
+        except FileNotFoundError:  # as of `check_folder`
             return []
 
+    def check_folder(self) -> None:
+        """Raise FrontierRemoved if the folder is not in its place any more, or its lock, so that others may serve it.
+
+        Nothing is created in its place: the crawls are where somebody has moved it to.
+        """
+        if not self._server_lock.is_lost():
+            return
+        error = FrontierRemoved(
+            f"{self.folder}, or {SERVER_LOCK} in it, was removed, moved or replaced while it was served, and this "
+            "server creates no other: end it, and start it on the folder where that is now"
+        )
+        if not self._is_lost:
+            self._is_lost = True
+            log.error("%s", error, extra={"event": "folder lost"})
+        raise error
+
     def find(self, crawl_id: str) -> CrawlThread | None:
-        """Return a crawl that exists, None if there is none. Raises InvalidCrawlId."""
+        """Return a crawl that exists, None if there is none. Raises InvalidCrawlId and FrontierRemoved."""
         crawl_id = crawl_id or DEFAULT
         crawl = self._open.get(crawl_id)
         if crawl is not None and not crawl.is_open and crawl.end_if_removed():
             self._forget(crawl)
             crawl = None
+        if crawl is None:
+            self.check_folder()
         if crawl is None and _is_job(self.folder / folder_name(crawl_id)):
             return self.get(crawl_id)
         return crawl
 
     def get(self, crawl_id: str) -> CrawlThread:
-        """Return a crawl, created if need be. Raises InvalidCrawlId, and OSError."""
+        """Return a crawl, created if need be. Raises InvalidCrawlId, FrontierRemoved and OSError."""
         crawl_id = crawl_id or DEFAULT
         crawl = self._open.get(crawl_id)
         if crawl is None:
@@ -138,6 +158,7 @@ class Crawls:
         return crawl
 
     def _start(self, crawl_id: str) -> CrawlThread:
+        self.check_folder()
         job = self.folder / folder_name(crawl_id)
         job.mkdir(parents=True, exist_ok=True)
         settings = partial(self._settings_of_new, crawl_id)
@@ -170,6 +191,7 @@ class Crawls:
 
     def all(self) -> list[CrawlThread]:
         """Return all crawls, in the order of their crawlIDs; one that another program has created may be missing."""
+        self.check_folder()
         listed, names = self._listed
         if monotonic() > listed + LIST_EVERY:
             names = self.names()
@@ -243,6 +265,7 @@ class Crawls:
 
     def set_node(self, **changes: Any) -> None:
         """Store fields of the state that holds for all crawls; they hold from then on. Raises OSError."""
+        self.check_folder()
         changed = replace(self.node, **changes)
         node.write(self.folder, changed)
         self.node = changed
@@ -254,7 +277,8 @@ class Crawls:
         for wait in (False, True):  # all at once
             for crawl in crawls:
                 crawl.close(wait=wait, end=end, reason=reason)
-        (self.folder / SERVER_LOCK).unlink(missing_ok=True)
+        if not self._server_lock.is_lost():  # otherwise it may be that of another server
+            (self.folder / SERVER_LOCK).unlink(missing_ok=True)
         self._server_lock.release()
 
 

@@ -237,6 +237,7 @@ class Service:
 
     async def ListCrawls(self, request: Any, call: Call) -> Any:
         """List the crawlIDs."""
+        self._crawls.check_folder()
         return messages.StringList(values=self._crawls.names())
 
     async def ListNodes(self, request: Any, call: Call) -> Any:

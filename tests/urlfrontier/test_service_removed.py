@@ -11,8 +11,11 @@ from pathlib import Path
 import grpc
 import pytest
 
+from budgetfrontier import Reader, Settings
 from budgetfrontier.service import crawl_thread
-from tests.support import until
+from budgetfrontier.service.crawls import Crawls
+from budgetfrontier.store.lock import SERVER_LOCK
+from tests.support import logged, until
 from tests.urlfrontier.service_client import FAIL, OK, Client, command, discovered, serving
 
 
@@ -89,8 +92,49 @@ def test_a_crawl_that_is_closed_stays_removed_until_urls_are_put(tmp_path: Path)
         assert not (tmp_path / "jobs" / "c").exists()
         assert client.put(discovered("http://a.test/1")) == [OK]
         assert size(client) == 1
-        remove(tmp_path / "jobs")
+
+
+def moved(jobs: Path) -> None:
+    jobs.rename(jobs.with_name("jobs2"))
+
+
+def moved_and_made_anew(jobs: Path) -> None:
+    moved(jobs)
+    jobs.mkdir()
+
+
+@pytest.mark.parametrize("change", [remove, moved, moved_and_made_anew])
+def test_a_folder_of_jobs_that_is_not_in_its_place_is_noticed_and_not_created_anew(
+    change: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs = tmp_path / "jobs"
+    with serving(jobs, close_after=0.05) as client:
+        assert client.put(discovered("http://a.test/1")) == [OK]
+        change(jobs)
         until(lambda: not is_open("c"))
-        assert client.ListCrawls().values == []
-        assert client.put(discovered("http://a.test/2")) == [OK]
-        assert size(client) == 1
+        assert client.put(discovered("http://a.test/2"), discovered("http://o.test/", "other")) == [FAIL, FAIL]
+        for call in (
+            client.ListCrawls,
+            lambda: size(client),
+            lambda: list(client.GetURLs()),
+            lambda: client.SetDelay(delay_requestable=1),
+            lambda: client.DeleteCrawl(value="c"),
+        ):
+            with pytest.raises(grpc.RpcError, match="was removed, moved or replaced while it was served") as refused:
+                call()
+            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert len([line for line in logged(caplog, "budgetfrontier.service") if "creates no other" in line]) == 1
+    assert not jobs.exists() or not list(jobs.iterdir())
+    if change is not remove:
+        with Reader(tmp_path / "jobs2" / "c" / "frontier") as reader:
+            assert reader.summary().queued == 1
+
+
+def test_the_lock_of_the_next_server_of_a_folder_outlives_the_one_before(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    before = Crawls(jobs, Settings())
+    moved_and_made_anew(jobs)
+    (jobs / SERVER_LOCK).touch()
+    before.close()
+    assert (jobs / SERVER_LOCK).exists()
