@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import StorageFull
+from budgetfrontier.errors import StorageFull, WrongThread
 from budgetfrontier.model import CrawlUri, Directive
 
 if TYPE_CHECKING:
@@ -16,12 +17,23 @@ __all__ = ["ManualClock", "crash", "crawl_uris", "fail_commit", "urls"]
 
 
 def crash(frontier: Frontier) -> None:
-    """End a frontier as SIGKILL would: lose everything since the last commit, and give no lease back."""
-    frontier._guard.close("this frontier was crashed by a test; open it again")
+    """End a frontier as SIGKILL would: lose everything since the last commit, and give no lease back.
+
+    Raises WrongThread for a frontier of another thread.
+    """
+    guard = frontier._guard
+    if guard.closed is None and guard.thread != get_ident():
+        raise WrongThread
+    guard.close("this frontier was crashed by a test; open it again")
 
 
 def fail_commit(frontier: Frontier, *, nth: int = 1, error: BaseException | None = None) -> None:
-    """Make the `nth` commit from now fail with `error`; by default with StorageFull, as on a full disk."""
+    """Make the `nth` commit from now fail with `error`; by default with StorageFull, as on a full disk.
+
+    The next commit is the first. Raises ValueError for one before that.
+    """
+    if nth < 1:
+        raise ValueError(f"nth is the number of a commit, from 1, not {nth}")
     env = frontier._guard.kernel.tables.env
     commit, left = env.commit, nth
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from budgetfrontier import Admission, CrawlUri, Frontier, FrontierClosed, StorageFull
+from budgetfrontier import Admission, CrawlUri, Frontier, FrontierClosed, StorageFull, WrongThread
 from budgetfrontier.testing import crash, crawl_uris, fail_commit
 
 
@@ -48,3 +49,16 @@ def test_the_strategy_gives_uris_that_can_be_admitted(uris: list[CrawlUri]) -> N
         assert (tally.invalid, tally.full) == (0, 0)
         assert frontier.summary().queued == tally.added
         frontier.check()
+
+
+def test_a_frontier_of_another_thread_is_not_crashed(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path) as frontier, ThreadPoolExecutor() as threads:
+        with pytest.raises(WrongThread):
+            threads.submit(crash, frontier).result()
+        assert frontier.schedule("https://a.test/") is Admission.ADDED
+    crash(frontier)  # it is closed already
+
+
+def test_commits_are_counted_from_one(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path) as frontier, pytest.raises(ValueError, match="from 1, not 0"):
+        fail_commit(frontier, nth=0)

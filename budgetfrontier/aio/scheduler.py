@@ -29,7 +29,7 @@ from budgetfrontier.engine.arguments import size as _size
 from budgetfrontier.engine.arguments import status as _status
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.runs import this_program
-from budgetfrontier.errors import FrontierClosed
+from budgetfrontier.errors import FrontierClosed, WrongThread
 from budgetfrontier.leasing import AS_WRITTEN, open_frontier
 from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
 from budgetfrontier.rules.run_history import end_of
@@ -218,6 +218,7 @@ class Scheduler:
         arguments.uri(uri)
         if self._ended or self._thread is None:
             self._check()
+        self._check_loop()
         admission: Admission = await self._outbox.add(uri)
         if admission is Admission.FULL:
             log.warning("queue full, dropping request: %s", uri.url if isinstance(uri, CrawlUri) else uri)
@@ -246,6 +247,7 @@ class Scheduler:
         """
         if self._closing or self._thread is None:
             self._check(closing=True)
+        self._check_loop()
         request: Lease
         task = asyncio.current_task(self._loop)
         if self._ahead and not self._waiters:
@@ -391,6 +393,7 @@ class Scheduler:
         if self._thread is None:
             self._closing = self._ended = True
             return
+        self._check_loop()
         if not self._closing:
             self._closing = True
             self._refuse_waiters(FrontierClosed("the scheduler is closing"))
@@ -437,6 +440,13 @@ class Scheduler:
                 raise self._error
             raise FrontierClosed(f"this scheduler is {'closed' if self._closing else 'not open: use `async with`'}")
 
+    def _check_loop(self) -> None:
+        """Raise WrongThread in another event loop, before the call has any effect: its result could not be told."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise WrongThread(
+                "this scheduler belongs to the event loop in which it was opened; call it there, or make another"
+            )
+
     def _stop(self) -> None:
         self._stopped = True
         self._outbox.call(self._worker.stop, None)
@@ -444,6 +454,7 @@ class Scheduler:
 
     def _request(self, function: Callable[[Any], object], argument: object) -> Future:
         self._check()
+        self._check_loop()
         future = self._loop.create_future()
         self._outbox.call(function, argument, future)
         return future

@@ -188,15 +188,19 @@ class Environment:
             found = os.stat(self._data)
         except (FileNotFoundError, NotADirectoryError):
             what = "was removed"
+            if self.path.is_dir():
+                now = f"Restore a backup there, or remove what is left of {self.path} to begin a new frontier"
+            else:
+                now = "Open the frontier where its folder is now; if it was removed, opening it again begins a new one"
         except OSError:  # such as a folder that may not be entered any more
             return
         else:
             if os.path.samestat(found, self._file):
                 return
             what = "was replaced by another file"
+            now = "Open the frontier again: what is there now counts"
         raise FrontierRemoved(
-            f"{self._data} {what} while it was open: what has changed since is lost. Open the frontier again: what is "
-            "there now counts"
+            f"{self._data} {what} while it was open: what has changed since the last commit is lost. {now}"
         )
 
     def commit(self) -> None:

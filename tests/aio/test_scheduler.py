@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Admission, CrawlUri, Frontier, FrontierError, Outcome, Settings
+from budgetfrontier import Admission, CrawlUri, Frontier, FrontierError, Outcome, Settings, WrongThread
 from budgetfrontier.aio import Scheduler
 from budgetfrontier.clock import ManualClock
 from tests.aio.loops import drain, in_loop, page, waiting
@@ -525,3 +525,27 @@ async def test_the_sizes_of_responses_reach_the_totals(place: Place) -> None:
             scheduler.task_done(await scheduler.get(), size=size)
         await scheduler.join()
         assert await scheduler.call(lambda frontier: frontier.summary().bytes) == 75
+
+
+@in_loop
+async def test_a_call_in_another_loop_is_refused_and_has_no_effect(place: Place) -> None:
+    async with place() as scheduler:
+        await scheduler.add(page(1))
+        calls: list[Callable[[], Any]] = [
+            lambda: scheduler.add(page(2)),
+            lambda: scheduler.add_many([page(3)]),
+            scheduler.get,
+            scheduler.stats,
+            scheduler.qsize,
+            scheduler.join,
+            scheduler.close,
+        ]
+
+        async def refused() -> None:
+            for call in calls:
+                with pytest.raises(WrongThread, match="the event loop in which it was opened"):
+                    await call()
+
+        await asyncio.to_thread(asyncio.run, refused())
+        assert await scheduler.qsize() == 1
+        scheduler.task_done(await scheduler.get())

@@ -157,3 +157,17 @@ def test_a_frontier_is_in_its_place_whatever_becomes_of_the_current_folder(
         frontier.commit()
     with Reader(tmp_path / "frontier") as reader:
         assert reader.summary().queued == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "now"),
+    [("data.mdb", "Restore a backup there, or remove what"), ("", "where its folder is now")],
+)
+def test_the_error_for_removed_files_says_what_is_there_now(what: str, now: str, tmp_path: Path) -> None:
+    path = tmp_path / "frontier"
+    Frontier.open(path).close()
+    frontier = Frontier.open(path)
+    (path / what).rename(tmp_path / "moved")
+    frontier.schedule("https://a.test/")
+    with pytest.raises(FrontierRemoved, match=now):
+        frontier.commit()

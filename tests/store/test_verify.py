@@ -118,9 +118,7 @@ def test_what_verify_says_of_pages(path: Path) -> None:
 def test_a_crawl_at_work_is_sound_whenever_it_is_looked_at(tmp_path: Path) -> None:
     on_disk(tmp_path, hold_queues=False).close()
     path = tmp_path / "frontier"
-    with child_process(
-        [sys.executable, "-c", ENDLESS_CRAWL, str(path)], stdout=subprocess.PIPE, text=True
-    ) as crawler:
+    with child_process([sys.executable, "-c", ENDLESS_CRAWL, str(path)], stdout=subprocess.PIPE, text=True) as crawler:
         try:
             assert crawler.stdout and crawler.stdout.readline() == "running\n"
             for _ in range(5):
