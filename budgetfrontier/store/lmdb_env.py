@@ -193,12 +193,21 @@ def translate_error(error: BaseException, path: Path) -> Exception:
         return FrontierError(f"{path}: {READERS} readers have it open already; end one of them, and try again")
     code = getattr(error, "errno", None) or getattr(error, "code", None)
     if code in (errno.EACCES, errno.EROFS, errno.EPERM) or isinstance(error, lmdb.ReadonlyError):
-        return PermissionError(errno.EACCES, f"cannot write: check the permissions of the folder ({error})", str(path))
+        return PermissionError(
+            errno.EACCES, f"cannot write: check the permissions of the folder ({_shown(error)})", str(path)
+        )
     if isinstance(error, lmdb.MapFullError):
         return StorageFull(f"{path}: the memory map is full; open the frontier again: it is as of the last commit")
     if code in NO_ROOM or (code == errno.EIO and _disk_is_full(path)) or _disk_is_full(path):
         return StorageFull(f"the disk of {path} is full; free some space and open it: it is as of the last commit")
-    return FrontierError(f"{path}: {error}; open the frontier again: it is as of the last commit")
+    return FrontierError(f"{path}: {_shown(error)}; open the frontier again: it is as of the last commit")
+
+
+def _shown(error: BaseException) -> str:
+    """Return an error for a message; one of the system names its file as a path, not as `PosixPath(...)`."""
+    if isinstance(error, OSError) and isinstance(error.filename, os.PathLike):
+        return f"{error.strerror}: {os.fspath(error.filename)}"
+    return str(error)
 
 
 def _disk_is_full(path: Path) -> bool:

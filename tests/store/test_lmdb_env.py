@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -125,3 +126,9 @@ def test_errors_have_names_and_say_what_to_do(
 ) -> None:
     translated = translate_error(error, tmp_path)
     assert type(translated) is expected and told in str(translated)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES])
+def test_a_message_names_the_file_of_an_error_of_the_system_as_a_path(number: int, tmp_path: Path) -> None:
+    message = str(translate_error(OSError(number, os.strerror(number), tmp_path / "lock.mdb"), tmp_path))
+    assert f"{os.strerror(number)}: {tmp_path / 'lock.mdb'}" in message and "PosixPath" not in message
