@@ -28,6 +28,7 @@ from budgetfrontier.formats.records import BadRecord, Item, Note, Record
 from budgetfrontier.model import CrawlUri, Directive
 from budgetfrontier.reports.format import clean, counted, without_password
 from budgetfrontier.reports.totals import refused_in
+from budgetfrontier.rules.requests import are_hops, request_objection
 
 if TYPE_CHECKING:
     from budgetfrontier.cluster.client import ClusterFrontier
@@ -232,7 +233,11 @@ def _records(items: Iterable[Item], result: SourceResult, args: argparse.Namespa
 
 
 def _check(uri: CrawlUri) -> None:
-    """Raise the errors that `_records` reports for a URI that the mailbox or the frontier would refuse."""
+    """Raise the errors that `_records` reports for a URI that the mailbox, the frontier or the crawler would refuse."""
+    if objection := request_objection(uri):
+        raise ValueError(objection)
+    if not are_hops(uri.hops):
+        raise ValueError(f"hops: expected letters A-Z, got {uri.hops[:40]!a}")
     if uri.meta is not None:
         checked(Command("schedule", {"uris": [as_argument(uri)]}, "", ""))
     size = len(msgspec.msgpack.encode(uri))  # raises for text that is not UTF-8 and for numbers over 64 bits

@@ -163,7 +163,7 @@ def export(args: argparse.Namespace) -> None:
 
     form = args.format or _format_of(args.file)
     if form == "heritrix":
-        from budgetfrontier.formats.heritrix import line
+        from budgetfrontier.formats.heritrix import left_out, line
     else:
         line = lists.to_url if form == "urls" else lists.to_json
     supported = {"urls": {"url", "cost"}, "heritrix": {"url", "cost", "hops", "via"}}.get(form)
@@ -181,6 +181,8 @@ def export(args: argparse.Namespace) -> None:
             count += 1
             if supported is not None:
                 omitted.update(lists.fields(uri).keys() - supported)
+            if form == "heritrix":
+                omitted.update(left_out(uri))
         dead = reader.summary().dead
         if not chosen:
             note(common.no_match(args))

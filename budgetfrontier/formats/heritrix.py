@@ -8,8 +8,10 @@ scheduled and are not seen are queued: those that failed or were disregarded are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from budgetfrontier.formats.allowance import MAX_RECORD_SIZE, Allowance
 from budgetfrontier.formats.records import (
@@ -25,7 +27,9 @@ from budgetfrontier.formats.records import (
 )
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.reports.format import counted
+from budgetfrontier.rules.requests import are_hops
 
+_GAP = re.compile(r"[\s\x00-\x1f\x7f]+")
 _DONE = frozenset((b"Fs", b"Fi"))
 _KNOWN = _DONE | {b"F+", b"Fe", b"Ff", b"Fd", b"Fr", b"T"}
 
@@ -83,5 +87,15 @@ def _uri(rest: str) -> CrawlUri | None:
 
 
 def line(uri: CrawlUri) -> str:
-    """Return the line of a pending URI. Omit via if there are no hops: Heritrix would read it as the hops."""
-    return f"F+ {uri.url} {uri.hops} {uri.via if uri.via and uri.hops else ''}".rstrip(" ")
+    """Return the line of a pending URI without what `left_out` names. White space in via is percent-encoded."""
+    if not uri.hops or not are_hops(uri.hops):
+        return f"F+ {uri.url}"
+    via = _GAP.sub(lambda gap: quote(gap[0], errors="replace"), uri.via or "")
+    return f"F+ {uri.url} {uri.hops} {via}".rstrip(" ")
+
+
+def left_out(uri: CrawlUri) -> set[str]:
+    """Return the fields for which the line of a URI has no place: Heritrix would read a via without hops as hops."""
+    if uri.hops and are_hops(uri.hops):
+        return set()
+    return {name for name, value in (("hops", uri.hops), ("via", uri.via)) if value}

@@ -16,7 +16,8 @@ from budgetfrontier.settings.values import brief
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 """Characters that a request header may not contain (RFC 9110, section 5.5), although response headers do."""
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
+TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""The form of methods and of names of headers (RFC 9110, section 5.6.2)."""
 
 
 def substituted(text: str, environment: Mapping[str, str]) -> str:
@@ -34,7 +35,7 @@ def request_problems(one: RequestSettings, path: ValuePath, environment: Mapping
     fields = [((*path, "headers", name), name, text) for name, text in one.headers.items()]
     fields += [((*path, "cookies", name), name, text) for name, text in one.cookies.items()]
     for here, name, text in fields:
-        if not _TOKEN.fullmatch(name):
+        if not TOKEN.fullmatch(name):
             yield Problem(here, f'"{brief(name)}" cannot be a name in a header', at_key=True)
         if absent := list(_absent(here, text, environment)):
             yield from absent

@@ -442,6 +442,15 @@ def test_a_line_of_a_journal_is_read_back_by_both(tmp_path: Path) -> None:
         assert (back.url, back.hops, back.via) == (uri.url, uri.hops, uri.via if uri.hops else None)
 
 
+def test_a_journal_has_one_line_for_each_uri_whatever_that_carries(tmp_path: Path) -> None:
+    via = CrawlUri("http://a.test/", hops="L", via="http://v.test/a b\r\nF+ http://evil.test/")
+    assert heritrix.line(via) == "F+ http://a.test/ L http://v.test/a%20b%0D%0AF+%20http://evil.test/"
+    hops = CrawlUri("http://a.test/", hops="L\nF+ http://evil.test/ L", via="http://v.test/")
+    assert heritrix.line(hops) == "F+ http://a.test/"
+    assert (heritrix.left_out(via), heritrix.left_out(hops)) == (set(), {"hops", "via"})
+    assert heritrix.left_out(CrawlUri("http://a.test/", via="http://v.test/")) == {"via"}
+
+
 # -- lists, and all
 
 

@@ -40,6 +40,7 @@ from budgetfrontier.crawl.fetch.response import (
     Response,
 )
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.rules.requests import request_objection
 from budgetfrontier.settings.schema import FetchSettings
 
 Accept = Callable[[Response], str | None]
@@ -178,6 +179,8 @@ class Fetcher:
             headers, redacted = self._extra_headers(uri, options)
             if "authorization" in redacted:
                 url = url.with_user(None)  # `fetch.requests` takes precedence over the credentials in a link
+        if (headers or uri.method != "GET") and (objection := request_objection(uri)):
+            raise ValueError(objection)
         if headers:
             options["headers"] = headers
         if uri.body:
