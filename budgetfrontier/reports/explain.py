@@ -297,8 +297,8 @@ class _Explainer:
                 self._explain_wait_then(explanation, queue, "Once it holds one")
 
     def _explain_wait_then(self, explanation: Explanation, queue: QueueRecord, then: str) -> None:
-        """Add the wait of a queue that is in another state, which keeps its wake time."""
-        if queue.wake_time > self._now:
+        """Add the wait of a queue that hands nothing out, and keeps its wake time, unless it is politeness alone."""
+        if max(queue.block, queue.delayed, min(queue.overloaded_until, queue.wake_time)) > self._now:
             self._explain_wait(explanation, queue, f"{then}, it is SNOOZED")
 
     def _explain_wait(self, explanation: Explanation, queue: QueueRecord, subject: str) -> None:
@@ -405,7 +405,8 @@ class _Explainer:
             f"READY or IN_PROCESS: {active:,}.",
             verdict=Outlook.LATER,
         )
-        self._explain_wait_then(explanation, queue, "Once activated")
+        if queue.wake_time > self._now:
+            self._explain_wait(explanation, queue, "Once activated, it is SNOOZED")
         self._explain_budgets(explanation, queue)
 
     def _explain_retired(self, explanation: Explanation, queue: QueueRecord) -> None:
