@@ -313,6 +313,7 @@ class Console:
 
         It is applied once: whoever presses the button again is led to the page of the command.
         """
+        forms.check_names(form, forms.APPLIED)
         shown = self.tasks.shown(form["dry_run"], who)
         changed = await self._in_thread(partial(_since, job, shown))
         if shown.applied or changed.newest > Query(form).number("seen", 0, most=1 << 62):
@@ -323,7 +324,7 @@ class Console:
         task = self.tasks.find(request.match_info["task"], self._who(request))
         context = self._context(request, job, None) | steering.context(task)
         context["refresh"] = 0 if task.ended.is_set() else 1
-        can_apply = task.dry_run and task.step.effect is not None and not task.applied
+        can_apply = task.has_shown and not task.applied
 
         def make() -> str:
             context["since"] = _since(job, task) if can_apply else None
@@ -354,6 +355,7 @@ class Console:
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
         self._needs_token()
         form = request[FORM]
+        forms.check_names(form, ("next", "who", "token"))
         target = form.get("next", "")
         if not self.access.is_token(form.get("token", "").strip()):
             return self._sign_in_form(request, target, "This is not the token of this console.", 403)
@@ -365,6 +367,7 @@ class Console:
         raise answer
 
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
+        forms.check_names(request[FORM], ())
         self.access.end(_cookie(request))
         answer = web.HTTPSeeOther("/-/sign-in")
         answer.del_cookie(cookie_name(request.headers), path="/")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from multidict import MultiMapping
@@ -23,6 +23,12 @@ MOST = 1000
 
 NOT_OF_PARTITIONS = ("replay", "drop")
 """Commands that the console does not give to a crawl in partitions."""
+
+TOKEN = "csrf"
+"""The field that every form of a browser has, see `access`."""
+APPLIED = ("step", "dry_run", "seen", "back")
+"""The fields of the form that applies what a dry run has shown."""
+_OF_ALL = ("op", "reason", "back", "step")
 
 Form = MultiMapping[str]
 
@@ -43,6 +49,7 @@ def read(form: Form, *, partitions: bool = False) -> Asked:
     op = form.get("op", "")
     if not _is_given(op, partitions):
         raise BadRequest(f"{op[:40]!a} is not a command that the console gives.")
+    check_names(form, (*_OF_ALL, *_FIELDS.get(op, ())))
     reason = form.get("reason", "").strip()
     if not reason:
         raise BadRequest("Give a reason: the audit keeps it for whoever asks later.")
@@ -60,7 +67,16 @@ def again(form: Form, *, partitions: bool = False) -> Asked:
     op = form.get("op", "")
     if not _is_given(op, partitions) or not isinstance(args, dict):
         raise BadRequest("This form is not one of the console.")
+    check_names(form, (*_OF_ALL, "args"))
     return _without_code(Asked(form["op"], args, form.get("reason", "")[:LONGEST_REASON]))
+
+
+def check_names(form: Form, names: Collection[str]) -> None:
+    """Raise BadRequest for a field that the form does not have: a wrong name must not be taken for nothing asked."""
+    for name in form:
+        if name not in names and name != TOKEN:
+            has = f"it has {', '.join(names)}" if names else "it has none"
+            raise BadRequest(f"{name[:40]!a} is no field of this form: {has}.")
 
 
 def _is_given(op: str, partitions: bool) -> bool:
@@ -211,3 +227,13 @@ _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
     "delete": _pattern,
 }
 """The commands by name, each with the function that reads its arguments."""
+
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "adjust": ("match", "which", "queue", "queues", "total", "replenish", "set"),
+    "withdraw": ("id",),
+    "undo": ("id", "force"),
+    **dict.fromkeys(("retire", "unretire", "snooze", "wake"), ("queue", "for")),
+    **dict.fromkeys(("replay", "drop"), ("which", "id", "for_good")),
+    "delete": ("glob", "pattern", "for_good"),
+}
+"""The fields of each command besides those of all; commands that share a form share them."""

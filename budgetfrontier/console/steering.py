@@ -49,6 +49,11 @@ class Task:
         """Why there is no result, "" if there is one or will be."""
         return self.step.error
 
+    @property
+    def has_shown(self) -> bool:
+        """Whether this is a dry run that has ended, and has shown what it would do."""
+        return self.dry_run and self.ended.is_set() and self.step.effect is not None
+
     async def run(self, places: asyncio.Semaphore) -> None:
         """Do it, as soon as there is a place for it."""
         try:
@@ -129,7 +134,7 @@ class Tasks:
     def shown(self, number: str, who: str) -> Task:
         """Return a dry run of somebody that has shown what it would do. Raises NotThere."""
         task = self.find(number, who)
-        if not task.dry_run or task.step.effect is None:
+        if not task.has_shown:
             raise NotThere("This dry run has shown nothing that could be applied.")
         return task
 

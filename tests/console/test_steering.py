@@ -14,6 +14,9 @@ import pytest
 
 from budgetfrontier import Reader
 from budgetfrontier.console.app import Console
+from budgetfrontier.console.forms import Asked
+from budgetfrontier.console.steer_process import Step
+from budgetfrontier.console.steering import Task
 from tests.console.conftest import TOKEN, Client, get, visit
 from tests.engine_process import running_engine
 
@@ -163,6 +166,57 @@ def test_a_dry_run_is_not_overtaken_by_commands_on_other_queues(steered: Path, f
     shown, elsewhere, here = visit(steered, act, token=TOKEN)
     assert "Since this dry run" not in shown and "Since this dry run" not in elsewhere
     assert "Since this dry run" in here and "unretire" in here
+
+
+def test_a_dry_run_that_has_not_ended_is_neither_offered_nor_applied(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its result may be here before its process has ended."""
+    end = asyncio.Event()
+
+    async def run(task: Task) -> None:
+        task.step = Step(done=1.0, effect={"queue": "snoozed.test"})
+        await end.wait()
+
+    async def act(client: Client, console: Console) -> str:
+        monkeypatch.setattr(Task, "_run", run)
+        operator = Operator(client)
+        await operator.sign_in()
+        task = Task(
+            console.jobs[0], Asked("retire", {"queue": "snoozed.test"}, "a trap"), "alice", dry_run=True, back="/"
+        )
+        console.tasks.begin(task)
+        while not task.step.effect:
+            await asyncio.sleep(0)
+        page = await operator.get(f"/steer/{task.id}")
+        await operator.send({"step": "apply", "dry_run": task.id, "seen": "9"}, status=404)
+        end.set()
+        await task.ended.wait()
+        return page + "ENDED" + await operator.get(f"/steer/{task.id}")
+
+    before, _, after = visit(job, act, token=TOKEN).partition("ENDED")
+    assert "is in progress" in before and "Apply" not in before and "Apply: retire" in after
+    assert len(entries(job)) == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        ({"op": "retire", "queue": '"snoozed.test"', "reason": "a trap", "match": "*"}, "match"),
+        ({"op": "adjust", "queue": '"a.test"', "total_budget": "7", "total": "8", "reason": "a trap"}, "total_budget"),
+        ({"op": "pause", "reason": "night", "dry": "1"}, "dry"),
+        ({"op": "pause", "step": "apply", "args": '{"reason": "night"}', "reason": "night", "dry": "1"}, "dry"),
+        ({"step": "apply", "dry_run": "x", "total": "8"}, "total"),
+    ],
+)
+def test_a_field_that_a_form_does_not_have_is_refused(job: Path, form: dict[str, str], name: str) -> None:
+    async def act(client: Client, console: Console) -> str:
+        operator = Operator(client)
+        await operator.sign_in()
+        return await operator.send(form, status=400)
+
+    assert f"{name}&#39; is no field of this form" in visit(job, act, token=TOKEN)
+    assert len(entries(job)) == 1
 
 
 @pytest.mark.parametrize("number", ["", "nonsense", "another's"])
@@ -448,8 +502,8 @@ def test_no_code_comes_into_a_crawl_through_the_console(job: Path, spec: object,
     async def act(client: Client, console: Console) -> tuple[int, str]:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         args = {"match": "*", "set": {name: spec}}
-        form = {"op": "adjust", "reason": "x", "match": "*", "set": f"{name}={json.dumps(spec)}"}
-        form |= {"step": step, "args": json.dumps(args)} if step else {}
+        tried = {"match": "*", "set": f"{name}={json.dumps(spec)}"}
+        form = {"op": "adjust", "reason": "x"} | ({"step": step, "args": json.dumps(args)} if step else tried)
         async with client.post("/steer", data=form, headers=headers) as answer:
             return answer.status, await answer.text()
 
