@@ -367,7 +367,8 @@ class Console:
         raise answer
 
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
-        forms.check_names(request[FORM], ())
+        form = request[FORM]
+        forms.check_names(form, ())
         self.access.end(_cookie(request))
         answer = web.HTTPSeeOther("/-/sign-in")
         answer.del_cookie(cookie_name(request.headers), path="/")
