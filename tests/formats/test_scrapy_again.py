@@ -33,7 +33,7 @@ def test_requests_of_a_jobdir_come_back_with_their_callbacks(
     with scheduler(job, spider=Sample):
         pass  # it makes the frontier
     assert main(["import", str(job), str(job)]) == 0
-    assert f"to go on: scrapy crawl sample -s JOBDIR={job}\n" in capsys.readouterr().err
+    assert "to go on: start the program that opened it again, as before\n" in capsys.readouterr().err
     with scheduler(job, spider=Sample) as resumed:
         requests = drain(resumed)
         spider = resumed.crawler.spider

@@ -83,12 +83,12 @@ def test_a_server_without_tls_is_tried_once(job: Job, monkeypatch: pytest.Monkey
 
 
 def test_another_scheme_is_refused_without_its_password(job: Job) -> None:
-    assert job.import_("http+redis://:secret@127.0.0.1").code == 1
+    assert job.import_("http+redis://:secret@127.0.0.1").code == 2
     assert "://:***@127.0.0.1: give http" in job.err
 
 
 def test_a_key_is_for_redis_only(job: Job, tmp_path: Path) -> None:
-    assert job.import_(tmp_path, "--key", "news").code == 1
+    assert job.import_(tmp_path, "--key", "news").code == 2
     assert "--key is the name of a queue in Redis" in job.err
 
 
