@@ -14,7 +14,6 @@ from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.exits import exit_code
 from budgetfrontier.cli.signals import stopped_by_signals
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.rules.run_history import BUS_WORKER
 
 if TYPE_CHECKING:
     from budgetfrontier.bus.codecs.codec import Codec
@@ -171,6 +170,7 @@ def _database_worker(
     args: argparse.Namespace, settings: Settings | None, bus: Bus, names: Streams, codec: Codec
 ) -> Iterator[Worker]:
     from budgetfrontier.engine.frontier import Frontier
+    from budgetfrontier.rules.run_history import BUS_WORKER
     from budgetfrontier.store.start_command import note_bus_worker
     from budgetfrontier.workers.database import DatabaseWorker
 
