@@ -2,23 +2,24 @@
 
 It is a small LMDB environment in its own folder, JOB/frontier/crawl. The crawl can go on without its data: robots.txt
 files are fetched again, content is written again, limits on time and bytes start at zero, and only the stored settings
-say which scope was accepted. Therefore a damaged cache is renamed, and replaced by an empty one.
+say which scope was accepted. Therefore a damaged cache is renamed, and replaced by an empty one; after any other error,
+such as too many open files, it stays as it is, and the crawl ends.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import shutil
 import struct
 import zlib
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import lmdb
 import msgspec
 
-from budgetfrontier.errors import FrontierLocked, StorageFull
+from budgetfrontier.errors import CorruptFrontier, NotAFrontier
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.store import lock_table
 from budgetfrontier.store.limits_used import KEY, TABLE, Used, decode_used, encode_used
@@ -27,7 +28,7 @@ from budgetfrontier.store.modes import make_folder
 
 SHARED = "cache"
 """The folder of the cache in a job whose frontier is in another process."""
-DAMAGED = ".damaged"  # suffix of the folder of a damaged cache
+DAMAGED = ".damaged"  # suffix of the folder of a damaged cache, before its number
 KEPT = 30 * 86400.0  # seconds that a robots.txt is kept after it has expired, for use while its host does not respond
 MOST_WRITTEN = 32 << 20  # bytes between two commits
 MOST_PUT = 10_000  # records between two commits: each dirties a page of its own, because digests are random
@@ -37,6 +38,8 @@ _FAST = 1  # zlib's level: a few milliseconds for the largest robots.txt
 _head = struct.Struct(">dh")  # expires, status
 # Keys of the table `used`, besides that of `store.limits_used`.
 _SCOPE, _FOUND, _FINISHED = b"scope", b"found", b"finished"
+
+_DAMAGE = (CorruptFrontier, NotAFrontier)
 
 log = logging.getLogger(__name__)
 
@@ -64,24 +67,27 @@ _decode_uris = msgspec.msgpack.Decoder(list[CrawlUri]).decode
 class CrawlCache:
     """The tables `robots`, `digests` and `used`, for use by the process that holds the frontier's lock.
 
-    Data that was put is visible at once, and durable after `commit`. Methods raise StorageFull when the disk is full:
-    the cache has to be closed then, and is in the state of its last commit.
+    Data that was put is visible at once, and durable after `commit`. Methods raise StorageFull when the disk is full,
+    and other errors that are no damage: the cache has to be closed then, and is in the state of its last commit.
     """
 
     def __init__(self, path: Path) -> None:
         """Open or create the cache in the folder `path`; a damaged one is replaced.
 
-        Raises StorageFull, and FrontierLocked if this process has it open already.
+        Raises StorageFull, FrontierLocked if this process has it open already, and PermissionError or FrontierError if
+        it cannot be opened: nothing is moved then.
         """
         self.path = path
         self._found: list[CrawlUri] = []
         self._any_found = False  # whether the last commit contains any
+        self._failed: Exception | None = None  # the first error that is no damage: the transaction cannot go on
         try:
             self._open()
-        except (StorageFull, FrontierLocked):
-            raise
-        except Exception as e:
+        except _DAMAGE as e:
             self._replace(e)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def due(self) -> bool:
@@ -250,17 +256,19 @@ class CrawlCache:
                 found = cursor.next()
 
     def _handle_error(self, error: Exception) -> None:
-        """Raise StorageFull if that is the error; otherwise replace the cache, which is damaged."""
-        why = translate_error(error, self.path)
-        if isinstance(why, StorageFull):
-            raise why from error
-        self._replace(why)
+        """Replace the cache if it is damaged; otherwise raise the error, as after each call that follows."""
+        why = self._failed or translate_error(error, self.path)
+        if self._failed is None and isinstance(why, _DAMAGE):
+            self._replace(why)
+            return
+        self._failed = why
+        raise why from error
 
     def _replace(self, why: Exception) -> None:
-        damaged = self.path.with_name(self.path.name + DAMAGED)
-        log.warning("%s; but this is only a cache: moved to %s, and begun anew", why, damaged)
         self.close()
-        shutil.rmtree(damaged, ignore_errors=True)
+        numbered = (self.path.with_name(f"{self.path.name}{DAMAGED}-{number}") for number in count(1))
+        damaged = next(path for path in numbered if not path.exists())
+        log.warning("%s; but this is only a cache: moved to %s, and begun anew", why, damaged)
         self.path.rename(damaged)
         self._open()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import random
@@ -10,7 +11,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import lmdb
 import pytest
@@ -18,7 +21,7 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier, Reader
 from budgetfrontier.crawl import cache
 from budgetfrontier.crawl.cache import KEPT, CrawlCache, Original, StoredRobots
-from budgetfrontier.errors import FrontierLocked, StorageFull
+from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked, StorageFull
 from budgetfrontier.store.backup import CACHE, compact
 from budgetfrontier.store.repair.run import repair
 from tests.crash.disks import disk_or_skip
@@ -132,7 +135,7 @@ def test_a_damaged_one_is_moved_aside_and_begun_anew(
     tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "crawl"
-    for _ in range(2):  # the second one takes the place of the first
+    for number in 1, 2:  # both are kept
         with closing(CrawlCache(path)) as made:
             made.put_robots(SITE, RULES, now=0.0)
             made.commit()
@@ -156,9 +159,56 @@ def test_a_damaged_one_is_moved_aside_and_begun_anew(
             made.put_robots(SITE, RULES, now=0.0)
             made.commit()
             assert made.robots(SITE) == RULES
-        assert f"only a cache: moved to {path}.damaged, and begun anew" in caplog.text
+        assert f"only a cache: moved to {path}.damaged-{number}, and begun anew" in caplog.text
         caplog.clear()
-    assert sorted(item.name for item in tmp_path.iterdir()) == ["crawl", "crawl.damaged"]
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["crawl", "crawl.damaged-1", "crawl.damaged-2"]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), FrontierError),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), FrontierError),
+        (OSError(errno.EIO, "Input/output error"), FrontierError),
+        (PermissionError(errno.EACCES, "Permission denied"), PermissionError),
+        (lmdb.Error("mdb_env_open: Too many open files"), FrontierError),
+        (lmdb.MemoryError("mdb_env_open"), FrontierError),
+        (lmdb.ReadersFullError("mdb_txn_begin"), FrontierError),
+    ],
+)
+def test_one_that_cannot_be_opened_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, raised: type[Exception]
+) -> None:
+    path = tmp_path / "crawl"
+    with closing(CrawlCache(path)) as made:
+        made.put_used(1.5, 20_000)
+        made.commit()
+    with monkeypatch.context() as patched:
+        patched.setattr(lmdb, "open", Mock(side_effect=error))
+        with pytest.raises(raised) as caught:
+            CrawlCache(path)
+    assert not isinstance(caught.value, CorruptFrontier | StorageFull)
+    with closing(CrawlCache(path)) as made:
+        assert made.used() == (1.5, 20_000)
+    assert [item.name for item in tmp_path.iterdir()] == ["crawl"]
+
+
+def test_an_error_of_a_write_stays_until_it_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "crawl"
+    made = CrawlCache(path)
+    made.put_used(1.5, 20_000)
+    made.commit()
+    made.put_used(2.5, 30_000)
+    monkeypatch.setattr(made, "_txn", Mock(wraps=made._txn))
+    monkeypatch.setattr(made._txn, "commit", Mock(side_effect=lmdb.Error("mdb_txn_commit: Input/output error")))
+    monkeypatch.setattr(made._txn, "put", Mock(side_effect=lmdb.BadTxnError("mdb_put")))
+    for use in made.commit, partial(made.put_used, 2.5, 30_000):
+        with pytest.raises(FrontierError, match="Input/output error"):
+            use()
+    made.close()
+    with closing(CrawlCache(path)) as made:
+        assert made.used() == (1.5, 20_000)
+    assert [item.name for item in tmp_path.iterdir()] == ["crawl"]
 
 
 def test_damage_that_is_met_later_does_not_end_the_crawl(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
