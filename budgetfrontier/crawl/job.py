@@ -46,6 +46,10 @@ from budgetfrontier.store.start_command import note_crawl
 ServingMetrics = Callable[[Path], contextlib.AbstractAsyncContextManager[None]]
 """Serves the metrics of the job in a folder until the end of a `with` block."""
 
+FINISHED = (
+    "the crawl is paused at its finish, and there is nothing to do: new seeds, imported URIs, replayed dead letters or "
+    "retired queues that are revived give it something"
+)
 NOTHING = "there is nothing to crawl; give at least one valid seed, or start with --paused and import some"
 
 
@@ -253,7 +257,8 @@ class Job:
             frontier.pause(reason="started paused", who="crawl")
         if frontier.state is CrawlState.PAUSED:
             again = shlex.join(("budgetfrontier", "resume", str(self._folder)))
-            say(f"the crawl is paused ({frontier.summary().pause_reason}); `{again}` goes on")
+            why = frontier.summary().pause_reason
+            say(FINISHED if why == crawl_states.FINISH else f"the crawl is paused ({why}); `{again}` goes on")
         frontier.commit()  # makes the crawl visible to other processes from the start
         for warning in advice(self._settings):
             self._progress.warn(warning)

@@ -20,7 +20,7 @@ from budgetfrontier.rules.backoff import UNAVAILABLE
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.uri_outcomes import ERROR, attempts_after_answer
-from budgetfrontier.rules.verdict import SILENT, is_hung, opener, pause_sentence, process_line, verdict
+from budgetfrontier.rules.verdict import SILENT, is_hung, opener, pause_sentence, process_line, raise_first, verdict
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.store.start_command import AGAIN, start_command
 from budgetfrontier.units import counted, say_duration
@@ -498,7 +498,7 @@ class _Explainer:
             what = "start the crawl again with its configuration" if start else AGAIN
             explanation.add(
                 "not-running",
-                f"Nothing runs this frontier at the moment ({last}): {what}.",
+                f"Nothing runs this frontier at the moment ({last}): {what}.{raise_first(stop)}",
                 verdict=Outlook.BLOCKED,
                 command=start,
             )

@@ -227,14 +227,14 @@ def _stopped(s: Standing) -> Verdict:
     slug = "stopped" if stop is None or stop.end in (None, RunEnd.EXIT) else stop.end.lower()
     told = _stop(s, stop) if stop else "how the last one stopped is not known"
     commit = "" if (last := last_commit(s)) is None else f"; the last commit was {_ago(s, last)}"
-    text, remedy = f"No process runs this crawl: {told}{commit}.{_at_its_limit(stop)}", s.start
+    text, remedy = f"No process runs this crawl: {told}{commit}.{raise_first(stop)}", s.start
     if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):  # it stays so when it is started
         text, remedy = f"{text} {pause_sentence(s)}", _command(s, "resume")
     return Verdict(slug, "bad" if stop is None or _stopped_badly(s) else "warn", text, remedy)
 
 
-def _at_its_limit(stop: Run | None) -> str:
-    """Return what has to be done before a crawl that has reached one of its own limits goes on; "" for any other.
+def raise_first(stop: Run | None) -> str:
+    """Return the sentence on what a crawl that has reached one of its own limits needs first; "" for any other.
 
     Those of Scrapy count anew in each run.
     """

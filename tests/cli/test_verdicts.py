@@ -206,6 +206,8 @@ def test_it_stopped_for_another_reason(job: Path, cli: Cli, end: RunEnd, reason:
     note = cli("report", job).err
     assert (f"to go on: raise {reason} (it is reached), then " in note) is (end is RunEnd.LIMIT)
     assert ("with the same limit it stops at once" in sentence) is (end is RunEnd.LIMIT)
+    explained = cli("explain", job, pages("a")[0]).out
+    assert (f"Raise {reason} first: with the same limit it stops at once." in explained) is (end is RunEnd.LIMIT)
 
 
 def test_it_ended_with_work_left(job: Path, cli: Cli) -> None:

@@ -141,6 +141,18 @@ def finished(site: Site, folder: Path, asked: Asked) -> Path:
     return job
 
 
+def test_a_crawl_that_is_paused_at_its_finish_and_has_nothing_to_do_says_so(tmp_path: Path, asked: Asked) -> None:
+    with Site(WEB) as site:
+        config, job = (
+            configure(site, tmp_path / "one.yaml", frontier={**FAST, "pause_at_finish": True}),
+            tmp_path / "job",
+        )
+        assert asked("crawl", config, "--job", job)[0] == 0
+        code, said = asked("crawl", config, "--job", job)
+        assert code == 0 and "paused at its finish, and there is nothing to do: new seeds, " in said
+        assert "`budgetfrontier resume" not in said
+
+
 def test_a_crawl_that_is_paused_at_its_finish_is_paused_by_its_operator(tmp_path: Path, asked: Asked) -> None:
     with Site(WEB) as site:
         job = finished(site, tmp_path, asked)
