@@ -48,7 +48,7 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--config", type=Path, default=None, metavar="FILE",
         help="the settings of crawls that are created (default: the profile 'served'); those that exist keep theirs. "
-        "Without `frontier.keep_urls`, the RPCs of URLFrontier that need all URLs are refused",
+        "Without `frontier.keep_urls`, the RPCs of URLFrontier that put, hand out or need all URLs are refused",
     )  # fmt: skip
     common.add_server_access(parser)
     parser.add_argument(

@@ -179,6 +179,11 @@ class Crawls:
             if self._open.get(crawl.name) is crawl:
                 del self._open[crawl.name]
 
+    @property
+    def new_keep_urls(self) -> bool:
+        """Whether crawls that are created now keep their URLs."""
+        return self._settings.frontier.keep_urls
+
     def _settings_of_new(self, crawl_id: str) -> Settings:
         """Return the settings of a crawl that is created now."""
         name = clean(crawl_id)

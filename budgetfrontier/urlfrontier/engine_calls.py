@@ -49,6 +49,17 @@ _HOST = re.compile(r"(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*", re.ASCII)
 
 log = logging.getLogger("budgetfrontier.urlfrontier")
 
+
+class UrlsNotKept(FrontierError):
+    """Raised for a crawl without `frontier.keep_urls`, which could not take the reports of fetches."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this crawl does not keep its URLs, so that no report of a fetch could be taken; clients of budgetfrontier "
+            "can use it, and those of URLFrontier a new crawl with `frontier.keep_urls: true`"
+        )
+
+
 Lost = Callable[[Any], None]
 """Is told of each URLInfo that is not taken because of what it is."""
 
@@ -57,11 +68,17 @@ def _ignore(info: Any) -> None:
     """Tell nobody."""
 
 
+def _check_keeps_urls(frontier: Frontier) -> None:
+    if not frontier.settings.frontier.keep_urls:
+        raise UrlsNotKept
+
+
 # -- URLs in
 
 
 def discovered(frontier: Frontier, infos: Sequence[Any], lost: Lost = _ignore) -> list[int]:
-    """Schedule URLs that were found; return the status of each."""
+    """Schedule URLs that were found; return the status of each. Raises UrlsNotKept."""
+    _check_keeps_urls(frontier)
     given: list[str | CrawlUri | None] = [uri_of(info) for info in infos]
     found = iter(frontier.schedule_each([uri for uri in given if uri is not None]))
     admissions = [Admission.INVALID if uri is None else next(found) for uri in given]
@@ -127,7 +144,8 @@ def _known_without_key(frontier: Frontier, item: Any) -> Known:
 
 
 def put(frontier: Frontier, items: Sequence[Any], lost: Lost = _ignore) -> list[int]:
-    """Take URLItems in order; return the status of each."""
+    """Take URLItems in order; return the status of each. Raises UrlsNotKept."""
+    _check_keeps_urls(frontier)
     statuses: list[int] = []
     for kind, group in groupby(items, methodcaller("WhichOneof", "item")):
         run = list(group)
@@ -204,14 +222,9 @@ def _take_budgets(frontier: Frontier, infos: Iterable[Any]) -> None:
 def lease(frontier: Frontier, crawl_id: str, request: Any, queues: int, limit: int) -> tuple[list[bytes], int]:
     """Lease at most `limit` URLs of `queues` queues as GetParams ask.
 
-    Return URLInfos as they are sent, and the number of queues that they are of. Raises FrontierError for a frontier
-    that does not keep its URLs: it could not take the reports of their fetches.
+    Return URLInfos as they are sent, and the number of queues that they are of. Raises UrlsNotKept.
     """
-    if not frontier.settings.frontier.keep_urls:
-        raise FrontierError(
-            "this crawl does not keep its URLs, so that no report of a fetch could be taken; clients of budgetfrontier "
-            "can use it, and those of URLFrontier a new crawl with `frontier.keep_urls: true`"
-        )
+    _check_keeps_urls(frontier)
     leases = frontier.lease_queues(
         queues,
         request.max_urls_per_queue,

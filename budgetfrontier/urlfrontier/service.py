@@ -88,11 +88,17 @@ class Service:
             lost = partial(self._told.lost, crawl_id)
             work = partial(engine_calls.put, items=[item for _, item in items], lost=lost)
             try:
-                self._crawls.get(crawl_id).submit(work, done)
+                self._to_fill(crawl_id).submit(work, done)
             except (FrontierError, OSError) as e:
                 done(None, e)
 
     # -- URLs in
+
+    def _to_fill(self, crawl_id: str) -> CrawlThread:
+        """Return a crawl for URLs, created if need be. Raises as `Crawls.get` does, and UrlsNotKept."""
+        if not self._crawls.new_keep_urls and self._crawls.find(crawl_id) is None:
+            raise engine_calls.UrlsNotKept  # a crawl that is created would be of no use
+        return self._crawls.get(crawl_id)
 
     def _put(
         self, crawl_id: str, items: list[tuple[Call, Any]], statuses: list[int] | None, error: BaseException | None
@@ -111,11 +117,13 @@ class Service:
     def _refused(self, crawl_id: str, count: int, error: BaseException | None) -> list[int]:
         """Return the status of the items of a crawl that an error has refused: those of other crawls are put.
 
-        Raises the error if it ends the calls: a full disk, on which all crawls are, the end of the server, or a bug.
+        Raises the error if it ends the calls: a full disk, on which all crawls are, the end of the server, a crawl that
+        does not keep its URLs, whose clients have to be told why, or a bug.
         """
         error = error or FrontierError()
         full = status_of(error) is grpc.StatusCode.RESOURCE_EXHAUSTED
-        if full or self._crawls.stopping.is_set() or not isinstance(error, FrontierError | OSError):
+        told = full or isinstance(error, engine_calls.UrlsNotKept)
+        if told or self._crawls.stopping.is_set() or not isinstance(error, FrontierError | OSError):
             raise error
         if isinstance(error, InvalidCrawlId):
             self._told.no_crawl(crawl_id, error)
@@ -131,7 +139,7 @@ class Service:
         """Schedule URLs of a crawl; return their statuses."""
         work = partial(engine_calls.discovered, infos=infos, lost=partial(self._told.lost, crawl_id))
         try:
-            statuses: list[int] = await self._crawls.get(crawl_id).run(work)
+            statuses: list[int] = await self._to_fill(crawl_id).run(work)
         except BaseException as e:
             return self._refused(crawl_id, len(infos), e)
         return statuses

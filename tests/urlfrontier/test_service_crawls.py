@@ -24,7 +24,7 @@ from budgetfrontier.settings.values import LONGEST
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
 from budgetfrontier.urlfrontier.service import URLFRONTIER
 from tests.support import PATIENCE, child_process
-from tests.urlfrontier.service_client import FAIL, OK, SKIPPED, Client, discovered, info, serving
+from tests.urlfrontier.service_client import FAIL, OK, SKIPPED, Client, discovered, info, known, serving
 
 HOLD = """
 import sys
@@ -164,6 +164,23 @@ def test_crawls_that_do_not_keep_their_urls_are_not_handed_out_to_who_cannot_rep
         client.SetDelay(delay_requestable=7)
     with Frontier.open(jobs / "own" / "frontier") as frontier:
         assert (frontier.summary().queued, frontier.audit()) == (1, [])
+
+
+def test_crawls_that_do_not_keep_their_urls_take_none_that_could_not_be_handed_out(tmp_path: Path) -> None:
+    jobs, refused = tmp_path / "jobs", "(?s)FAILED_PRECONDITION.*keep_urls: true"
+    with serving(jobs, services=(URLFRONTIER, FRONTIER), settings=Settings()) as client:
+        with RemoteFrontier(f"unix:{jobs}.socket", crawl="own") as frontier:
+            frontier.schedule("http://a.test/0")
+        for crawl in "own", "new":
+            for item in discovered("http://a.test/1", crawl), known("http://a.test/1", crawl=crawl):
+                with pytest.raises(grpc.RpcError, match=refused):
+                    client.put(item)
+            batch = m.DiscoveredBatch(ID="1", items=[info("http://a.test/1", crawl)])
+            with pytest.raises(grpc.RpcError, match=refused):
+                list(client.PutDiscovered([batch]))
+        assert client.ListCrawls().values == ["own"]
+    with serving(jobs) as client:
+        assert client.put(discovered("http://a.test/1", "new")) == [OK], "it was not created without kept URLs"
 
 
 @pytest.mark.parametrize("stored", [None, 4294967295.0, -1.0])
