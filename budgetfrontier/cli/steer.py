@@ -240,13 +240,19 @@ def adjust(args: argparse.Namespace) -> None:
 
 def read_adjustment(args: argparse.Namespace) -> Override | None:
     """Return the override that the arguments of `adjust` ask for; None with --list and --remove."""
+    from budgetfrontier.settings.names import field_name, per_uri
     from budgetfrontier.settings.overrides import validate_override
 
-    settings: dict[str, Any] = dict(args.settings)
+    given: list[tuple[str, Any]] = [*args.settings]
     if args.total_budget is not None:
-        settings["queue_total_budget"] = args.total_budget
+        given.append(("queue_total_budget", args.total_budget))
     if args.replenish is not None:
-        settings["balance_replenish_amount"] = args.replenish
+        given.append(("balance_replenish_amount", args.replenish))
+    settings: dict[str, Any] = {}
+    for name, value in given:
+        if (name := field_name(name, per_uri())) in settings:
+            args.usage(f"{name} is set twice: give each setting once")
+        settings[name] = value
     if args.list or args.remove is not None:
         if settings:
             args.usage("--list and --remove change no setting: give them alone")
