@@ -178,7 +178,7 @@ def together(windows: Sequence[Window]) -> Window:
         parts = [one.rates[name] for one in known]
         count = sum(rate.count for rate in parts)
         low, high = _added([rate.low for rate in parts]), _added([rate.high for rate in parts])
-        rates[name] = Rate(count, count / seconds * 3600, low, high)
+        rates[name] = _with_spread(count, seconds, low, high)
     return Window(seconds, max(one.intervals for one in known), rates)
 
 
@@ -207,7 +207,15 @@ def _rate(count: float, seconds: float, speeds: list[float]) -> Rate:
         from statistics import quantiles  # the engine imports this module, and statistics takes milliseconds
 
         low, _, high = quantiles(speeds, n=4, method="inclusive")
-    return Rate(count, count / seconds * 3600, low, high)
+    return _with_spread(count, seconds, low, high)
+
+
+def _with_spread(count: float, seconds: float, low: float | None, high: float | None) -> Rate:
+    """Return a rate, without a spread that does not contain it: few moments had most of it, or intervals differ."""
+    per_hour = count / seconds * 3600
+    if low is None or high is None or not low <= per_hour <= high:
+        return Rate(count, per_hour, None, None)
+    return Rate(count, per_hour, low, high)
 
 
 def curves(rows: Iterable[Totals], since: float, until: float, points: int) -> dict[str, list[float]]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from budgetfrontier.rules.rates import curves, successive, window
+from budgetfrontier.rules.rates import curves, successive, together, window
 from budgetfrontier.store.series import SeriesRow
 
 
@@ -40,6 +40,16 @@ def test_the_spread_is_that_of_the_slower_and_the_faster_quarter() -> None:
     rows = [row(0, 0), row(1, 1), row(2, 3), row(3, 6), row(4, 10)]
     rate = window(rows, 0, 240).rates["fetched"]
     assert (rate.low, rate.per_hour, rate.high) == (105, 150, 195)
+
+
+def test_a_spread_that_does_not_contain_the_rate_is_left_out() -> None:
+    short = [row(0, 0), row(1, 60), row(2, 120), row(3, 180), row(4, 240), row(4.1, 1240)]
+    uneven = window(short, 0, 600)
+    assert uneven.rates["fetched"].per_hour > 3600
+    assert (uneven.rates["fetched"].low, uneven.rates["fetched"].high) == (None, None)
+    even = [row(minute, 60 * minute) for minute in range(10)]
+    both = together([window(even, 0, 540), window(even[:5], 0, 540)])  # the second one ran for less of the time
+    assert both.rates["fetched"].per_hour < 7200 and both.rates["fetched"].low is None
 
 
 @pytest.mark.parametrize("rows", [[], [row(1, 5)], [row(5, 5), row(5, 9)], [row(5, 5), row(4, 9)]])
