@@ -21,6 +21,8 @@ LARGEST = 16 << 20  # bytes of a file
 _MOST_VALUES = 500_000  # of 400 bytes each; values that aliases refer to count again
 _TOO_DEEP = "exceeded maximum nesting depth"
 """The words of libyaml when it gives up: later than this module, but it reads ahead of its events."""
+_OPEN_KEY = "while scanning a simple key"
+"""The words of libyaml about a word that a colon has to follow: it misses that in the next line."""
 _DIRECTIVE = re.compile("^%(?!YAML )", re.MULTILINE)
 _NO_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -94,6 +96,8 @@ class Document:
         except yaml.MarkedYAMLError as error:
             self.whole = False
             mark = error.problem_mark or error.context_mark
+            if error.context == _OPEN_KEY or (mark and mark.line >= len(text.splitlines())):
+                mark = error.context_mark or mark  # the problem is seen later than where it begins
             line, column = (mark.line, mark.column) if mark else (0, 0)
             tab = text.split("\n")[line : line + 1] and text.split("\n")[line][column : column + 1] == "\t"
             reason = ", ".join(part for part in (error.context, error.problem) if part)

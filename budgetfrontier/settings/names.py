@@ -70,11 +70,15 @@ def _folded(root: type[msgspec.Struct]) -> dict[str, list[str]]:
     return found
 
 
-def unknown(name: str, known: Iterable[str], path: ValuePath, root: type[msgspec.Struct]) -> str:
+def unknown(name: str, known: Mapping[str, Any], path: ValuePath, root: type[msgspec.Struct], value: Any) -> str:
     """Return the message for an unknown key.
 
-    It names what other crawlers mean by it, or the section that it belongs to, or a similar name, or else all names.
+    It names a section with a similar name, if the value is a mapping; or else what other crawlers mean by it, or the
+    section that it belongs to, or a similar name, or else all names.
     """
+    sections = [each for each, field in known.items() if not isinstance(field, Field)]
+    if isinstance(value, Mapping) and (meant_section := _near(name, sections, 0.8)):
+        return f'unknown key "{name}"; did you mean "{meant_section[0]}"?'
     folded, homes = synonyms.folded(name[:LONGEST_NAME]), _homes(root)
     if (text := synonyms.elsewhere().get(folded)) is not None:
         return f'unknown key "{brief(name)}"; {text}'

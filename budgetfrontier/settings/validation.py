@@ -129,7 +129,7 @@ class Validator:
             name = field_name(key, known)
             field = known.get(name)
             if field is None:
-                self._add_at_key(here, unknown(name, known, path, self._root))
+                self._add_at_key(here, unknown(name, known, path, self._root, value))
             elif name in changes:
                 self._add_at_key(here, f"this sets {name} a second time")
             elif isinstance(field, Field):

@@ -28,6 +28,11 @@ from tests.settings.files import Files
         (b"crawl: a\n\xff", "2:1: byte 0xff is not UTF-8; is this a text file?"),
         (b"crawl: a\nseeds: \x00", "2:8: character U+0000 is not text; is this a text file?"),
         ("crawl: a\n---\ncrawl: b\n", "2:1: a second document starts here; a file may have only one"),
+        (
+            "seeds:\n  - http://a.test/\n  -https://c/\n",
+            "3:3: this is not YAML: while scanning a simple key, could not find expected ':'",
+        ),
+        ("crawl: [a\n", "1:8: this is not YAML: while parsing a flow sequence, did not find expected ',' or ']'"),
         ("crawl: a: b\n", "1:9: this is not YAML: mapping values are not allowed in this context"),
         ("reports: {no: 50}\n", '1:11: reports: unknown key "no"; known here: every'),
         ("reports: {every: 5m, every: 6m}\n", '1:22: reports: "every" is repeated; first in line 1'),

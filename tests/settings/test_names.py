@@ -13,6 +13,11 @@ def test_aliases_and_the_bounds_of_precedence() -> None:
     assert Settings.from_dict({"frontier": {"pause-on-finish": True}}).frontier.pause_at_finish
 
 
+def test_a_section_with_a_similar_name_is_suggested_for_a_mapping() -> None:
+    assert problems({"limit": {}})[0].endswith('unknown key "limit"; did you mean "limits"?')
+    assert "max_uris" in problems({"limit": 5})[0]
+
+
 def test_kebab_case_means_the_same(files: Files) -> None:
     kebab = files.settings("frontier:\n  hold-queues: false\n  queue-total-budget: 5\n  cost-policy: zero\n")
     assert kebab == files.settings("frontier:\n  hold_queues: false\n  queue_total_budget: 5\n  cost_policy: zero\n")
