@@ -7,6 +7,7 @@ what follows, not run.
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import subprocess
@@ -110,6 +111,20 @@ def test_the_python_of_all_pages_runs_twice_in_one_folder(tmp_path: Path) -> Non
     command = [sys.executable, "-W", "error", "-c", ONE_BY_ONE, *names]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
+
+
+def test_blocks_of_the_page_on_asyncio_have_their_imports() -> None:
+    """Each may be copied alone, but for names that another block assigns."""
+    trees = [ast.parse(b.text) for b in blocks(ROOT / "docs/howto/asyncio.md") if b.language == "python"]
+    imported = [
+        {alias.asname or alias.name.partition(".")[0] for node in ast.walk(tree)
+         if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
+        for tree in trees
+    ]  # fmt: skip
+    assert len(trees) == 4
+    for tree, own in zip(trees, imported, strict=True):
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert used & set().union(*imported) <= own
 
 
 def test_python_keeps_off_the_job_of_the_quickstart() -> None:
