@@ -258,7 +258,7 @@ def unlisted_seeds(settings: Settings, is_listed: Callable[[str], bool]) -> tupl
         try:
             for number, entry in entries(seed):
                 if isinstance(entry, BadLine):
-                    invalid[f"{seed.file}:{number}"] = str(entry)
+                    invalid[entry.url or f"{seed.file}:{number}"] = str(entry)
                     continue
                 try:
                     href = uris.parse(entry.text)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import shlex
 from collections.abc import Callable, Sequence
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 from budgetfrontier.crawl.cache import SHARED, CrawlCache
@@ -24,7 +24,7 @@ from budgetfrontier.crawl.prerequisites import Prerequisites, is_robots
 from budgetfrontier.crawl.progress import ProgressDisplay, backlog
 from budgetfrontier.crawl.resuming import check_changes, check_name, stored_settings
 from budgetfrontier.crawl.robots import Robots
-from budgetfrontier.crawl.seeds import MOST_TOLD, any_valid, bad_lines, each_seed, refused_seeds, scheduled_seeds
+from budgetfrontier.crawl.seeds import any_valid, each_seed, left_out, refused_seeds, scheduled_seeds
 from budgetfrontier.crawl.visit import Visitor
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import SettingsError
@@ -129,7 +129,8 @@ class Job:
         if self._stored and not self._adopt:
             check_name(self._stored, self._settings, self._folder)
         if not self._stored and not self._paused and not any_valid(self._settings.seeds):
-            self._progress.say(NOTHING)
+            for line in (*left_out(self._settings.seeds), NOTHING):
+                self._progress.say(line)
             return 1
         if not self._stored and (self._folder / SHARED / "data.mdb").exists():
             raise SettingsError(f"{self._folder} shares a frontier of a server: add --frontier, or name another folder")
@@ -242,7 +243,7 @@ class Job:
             settings=self._settings, stored=self._stored, cache=self._cache, command=self._command, say=say,
         )  # fmt: skip
         tally = frontier.schedule_many(scheduled_seeds(self._settings))
-        for line in chain(islice(bad_lines(self._settings.seeds), MOST_TOLD), refused_seeds(tally)):
+        for line in chain(left_out(self._settings.seeds), refused_seeds(tally)):
             say(line)
         if frontier.state is CrawlState.TERMINATED:
             say("this crawl was terminated, for good; name another job folder to start over")

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import msgspec
 
 from budgetfrontier import uris
+from budgetfrontier.engine.admission.storable import MAX_RECORD
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri, Directive, Tally
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.totals import reasons_of
+from budgetfrontier.rules.queue_keys import MAX_QUEUE_KEY
 from budgetfrontier.settings import Settings, url_lists
 from budgetfrontier.settings.schema import Seed
 from budgetfrontier.settings.url_lists import BadLine, Entry
 
 MOST_TOLD = 20
-"""Lines of seed files that are not understood, and named when a crawl begins."""
+"""Lines of seed files that are left out, and named when a crawl begins."""
+_REFUSED = {
+    "queue": f"refused: a queue policy returned what is no text of 1 to {MAX_QUEUE_KEY} bytes",
+    "too-large": f"refused: with the metadata, more than {MAX_RECORD} bytes",
+}
 
 
 def each_seed(settings: Settings) -> Iterator[tuple[str, Seed]]:
@@ -36,21 +43,37 @@ def scheduled_seeds(settings: Settings) -> Iterator[CrawlUri]:
 
 def refused_seeds(tally: Tally) -> Iterator[str]:
     """Yield what an operator should know of the scheduling of the seeds: how many were refused, and why."""
-    full, invalid = ([f"{count} {reason}" for reason, count in reasons] for reasons in reasons_of(tally))
-    if invalid:
-        what = "is not an http or https URL" if tally.invalid == 1 else "are not http or https URLs"
-        yield f"{counted(tally.invalid, 'seed')} {what} ({', '.join(invalid)})"
+    full, invalid = reasons_of(tally)
+    others = [(reason, count) for reason, count in invalid if reason not in _REFUSED]
+    if others:
+        number = sum(count for _, count in others)
+        what = "is not an http or https URL" if number == 1 else "are not http or https URLs"
+        yield f"{counted(number, 'seed')} {what} ({_joined(others)})"
+    for reason, count in invalid:
+        if reason in _REFUSED:
+            yield f"{counted(count, 'seed')} {'was' if count == 1 else 'were'} {_REFUSED[reason]}"
     if full:
-        yield f"{counted(tally.full, 'seed')} found no room ({', '.join(full)}); raise the limit and start again"
+        yield f"{counted(tally.full, 'seed')} found no room ({_joined(full)}); raise the limit and start again"
+
+
+def _joined(reasons: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in reasons)
+
+
+def left_out(seeds: Iterable[Seed]) -> Iterator[str]:
+    """Yield the first lines of files of seeds that are left out, and how many there are besides. Raises OSError."""
+    lines = bad_lines(seeds)
+    yield from islice(lines, MOST_TOLD)
+    if more := sum(1 for _ in lines):
+        yield f"{counted(more, 'more line')} of files of seeds {'is' if more == 1 else 'are'} left out"
 
 
 def bad_lines(seeds: Iterable[Seed]) -> Iterator[str]:
     """Yield what is wrong in files of seeds, as `file:line:column: words`. Raises OSError."""
     for seed in seeds:
         for number, entry in url_lists.entries(seed) if seed.file else ():
-            told = str(entry) if isinstance(entry, BadLine) else url_lists.objection(entry.text)
-            if told is not None:
-                yield f"{seed.file}:{number}:{entry.column}: {told}"
+            if isinstance(entry, BadLine):
+                yield f"{seed.file}:{number}:{entry.column}: {entry}"
 
 
 def metadata_notes(seeds: Iterable[Seed]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from budgetfrontier import units
-from budgetfrontier.settings.values import show
+from budgetfrontier.settings.values import brief, show
 
 NEEDS_URLS = (
     "update_priority has to find the URI that waits: set `frontier.keep_urls: true`, too, which is fixed when a "
@@ -23,6 +23,8 @@ LONGEST_TOPIC: Final = 249 - len("-suffixes")
 """Characters of the name of a crawl in partitions: those of a topic of Kafka, without what is added to the name."""
 RETENTION: Final = 3
 """Times `snapshot_every` that entries of a log have to be kept, because a snapshot may be late, or fail once."""
+
+_GZIP = b"\x1f\x8b"  # with which such files begin
 
 
 def topics_objection(crawl: str) -> str | None:
@@ -84,9 +86,19 @@ def is_address(value: Any) -> bool:
     return True
 
 
-def is_file(path: Path) -> bool:
-    """Tell whether a path names an existing file."""
+def objection_to_file(path: Path) -> str | None:
+    """Return why a path does not name a file of text lines; None if it does, or if it cannot be read now."""
+    name = f'"{brief(str(path), 1000)}"'
     try:
-        return path.is_file()
+        if path.is_dir():
+            return f"{name} is a folder; give a file"
+        if not path.is_file():
+            fault = "is a pipe or a device, which cannot be read more than once; give a file"
+            return f"{name} {fault}" if path.exists() else f"there is no file {name}"
+        with path.open("rb") as file:
+            packed = file.read(len(_GZIP)) == _GZIP
+    except PermissionError:  # whoever reads it is told
+        return None
     except (OSError, ValueError):  # the name is too long, or contains a NUL
-        return False
+        return f"there is no file {name}"
+    return f"{name} is compressed; decompress it with gunzip, and give the file of text" if packed else None

@@ -42,11 +42,11 @@ class Entry(NamedTuple):
 
 
 class BadLine(ValueError):
-    """A line that is not understood, with the column and a slug by which such lines are counted."""
+    """A line that is refused, with the column, a slug by which such lines are counted, and its URL if it has one."""
 
-    def __init__(self, message: str, *, column: int, reason: str = "syntax") -> None:
+    def __init__(self, message: str, *, column: int, reason: str = "syntax", url: str = "") -> None:
         super().__init__(message)
-        self.column, self.reason = column, reason
+        self.column, self.reason, self.url = column, reason, url
 
 
 def parse_line(line: str) -> Entry | None:
@@ -149,13 +149,23 @@ def read(path: Path) -> Iterator[tuple[int, Entry | BadLine]]:
 
 
 def entries(seed: Seed) -> Iterator[tuple[int, Entry | BadLine]]:
-    """Yield the URL of an entry of the settings' seeds, or all that `read` yields of its file."""
-    return iter([(0, Entry(seed.url, 1, None))]) if seed.url else read(Path(seed.file or ""))
+    """Yield the URL of an entry of the settings' seeds, or what `read` yields of its file, with its URLs checked."""
+    if seed.url:
+        return iter([(0, Entry(seed.url, 1, None))])
+    return ((number, _checked(entry)) for number, entry in read(Path(seed.file or "")))
+
+
+def _checked(entry: Entry | BadLine) -> Entry | BadLine:
+    """Return an entry of a file of seeds, as a BadLine if its URL cannot be crawled."""
+    if isinstance(entry, Entry) and (told := objection(entry.text)):
+        return BadLine(told, column=entry.column, url=entry.text)
+    return entry
 
 
 def seed_urls(seed: Seed) -> Iterator[str]:
     """Yield the URLs of an entry of the settings' seeds, as written: its own, or those of its file.
 
-    Lines of the file that are not understood are left out. Raises OSError if it cannot be read.
+    Lines of the file that are not understood, or whose URL cannot be crawled, are left out. Raises OSError if it cannot
+    be read.
     """
     return (entry.text for _, entry in entries(seed) if isinstance(entry, Entry))

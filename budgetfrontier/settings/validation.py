@@ -17,7 +17,7 @@ from budgetfrontier.settings.checks import (
     NEEDS_URLS,
     SNAPSHOT_COMMANDS,
     is_address,
-    is_file,
+    objection_to_file,
     policy_name,
     retention_objection,
     snapshots_objection,
@@ -242,8 +242,8 @@ class Validator:
         if self.folder is None:
             return str(file)
         file = (self.folder / file).absolute()
-        if not is_file(file):
-            self._add(path, f'there is no file "{brief(str(file), 1000)}"')
+        if objection := objection_to_file(file):
+            self._add(path, objection)
         return str(file)
 
     def _hook(self, value: Any, path: ValuePath) -> str | None:

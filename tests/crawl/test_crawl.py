@@ -395,7 +395,7 @@ def test_a_seed_file_from_windows(tmp_path: Path) -> None:
     with Site(SMALL) as site:
         settings = site.settings({"file": str(tmp_path / "seeds.txt")}, fetch={"robots": "ignore"})  # type: ignore[arg-type]
         code, said = run(settings, tmp_path / "job")
-    assert code == 0 and "1 seed is not an http or https URL (1 scheme)" in said
+    assert code == 0 and 'seeds.txt:3:1: "mailto:a" cannot be crawled: scheme: mailto' in said
     assert {"a.test/1", "a.test/2"} <= set(site.hits)
 
 

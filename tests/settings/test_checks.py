@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,18 @@ def test_a_missing_file_is_a_problem_of_its_own(files: Files, tmp_path: Path) ->
         f'2:12: seeds[0].file: there is no file "{missing}"',
         f'4:16: frontier.suffix_list: there is no file "{missing}"',
     ]
+
+
+def test_what_is_no_file_of_text_is_said_to_be_what_it_is(files: Files, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "seeds.gz").write_bytes(gzip.compress(b"http://a.test/"))
+    names = ("folder", "pipe", "seeds.gz")
+    found = files.problems("seeds:\n" + "".join(f"  - {{file: {name}}}\n" for name in names))
+    words = ("is a folder; give a file", "is a pipe or a device", "is compressed; decompress it with gunzip")
+    assert len(found) == 3
+    for problem, name, said in zip(found, names, words, strict=True):
+        assert f'file: "{tmp_path / name}" {said}' in problem
 
 
 @pytest.mark.parametrize(

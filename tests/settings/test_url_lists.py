@@ -9,14 +9,15 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.cli import main
-from budgetfrontier.crawl.seeds import bad_lines, scheduled_seeds
+from budgetfrontier.crawl.seeds import MOST_TOLD, bad_lines, left_out, refused_seeds, scheduled_seeds
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.formats import lists
 from budgetfrontier.formats.allowance import Allowance
 from budgetfrontier.formats.records import BadRecord, Note, Record
+from budgetfrontier.model import Tally
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.surts import SurtPrefixes
-from budgetfrontier.settings.url_lists import Entry, objection, parse_line
+from budgetfrontier.settings.url_lists import Entry, objection, parse_line, seed_urls
 
 BAD = {
     "http://a.test/ http://b.test/": (16, "more than one entry on a line"),
@@ -44,7 +45,8 @@ def test_each_list_refuses_what_a_browser_forgives(line: str, tmp_path: Path) ->
     seeds = Settings.from_dict({"seeds": [{"file": str(path)}]}).seeds
     [told] = bad_lines(seeds)
     assert told.startswith(f"{path}:2:{column}: ") and words in told
-    assert [uri.url for uri in scheduled_seeds(Settings(seeds=seeds))][-1] == "http://ok.test/"
+    assert [uri.url for uri in scheduled_seeds(Settings(seeds=seeds))] == ["http://ok.test/"]
+    assert [*seed_urls(seeds[0])] == ["http://ok.test/"]
 
     bad, good = lists.read(io.BytesIO(path.read_bytes()), "list.txt", unlimited())
     assert isinstance(bad, BadRecord) and words in bad.detail
@@ -62,6 +64,22 @@ def unlimited() -> Allowance:
     allowance = Allowance()
     allowance.grant(1 << 20)
     return allowance
+
+
+def test_lines_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text("http:/a.test/\n" * (MOST_TOLD + 2))
+    *told, last = left_out(Settings.from_dict({"seeds": [{"file": str(path)}]}).seeds)
+    assert len(told) == MOST_TOLD and last == "2 more lines of files of seeds are left out"
+
+
+def test_seeds_that_are_refused_are_told_by_the_reason() -> None:
+    tally = Tally(invalid=5, reasons={"scheme": 1, "host": 1, "queue": 2, "too-large": 1})
+    assert [*refused_seeds(tally)] == [
+        "2 seeds are not http or https URLs (1 host, 1 scheme)",
+        "2 seeds were refused: a queue policy returned what is no text of 1 to 255 bytes",
+        "1 seed was refused: with the metadata, more than 1048576 bytes",
+    ]
 
 
 @pytest.mark.parametrize(

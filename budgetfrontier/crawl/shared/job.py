@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,7 +27,7 @@ from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.robots_redirects import RobotsRedirects
 from budgetfrontier.crawl.robots_txt import MAX_BODY
-from budgetfrontier.crawl.seeds import MOST_TOLD, bad_lines, each_seed, refused_seeds, scheduled_seeds
+from budgetfrontier.crawl.seeds import each_seed, left_out, refused_seeds, scheduled_seeds
 from budgetfrontier.crawl.shared.closing import beginning, closing, warnings
 from budgetfrontier.crawl.shared.frontier import SharedFrontier
 from budgetfrontier.crawl.shared.page_robots import PageRobots
@@ -169,7 +169,7 @@ class SharedJob:
         """Schedule the seeds; return whether there is anything to do."""
         remote, say = self._remote, self._progress.say
         tally = await remote.schedule_many(scheduled_seeds(self._given))
-        for line in chain(islice(bad_lines(self._given.seeds), MOST_TOLD), refused_seeds(tally)):
+        for line in chain(left_out(self._given.seeds), refused_seeds(tally)):
             say(line)
         summary = await remote.summary()
         if summary.state is CrawlState.TERMINATED:
