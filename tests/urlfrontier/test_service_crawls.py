@@ -289,7 +289,9 @@ def test_a_client_that_has_gone_keeps_no_more_of_a_queue_than_its_leases(tmp_pat
         "DEFAULT",
     ],
 )
-def test_a_crawl_with_the_name_of_a_file_of_ours_harms_nothing(name: str, tmp_path: Path) -> None:
+def test_a_crawl_with_the_name_of_a_file_of_ours_harms_nothing(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     jobs = tmp_path / "jobs"
     for number in range(2):  # the second time with the folders that are there
         with serving(jobs, services=(URLFRONTIER, FRONTIER)) as client:
@@ -300,5 +302,6 @@ def test_a_crawl_with_the_name_of_a_file_of_ours_harms_nothing(name: str, tmp_pa
             with RemoteFrontier(f"unix:{jobs}.socket", crawl=name) as frontier:
                 assert frontier.summary().queued == number + 1
     assert [unquote(path.name) for path in jobs.iterdir() if path.is_dir()] == [name]
-    assert main(["console", str(jobs), "--listen", "nowhere"]) == 1  # which comes after the jobs were found
+    assert main(["console", str(jobs), "--listen", f"unix:{tmp_path}/none/socket"]) == 1
+    assert "cannot be listened on" in capsys.readouterr().err, "which comes after the jobs were found"
     assert main(["report", str(jobs / folder_name(name))]) == 0
