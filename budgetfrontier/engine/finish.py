@@ -186,6 +186,8 @@ class Finisher:
         """
         seconds, until = backoff.after_overload(queue, settings, asked, now)
         queue.backoff, queue.overloaded_until = seconds or 0, until or 0
+        if not (asked or settings.backoff_delay):
+            return None  # without a back-off, the retry delay applies
         return until - now if until > now else None
 
     # -- the charge and the URI

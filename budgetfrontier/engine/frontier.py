@@ -22,7 +22,7 @@ from budgetfrontier.engine.commands.api_calls import Steering
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.finish_many import BatchFinisher
-from budgetfrontier.engine.guard import INSIDE, Guard
+from budgetfrontier.engine.guard import BROKEN, INSIDE, Guard
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.known_urls import Known, KnownUrls
 from budgetfrontier.engine.lost_frontiers import close_waiting, watch
@@ -157,6 +157,7 @@ class Frontier:
                 guard.settle()
             guard.owner = guard.thread
         except BaseException as e:
+            guard.owner = BROKEN
             guard.abort(e)
         guard.leave(1)
         return admission
@@ -219,6 +220,7 @@ class Frontier:
             commits.changes += len(leases)
             guard.owner = guard.thread
         except BaseException as e:
+            guard.owner = BROKEN
             guard.abort(e)
         if (
             commits.changes >= commits.most
@@ -265,6 +267,7 @@ class Frontier:
                 self._known.leased(leases)
             guard.owner = guard.thread
         except BaseException as e:
+            guard.owner = BROKEN
             guard.abort(e)
         guard.leave(len(leases))
         return leases
@@ -349,6 +352,7 @@ class Frontier:
             commits.changes += 1 + len(found) if found else 1
             guard.owner = guard.thread
         except BaseException as e:
+            guard.owner = BROKEN
             guard.abort(e)
         if (
             commits.changes >= commits.most
@@ -435,8 +439,7 @@ class Frontier:
         URIs scheduled for later and the expiry of leases count. While paused: the commit interval, because an operator
         may resume the crawl. O(1) if a lease cannot expire before something else is due, else O(leases out).
         """
-        self._guard.enter()
-        return self._kernel.next_ready_in(self._guard.now())
+        return self._guard.read(lambda: self._kernel.next_ready_in(self._guard.now()))
 
     # -- URLs that are kept
 
@@ -528,11 +531,11 @@ class Frontier:
 
     def reserved(self) -> int:
         """Return the most that the URIs that are out may be charged: their costs, and a penalty each. O(leases out)."""
-        self._guard.enter()
-        in_force = self._tables.in_force
-        return sum(
-            lease.cost + in_force.for_uri(lease.uri.url, lease.queue).error_penalty_amount
-            for lease in self._tables.leases.out.values()
+        in_force, out = self._tables.in_force, self._tables.leases.out
+        return self._guard.read(
+            lambda: sum(
+                lease.cost + in_force.for_uri(lease.uri.url, lease.queue).error_penalty_amount for lease in out.values()
+            )
         )
 
     def goes_on_at(self) -> float:
@@ -562,16 +565,14 @@ class Frontier:
 
         Its `url` is a normalized href. Raises ValueError for a URI that has no key, and PolicyError.
         """
-        self._guard.enter()
-        return self._admitter.queue_key(uri)
+        return self._guard.read(lambda: self._admitter.queue_key(uri))
 
     def has_room(self, uri: str | CrawlUri) -> bool:
         """Tell whether `schedule` would not return FULL for a URI now. Changes and counts nothing. O(log n).
 
         For callers that wait for room: each refusal is counted. Raises PolicyError.
         """
-        self._guard.enter()
-        return self._admitter.has_room(uri)
+        return self._guard.read(lambda: self._admitter.has_room(uri))
 
     def rest(
         self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
@@ -591,8 +592,7 @@ class Frontier:
 
     def summary(self) -> Summary:
         """Return the counters, as of now. O(1)."""
-        self._guard.enter()
-        return self._tables.summary()
+        return self._guard.read(self._tables.summary)
 
     def queue(self, key: str) -> QueueRecord | None:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there. O(1).
@@ -617,19 +617,19 @@ class Frontier:
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
         """Return the commands that were applied, newest last. O(answer)."""
-        self._guard.enter()
-        return self._tables.env.view().audit(arguments.limit(limit))
+        most = arguments.limit(limit)
+        return self._guard.read(lambda: self._tables.env.view().audit(most))
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
         """Return the dead letters, oldest first. O(answer)."""
-        self._guard.enter()
-        return self._tables.env.view().dead_letters(arguments.limit(limit))
+        most = arguments.limit(limit)
+        return self._guard.read(lambda: self._tables.env.view().dead_letters(most))
 
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier with what does not hold. O(everything)."""
         self._guard.operate(self._tables.flush, changes=0)
         self._guard.attempt(self._tables.flush)  # queued hooks may have used the frontier
-        check(self._tables.env.txn, self._tables.env.db)
+        self._guard.read(lambda: check(self._tables.env.txn, self._tables.env.db))
 
     # -- steering
 

@@ -50,6 +50,13 @@ REOPEN = (
 
 INSIDE: Final = -1
 """The owner of a frontier in the middle of an operation: no thread's."""
+BROKEN: Final = -2
+"""The owner of a frontier whose operation has failed, until it is closed: by the next call if another error prevents it.
+
+It is set without a call, which the recursion limit or a signal could prevent, too.
+"""
+
+_BROKEN: Final = "this frontier was closed by an error in the end of which another came; open it again"
 
 _open: weakref.WeakSet[Guard] = weakref.WeakSet()
 
@@ -117,8 +124,11 @@ class Guard:
         """Raise why a call is not allowed: another thread, a forked child, a closed frontier, or a call in progress."""
         if self.closed is not None and not self.forked:
             raise FrontierClosed(self.closed)
-        if self.owner == INSIDE and get_ident() == self.thread:
-            raise FrontierBusy
+        if get_ident() == self.thread:
+            if self.owner == INSIDE:
+                raise FrontierBusy
+            self.close(_BROKEN)
+            raise FrontierClosed(self.closed)
         raise WrongThread
 
     def now(self) -> float:
@@ -169,6 +179,7 @@ class Guard:
             if self.hooks.waiting and self.batch is None:
                 self.hooks.run()
         except BaseException as e:
+            self.owner = BROKEN
             self._abort(e)
 
     def operate(self, operation: Callable[[], _T], *, changes: int = 1) -> _T:
@@ -180,6 +191,7 @@ class Guard:
             self.settle()
             self.owner = self.thread
         except BaseException as e:
+            self.owner = BROKEN
             self.abort(e)
         self.leave(changes)
         return result
@@ -192,8 +204,18 @@ class Guard:
             result = operation()
             self.owner = self.thread
         except BaseException as e:
+            self.owner = BROKEN
             self.abort(e)
         return result
+
+    def read(self, reading: Callable[[], _T]) -> _T:
+        """Return what a reading finds; its errors change nothing."""
+        self.enter()
+        try:
+            self.owner = INSIDE
+            return reading()
+        finally:
+            self.owner = self.thread
 
     def still_out(self, lease: Lease) -> tuple[Lease, float]:
         """End the leases that have expired; return the frontier's own record of one, and the time.
@@ -208,6 +230,7 @@ class Guard:
             self.settle()
             self.owner = self.thread
         except BaseException as e:
+            self.owner = BROKEN
             self.abort(e)
         mine = self.tables.leases.in_time(lease.id, now)
         if mine is None:
@@ -273,6 +296,7 @@ class Guard:
         except Exception:
             raise
         except BaseException as e:
+            self.owner = BROKEN
             self.abort(e)
         self.enter()  # it may have closed the frontier
         return found
@@ -315,6 +339,9 @@ class Guard:
         A second call does nothing.
         """
         if self.closed is not None and not self.forked:
+            return
+        if self.owner == BROKEN and get_ident() == self.thread:
+            self.close(_BROKEN)
             return
         if self.batch is not None:
             self.drop(FrontierError("`close` was called in it"))

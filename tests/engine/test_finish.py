@@ -238,6 +238,16 @@ def test_the_back_off_is_off_only_on_request() -> None:
         assert [overload(f, clock), overload(f, clock), overload(f, clock, delay=70.0)] == [10.0, 10.0, 70.0]
 
 
+def test_without_a_back_off_the_retry_delay_applies_although_a_retry_after_is_running() -> None:
+    clock = ManualClock(START)
+    with memory(clock, concurrency=2, retry={"delay": 900.0}, backoff={"delay": 0}) as f:
+        f.schedule_many(pages("A", 2))
+        first, second = f.lease(2)
+        f.finish(first, Outcome.RETRY, status=429, delay=2.0)
+        f.finish(second, Outcome.RETRY, status=429)
+        assert record(f, "A").wake_time == START + 900
+
+
 @pytest.mark.parametrize(("status", "scope", "rests"), [(500, "queue", 0), (0, "queue", 900), (0, "uri", 0)])
 def test_an_answer_that_is_not_about_the_host_delays_only_its_uri(status: int, scope: str, rests: float) -> None:
     clock = ManualClock(START)

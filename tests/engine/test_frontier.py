@@ -246,7 +246,17 @@ HANDLERS: dict[str, Callable[[Frontier], object]] = {
 }
 
 
-@pytest.mark.parametrize("call", INTERRUPTED)
+READ: dict[str, Callable[[Frontier, Lease], object]] = {
+    "check": lambda f, lease: f.check(),
+    "summary": lambda f, lease: f.summary(),
+    "audit": lambda f, lease: f.audit(),
+    "dead_letters": lambda f, lease: f.dead_letters(),
+    "next_ready_in": lambda f, lease: f.next_ready_in(),
+    "report": lambda f, lease: f.report(),
+}
+
+
+@pytest.mark.parametrize("call", INTERRUPTED | READ)
 @pytest.mark.parametrize("handler", HANDLERS)
 def test_a_signal_handler_that_calls_the_frontier_leaves_no_half_operation(
     tmp_path: Path, call: str, handler: str
@@ -265,7 +275,7 @@ def test_a_signal_handler_that_calls_the_frontier_leaves_no_half_operation(
         gc.disable()
         sys.settrace(interrupt)
         try:
-            INTERRUPTED[call](f, lease)
+            (INTERRUPTED | READ)[call](f, lease)
         except Exception as e:  # it was closed, or the lease was given back
             assert isinstance(e, FrontierError) or "closed" in repr(f)
         finally:

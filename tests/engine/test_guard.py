@@ -22,7 +22,7 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierClosed, PolicyError, WrongThread
 from budgetfrontier.settings.overrides import Effective
-from tests.support import START, crawl_state, memory, one, pages
+from tests.support import START, crawl_state, kernel, memory, one, pages
 
 
 def test_a_clock_that_is_set_back_goes_on_from_where_it_was() -> None:
@@ -277,3 +277,31 @@ def test_a_closed_frontier_says_so() -> None:
         with pytest.raises(FrontierClosed):
             call(*([1] if call == f.lease else []))
     f.close()
+
+
+def interrupted(uri: CrawlUri) -> int:
+    """A cost policy in which Ctrl-C comes."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("call", [Frontier.commit, Frontier.summary, Frontier.close])
+def test_an_error_while_an_error_closes_it_leaves_it_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[[Frontier], object]
+) -> None:
+    """Such as the recursion limit, or Ctrl-C twice."""
+    settings = Settings.from_dict({"frontier": {"cost_policy": f"{__name__}:interrupted"}})
+    frontier = Frontier.open(tmp_path / "frontier", settings)
+
+    def fail(*args: object, **named: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(kernel(frontier).tables.runs, "fail", fail)
+    with pytest.raises(RecursionError):
+        frontier.schedule("http://a.test/")
+    if call is Frontier.close:
+        call(frontier)
+    else:
+        with pytest.raises(FrontierClosed, match="in the end of which another came"):
+            call(frontier)
+    with Frontier.open(tmp_path / "frontier") as again:
+        again.check()

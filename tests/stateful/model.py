@@ -567,6 +567,8 @@ class Model:
             forgiven = self.now >= queue.overloaded + 1800.0
             queue.backoff = 60.0 if forgiven or not queue.backoff else min(2 * queue.backoff, 86400.0)
             queue.overloaded = self.now + queue.backoff
+        if not asked and not self.options["backoff"]:
+            return 0.0
         return max(queue.overloaded - self.now, 0.0)
 
     def let_rest(self, queue: Queue, seconds: float) -> None:
