@@ -51,7 +51,7 @@ REOPEN = (
 INSIDE: Final = -1
 """The owner of a frontier in the middle of an operation: no thread's."""
 BROKEN: Final = -2
-"""The owner of a frontier whose operation has failed, until it is closed: by the next call if another error prevents it.
+"""The owner of a frontier whose operation has failed, until it is closed: at the next call if an error prevents that.
 
 It is set without a call, which the recursion limit or a signal could prevent, too.
 """
