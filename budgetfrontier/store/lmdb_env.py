@@ -191,6 +191,12 @@ def translate_error(error: BaseException, path: Path) -> Exception:
         )
     if isinstance(error, lmdb.ReadersFullError):
         return FrontierError(f"{path}: {READERS} readers have it open already; end one of them, and try again")
+    if isinstance(error, lmdb.LockError | BlockingIOError):
+        return FrontierError(
+            f"{path} is open in another container, by a process with the same id as this one ({os.getpid()}), and LMDB "
+            "tells processes apart by their ids: run the command in that container (`docker exec CONTAINER COMMAND`), "
+            "or as a process with another id"
+        )
     code = getattr(error, "errno", None) or getattr(error, "code", None)
     if code in (errno.EACCES, errno.EROFS, errno.EPERM) or isinstance(error, lmdb.ReadonlyError):
         return PermissionError(

@@ -107,7 +107,7 @@ def lock_holder(path: Path, name: str = LOCK) -> int | None:
     """Return the pid of the process that has the frontier at `path` open for writing, None if no process has.
 
     0 for a process that has no pid here: on another machine, or in another container. Takes no lock, and needs no
-    permission to write.
+    permission to write. `own_pid` returns the pid that it has where it runs.
     """
     with _mutex:
         if os.path.realpath(path / name) in _held:
@@ -118,6 +118,21 @@ def lock_holder(path: Path, name: str = LOCK) -> int | None:
             return None
         try:
             return _holder(fd)
+        finally:
+            os.close(fd)
+
+
+def own_pid(path: Path) -> int:
+    """Return the pid that the last holder of the lock has, or had, in its own container; 0 if none is known."""
+    with _mutex:
+        if os.path.realpath(path / LOCK) in _held:
+            return os.getpid()
+        try:
+            fd = os.open(path / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return 0
+        try:
+            return _read_pid(fd)
         finally:
             os.close(fd)
 
@@ -151,10 +166,9 @@ def _lock(path: Path) -> LockFile:
     except BlockingIOError:
         pid = _holder(file.fileno())
         file.close()
-        raise FrontierLocked(
-            f"{path.parent} is in use by process {pid or '?'}; stop it first, or steer it from the command line",
-            pid=pid or None,
-        ) from None
+        who = f"process {pid}" if pid else "a process in another container or on another machine"
+        message = f"{path.parent} is in use by {who}; stop it first, or steer it from the command line"
+        raise FrontierLocked(message, pid=pid or None) from None
     except BaseException:  # Ctrl-C
         file.close()
         raise
@@ -174,7 +188,8 @@ def _holder(fd: int) -> int | None:
     pid = holder_of(fd, _BYTE)
     if pid is None or pid > 0:
         return pid
-    return max(holder_of(fd, _PID_BYTE) or 0, 0) or _read_pid(fd)
+    named = holder_of(fd, _PID_BYTE)
+    return _read_pid(fd) if named is None else max(named, 0)
 
 
 def _read_note(fd: int) -> bytes | None:

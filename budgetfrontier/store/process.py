@@ -11,7 +11,7 @@ from budgetfrontier.model import Process, Run, RunEnd, RunRow
 from budgetfrontier.rules import run_history
 from budgetfrontier.store import keys
 from budgetfrontier.store.last_note import decode_note, how_copied
-from budgetfrontier.store.lock import LOCK, lock_holder, read_note, server_of
+from budgetfrontier.store.lock import LOCK, lock_holder, own_pid, read_note, server_of
 from budgetfrontier.store.records import decode_run
 from budgetfrontier.store.view import View
 
@@ -50,10 +50,18 @@ def runs(view: View, path: Path, *, holder: int | None) -> Iterator[Run]:
     """
     for key, value in view.newest_items(keys.RUNS):
         row = decode_run(value)
-        if row.end is None and (holder is None or holder not in (0, row.pid)):
+        if row.end is None and not _may_go_on(row, path, holder):
             line, last_commit = read_note(path), view.counters().time
             row = run_history.taken_over(row, decode_note(line), last_commit=last_commit, copied=how_copied(line))
         yield _public(keys.u32.unpack(key)[0], row)
+
+
+def _may_go_on(row: RunRow, path: Path, holder: int | None) -> bool:
+    """Tell whether a run without an end may be that of the process that has the lock.
+
+    The pid in the row is the one that the process has in its own container, as is the one in the lock file.
+    """
+    return holder is not None and (holder in (0, row.pid) or own_pid(path) in (0, row.pid))
 
 
 def _public(number: int, row: RunRow) -> Run:

@@ -19,7 +19,7 @@ import pytest
 from budgetfrontier import Frontier
 from budgetfrontier.errors import FrontierLocked
 from budgetfrontier.store import file_locks, lock
-from budgetfrontier.store.lock import LOCK, WriterLock, lock_holder, locked, read_note
+from budgetfrontier.store.lock import LOCK, WriterLock, lock_holder, locked, own_pid, read_note
 from tests.crash.processes import Child, in_child
 from tests.support import PATIENCE
 
@@ -73,7 +73,8 @@ def test_a_process_that_has_no_number_here_is_somebody(tmp_path: Path, monkeypat
         return lock_holder(tmp_path)
 
     with locked(tmp_path):
-        assert in_child(ask).answer == os.getpid(), "what it calls itself"
+        assert in_child(ask).answer == 0, "the number that it calls itself is that of another process here"
+        assert in_child(lambda: own_pid(tmp_path)).answer == own_pid(tmp_path) == os.getpid()
         os.truncate(tmp_path / LOCK, 0)
         assert in_child(ask).answer == 0
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +40,30 @@ def readers_seen(path: Path, mode: str = "r") -> set[int]:
     command = [sys.executable, "-c", _PIDS, str(path), mode]
     told = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     return {int(pid) for pid in told.split() if pid.isdigit()}
+
+
+def test_a_process_with_the_same_id_in_another_container_is_said_to_be_one(tmp_path: Path) -> None:
+    """LMDB locks the byte of the pid for each process."""
+    Frontier.open(tmp_path / "frontier").close()
+    read, write = os.pipe()
+    same = os.getpid()
+    child = os.fork()
+    if child == 0:
+        with (tmp_path / "frontier" / "lock.mdb").open("r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX, 1, same)
+            os.write(write, b"locked")
+            signal.pause()
+    try:
+        assert os.read(read, 6) == b"locked"
+        for use in Reader, Frontier.open:
+            with pytest.raises(FrontierError, match=rf"another container.* same id .*\({same}\).*docker exec"):
+                use(tmp_path / "frontier")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(read)
+        os.close(write)
+    Reader(tmp_path / "frontier").close()
 
 
 @pytest.mark.parametrize("mode", ["r", "w"])

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.errors import FrontierLocked
 from budgetfrontier.model import Process, RunEnd
+from budgetfrontier.store import lock
 from budgetfrontier.store.lock import LOCK, locked
 from budgetfrontier.testing import crash
 from tests.crash.processes import in_child
@@ -36,25 +40,47 @@ def test_a_process_that_runs_is_named_with_its_last_commit(tmp_path: Path) -> No
     assert (found.last_commit, found.last_call, found.last_stop) == (START + 7, 5.0, None)
 
 
-def test_another_process_that_runs_is_named(tmp_path: Path) -> None:
+@contextmanager
+def open_elsewhere(folder: Path) -> Iterator[int]:
+    """Let another process have a frontier open; yield its pid. It is killed at the end."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        with Frontier.open(tmp_path / "frontier", program="another"):
+        with Frontier.open(folder / "frontier", program="another"):
             os.write(write, b"open")
             signal.pause()
     try:
         assert os.read(read, 4) == b"open"
-        found = process(tmp_path)
-        assert (found.alive, found.pid, found.program) == (True, pid, "another")
-        assert found.last_call and found.last_commit and found.last_stop is None
+        yield pid
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(read)
         os.close(write)
+
+
+def test_another_process_that_runs_is_named(tmp_path: Path) -> None:
+    with open_elsewhere(tmp_path) as pid:
+        found = process(tmp_path)
+        assert (found.alive, found.pid, found.program) == (True, pid, "another")
+        assert found.last_call and found.last_commit and found.last_stop is None
     found = process(tmp_path)
     assert not found.alive and found.last_stop and found.last_stop.end is RunEnd.KILLED
+
+
+@pytest.mark.parametrize("named", [1_000_000, 0])
+def test_a_process_in_another_container_is_not_said_to_be_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: int
+) -> None:
+    """Its run has the pid that it has there; the kernel names it with its pid here, or with 0."""
+    with open_elsewhere(tmp_path):
+        monkeypatch.setattr(lock, "holder_of", lambda fd, byte: named if byte else -1)
+        found = process(tmp_path)
+        assert (found.alive, found.pid, found.program, found.last_stop) == (True, named, "another", None)
+        with Reader(tmp_path / "frontier") as reader:
+            assert [run.end for run in reader.runs()] == [None]
+        with pytest.raises(FrontierLocked, match=f"process {named}" if named else "in another container"):
+            Frontier.open(tmp_path / "frontier")
 
 
 def test_a_process_that_has_stopped_is_told_with_the_way_it_ended(tmp_path: Path) -> None:
