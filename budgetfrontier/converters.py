@@ -22,3 +22,12 @@ def converter(kind: Any) -> Callable[[Any], Any]:
     with _collecting:
         msgspec.msgpack.Decoder(kind)  # collects the fields
     return partial(msgspec.convert, type=kind)
+
+
+def plain(value: object) -> object:
+    """Return what an encoder writes for text and whole numbers of subclasses, such as `numpy.str_`. TypeError: none."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")

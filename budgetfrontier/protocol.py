@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from budgetfrontier import errors
+from budgetfrontier.converters import plain
 from budgetfrontier.model import (
     Admission,
     CrawlState,
@@ -41,7 +42,7 @@ TOKEN: Final = "authorization"
 
 _T = TypeVar("_T")
 
-encode: Final = msgspec.msgpack.Encoder().encode
+encode: Final = msgspec.msgpack.Encoder(enc_hook=plain).encode
 
 Uri = str | CrawlUri | None
 """A URI as it is sent; None stands for what is none."""

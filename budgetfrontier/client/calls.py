@@ -237,6 +237,7 @@ def finish(
     status: int = 0,
 ) -> Steps[None]:
     """End a lease."""
+    arguments.lease(lease, "finish")
     ending = Finish(
         lease,
         outcome,

@@ -20,7 +20,7 @@ def renew(lease: Lease, ttl: float | None) -> Steps[None]:
 
 def renew_many(leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]:
     """Set another deadline for leases; return those that had ended."""
-    given = list(leases)
+    given = [arguments.lease(item, "renew") for item in leases]
     ttl = None if ttl is None else arguments.seconds(ttl, "ttl")
     late: list[Lease] = []
     for start in range(0, len(given), protocol.MOST_ITEMS):
@@ -38,7 +38,7 @@ def renew_many(leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]
 
 def give_back(leases: Iterable[Lease]) -> Steps[list[Lease]]:
     """Give leases back uncounted; return those that had ended."""
-    given = list(leases)
+    given = [arguments.lease(item, "give_back") for item in leases]
     late: list[Lease] = []
     for start in reversed(range(0, len(given), protocol.MOST_ITEMS)):  # the last come before the first in the ring
         part = given[start : start + protocol.MOST_ITEMS]
@@ -60,7 +60,7 @@ def landed_many(downloads: Iterable[tuple[Lease, float | None]]) -> Steps[list[L
 
 def _landed(downloads: list[tuple[Lease, float | None, float | None]]) -> Steps[list[Lease]]:
     landings = [
-        protocol.Landing(lease.id, *arguments.waits(fetch_seconds, crawl_delay)[:2])
+        protocol.Landing(arguments.lease(lease, "landed").id, *arguments.waits(fetch_seconds, crawl_delay)[:2])
         for lease, fetch_seconds, crawl_delay in downloads
     ]
     late: list[Lease] = []

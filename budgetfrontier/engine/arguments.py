@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from math import inf, isnan
 from sys import float_info, maxsize
 
-from budgetfrontier.model import CrawlUri, DeadLetter
+from budgetfrontier.model import CrawlUri, DeadLetter, Lease
 
 _LONGEST_INT = 128  # bits
+LONGEST_KEY = 511
+"""Bytes of a key of LMDB: no row has a longer one."""
 Letters = DeadLetter | int | Iterable[DeadLetter | int] | None
 """Dead letters as callers pass them: one or several, as objects or ids; None means all."""
 
@@ -17,6 +19,13 @@ def uri(value: object) -> None:
     """Raise TypeError for what is neither a str nor a CrawlUri: a mistake of the caller, not a bad URL of a page."""
     if not isinstance(value, str | CrawlUri):
         raise TypeError(f"a URI is a str or a CrawlUri, not a value of type {type(value).__name__}")
+
+
+def crawl_uri(value: object) -> CrawlUri:
+    """Return a CrawlUri. Raises TypeError for anything else."""
+    if not isinstance(value, CrawlUri):
+        raise TypeError(f"this takes a CrawlUri, not a value of type {type(value).__name__}")
+    return value
 
 
 def uris(values: object) -> None:
@@ -47,6 +56,41 @@ def whole(value: float, name: str) -> int:
         return int(value)
     except (ValueError, OverflowError):
         raise ValueError(f"{name} is a whole number, not {_brief(value)}") from None
+
+
+def exactly(value: object, least: int, below: int) -> int | None:
+    """Return a whole number in a range as a plain int, as it is stored; None for any other value: a bool is none."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < below:
+        return None
+    return int(value)
+
+
+def text(value: object, name: str) -> str:
+    """Return text that can be stored as a plain str, also if it is of a subclass, such as `numpy.str_`."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is a str, not {type(value).__name__}")
+    plain = value if type(value) is str else str.__str__(value)
+    try:
+        plain.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} is text without lone surrogates, not {plain[:60]!r}") from None
+    return plain
+
+
+def data(value: object, name: str) -> bytes:
+    """Return the key of a row, as bytes. Raises TypeError for anything else."""
+    if not isinstance(value, bytes):
+        raise TypeError(f"{name} is bytes, not {type(value).__name__}")
+    return value
+
+
+def lease(value: object, call: str) -> Lease:
+    """Return a lease. Raises TypeError for what is none, such as the id of one."""
+    if not isinstance(value, Lease):
+        raise TypeError(f"{call} takes a Lease, not {type(value).__name__}")
+    if type(value.id) is not int:
+        raise TypeError(f"{call} takes a Lease with the id that it was given, not {value.id!r:.60}")
+    return value
 
 
 def limit(value: int | None) -> int | None:
@@ -83,23 +127,25 @@ def waits(
 
 def size(value: object) -> int:
     """Return the size of a response, a whole number of bytes of at least 0."""
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 48:
+    found = exactly(value, 0, 1 << 48)
+    if found is None:
         raise ValueError(f"size is a number of bytes below {1 << 48:,}, not {_brief(value)}")
-    return int(value)
+    return found
 
 
 def status(value: object) -> int:
     """Return the status of an answer, a whole number; 0 if it is not known, below 0 if there was none."""
-    if not isinstance(value, int) or isinstance(value, bool) or not -(1 << 15) <= value < 1 << 15:
-        raise ValueError(f"status is that of an HTTP response, not {value!r}")
-    return int(value)
+    found = exactly(value, -(1 << 15), 1 << 15)
+    if found is None:
+        raise ValueError(f"status is that of an HTTP response, not {_brief(value)}")
+    return found
 
 
 def queue_key(key: object) -> str:
     """Return a queue key, whether there is such a queue or not."""
     if not isinstance(key, str):
         raise TypeError(f"a queue key is a str, not {type(key).__name__}")
-    return key
+    return key if type(key) is str else str.__str__(key)
 
 
 def letter_ids(letters: Letters) -> list[int] | None:

@@ -24,7 +24,7 @@ LONGEST_NOTE = 16 << 20
 class AtomicBatch:
     """The calls in one `with frontier.atomic()` block: committed together at its end, or not at all.
 
-    `note` is stored with them; set it anywhere in the block.
+    `note` is stored with them; set it anywhere in the block. Raises TypeError for one that is not bytes.
     """
 
     def __init__(self, guard: Guard, note: bytes | None) -> None:
@@ -35,6 +35,15 @@ class AtomicBatch:
 
     def __repr__(self) -> str:
         return f"<AtomicBatch of {self._guard!r}>"
+
+    @property
+    def note(self) -> bytes | None:
+        """The note to store; None: the one before stays."""
+        return self._note
+
+    @note.setter
+    def note(self, note: bytes | None) -> None:
+        self._note = None if note is None else _checked(note)
 
     @property
     def full(self) -> bool:
@@ -136,7 +145,7 @@ class AtomicBatch:
     def _commit(self) -> None:
         guard = self._guard
         if self.note is not None:
-            meta.write_note(guard.tables.env.txn, guard.tables.env.db[keys.META], _checked(self.note))
+            meta.write_note(guard.tables.env.txn, guard.tables.env.db[keys.META], self.note)
             guard.commits.changes += 1
         guard.commit()
         guard.batch, guard.commits.next_tick = None, self._next_tick

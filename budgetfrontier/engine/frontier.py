@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from math import inf
 from pathlib import Path
 from threading import get_ident
@@ -334,7 +335,11 @@ class Frontier:
         if not guard.latest <= now <= guard.horizon:
             now = guard.now()
         guard.latest = now
-        mine = leases.out.get(lease.id)
+        try:
+            mine = leases.out.get(lease.id)
+        except (AttributeError, TypeError):
+            arguments.lease(lease, "finish")
+            raise
         if mine is None or now >= leases.next_expiry:
             mine, now = guard.still_out(lease)
         if guard.closed is not None:  # by a signal handler
@@ -393,7 +398,7 @@ class Frontier:
         O(1).
         """
         fetch_seconds, crawl_delay, _ = arguments.waits(fetch_seconds, crawl_delay)
-        mine, now = self._guard.still_out(lease)
+        mine, now = self._guard.still_out(arguments.lease(lease, "landed"))
         self._guard.operate(lambda: self._finisher.land(mine, fetch_seconds, crawl_delay, now))
         force_setattr(lease, "landed", True)  # the caller may have another record than `mine`
 
@@ -403,7 +408,7 @@ class Frontier:
         Raises LeaseExpired if it has ended.
         """
         ttl = self._tables.in_force.lease_ttl(ttl)
-        mine, now = self._guard.still_out(lease)
+        mine, now = self._guard.still_out(arguments.lease(lease, "renew"))
         self._guard.operate(lambda: self._tables.leases.renewed(mine, now + ttl))
         force_setattr(lease, "expires", now + ttl)
 
@@ -415,7 +420,7 @@ class Frontier:
         """
         guard = self._guard
         guard.enter()
-        given = guard.materialize(leases)
+        given = [arguments.lease(item, "give_back") for item in guard.materialize(leases)]
         late: list[Lease] = []
 
         def operation() -> None:
@@ -452,7 +457,7 @@ class Frontier:
         """
         known, guard = self._kept(), self._guard
         found = [
-            (uri, again if again is None else arguments.number(again, "a date"))
+            (arguments.crawl_uri(uri), again if again is None else arguments.number(again, "a date"))
             for uri, again in guard.materialize(uris)
         ]
         now = guard.now()
@@ -460,7 +465,7 @@ class Frontier:
 
     def find_url(self, url: str) -> KeptUrl | None:
         """Return what has become of a URL; None if it is not known. Needs `frontier.keep_urls`. Raises InvalidUrl."""
-        known = self._kept()
+        known, url = self._kept(), arguments.text(url, "a URL")
         fingerprint = self._admitter.fingerprint(CrawlUri(url))  # before the operation, which a bad URL would end
         return self._guard.operate(lambda: known.find(fingerprint), changes=0)
 
@@ -469,21 +474,21 @@ class Frontier:
 
         Needs `frontier.keep_urls`.
         """
-        known, most = self._kept(), arguments.limit(limit)
-        return self._guard.operate(lambda: known.page(after, most), changes=0)
+        known, most, start = self._kept(), arguments.limit(limit), arguments.data(after, "a fingerprint")
+        return self._guard.operate(lambda: known.page(start, most), changes=0)
 
     def kept_totals(self, queue: str | None = None) -> KeptTotals | None:
         """Return the numbers of the URLs that are kept, or of those of a queue; None if it has none. O(1).
 
         Needs `frontier.keep_urls`.
         """
-        known = self._kept()
-        return self._guard.operate(lambda: known.totals(queue), changes=0)
+        known, key = self._kept(), None if queue is None else arguments.queue_key(queue)
+        return self._guard.operate(lambda: known.totals(key), changes=0)
 
     def queue_keys(self, after: str = "", *, limit: int = 1000) -> list[str]:
         """Return the keys of the queues that follow a key, in the order of their bytes. O(limit)."""
-        most = arguments.limit(limit)
-        return self._guard.operate(lambda: self._tables.queues.keys_after(after, most), changes=0)
+        most, start = arguments.limit(limit), arguments.text(after, "a queue key")
+        return self._guard.operate(lambda: self._tables.queues.keys_after(start, most), changes=0)
 
     def forget_urls(self, fingerprints: Iterable[bytes]) -> int:
         """Forget URLs, given by the keys of their rows, so that they may be discovered again; return how many.
@@ -492,8 +497,8 @@ class Frontier:
         known until the rest has ended. Needs `frontier.keep_urls`. O(log n) for each; all of them are one operation.
         """
         known, guard = self._kept(), self._guard
-        found = guard.materialize(fingerprints)
-        now = guard.now()
+        found = [arguments.data(each, "a fingerprint") for each in guard.materialize(fingerprints)]
+        now, found = guard.now(), [each for each in found if 0 < len(each) <= arguments.LONGEST_KEY]
         return guard.operate(lambda: sum(known.forget(each, now) for each in found), changes=len(found))
 
     def _kept(self) -> KnownUrls:
@@ -515,8 +520,8 @@ class Frontier:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force, without the adjustments."""
-        return self._tables.in_force.settings
+        """The settings in force, without the adjustments. A copy: changing it changes nothing."""
+        return self._tables.in_force.shown
 
     def leased(self, lease_id: int) -> Lease | None:
         """Return the lease that is out under an id, None if it has ended. Change nothing in it. O(1)."""
@@ -525,9 +530,9 @@ class Frontier:
 
     @property
     def adjustments(self) -> list[Override]:
-        """The adjustments in force, which come after the overrides of the settings, in order."""
+        """The adjustments in force, which come after the overrides of the settings, in order. A copy."""
         self._guard.enter()
-        return list(self._tables.in_force.adjustments)
+        return deepcopy(self._tables.in_force.adjustments)
 
     def reserved(self) -> int:
         """Return the most that the URIs that are out may be charged: their costs, and a penalty each. O(leases out)."""
@@ -558,6 +563,7 @@ class Frontier:
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a leased URI: the frontier's, with its overrides and adjustments."""
         self._guard.enter()
+        lease = arguments.lease(lease, "settings_for")
         return self._tables.in_force.for_uri(lease.uri.url, lease.queue)
 
     def queue_key(self, uri: CrawlUri) -> str:
@@ -613,6 +619,7 @@ class Frontier:
 
         As of the last commit. `rate` is the number of URIs finished a second, if the caller knows it better.
         """
+        rate = None if rate is None else arguments.number(rate, "rate")
         return self._guard.attempt(lambda: reporting.verdict_now(self._tables, self._guard.now(), rate))
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
@@ -734,8 +741,7 @@ class Frontier:
             blocked_until = arguments.number(blocked_until, "blocked_until")
         asked = Asked(
             interval=interval, max_completed=max_completed, total_budget=total_budget, blocked_until=blocked_until
-        )
-        asked.check(self._kernel)
+        ).checked(self._kernel)
         key, guard = arguments.queue_key(key), self._guard
         return guard.operate(lambda: regulation.regulate(self._kernel, key, asked, guard.now()))
 
@@ -822,7 +828,7 @@ class Frontier:
         Commands in the mailbox wait as long. `commit`, and what fills the memory, commit earlier.
         """
         self._guard.enter()
-        self._guard.commits.begin_interval(seconds)
+        self._guard.commits.begin_interval(arguments.seconds(seconds, "seconds"))
 
     def atomic(self, *, note: bytes | None = None) -> AtomicBatch:
         """Return a context manager in whose block all calls are one transaction, committed at its end with a note.

@@ -53,6 +53,7 @@ class Hooks:
 
     def attach(self, kernel: Kernel, buried: Sequence[tuple[int, DeadRow]] = (), *, paused: bool = False) -> None:
         """Subscribe to the events of the kernel that some hook handles; events during the opening come first."""
+        self._tables = kernel.tables
         if any(self._hooks[name] for name in ("on_activate", "on_deactivate", "on_retire")):
             kernel.tables.rotation.on_move = self._moved
         if self._hooks["on_dead_letter"]:
@@ -93,14 +94,22 @@ class Hooks:
             hook(self._frontier)
 
     def run(self) -> None:
-        """Call the hooks for all queued events. Events that a hook itself causes are queued after them."""
+        """Call the hooks for all queued events. Events that a hook itself causes are queued after them.
+
+        A hook that resumes the crawl at its finish, with nothing to do, is not called again for the same finish.
+        """
         if self._running:
             return
         self._running = True
+        finish: tuple[int, int] | None = None
         try:
             while self.waiting:
                 name, args = self.waiting.popleft()
                 if name == "on_pause_at_finish":
+                    before, finish = finish, (self._tables.counters.scheduled, self._tables.leases.given_out)
+                    if finish == before:
+                        log.warning("on_pause_at_finish has resumed a crawl with nothing to lease: it stays paused")
+                        continue
                     args = (self._frontier.report(),)
                 for hook in self._hooks[name]:
                     try:

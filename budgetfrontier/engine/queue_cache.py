@@ -93,7 +93,7 @@ class QueueCache:
     def keys_after(self, key: str, limit: int | None) -> list[str]:
         """Return the keys that follow one, in the order of their bytes."""
         cursor = self._env.txn.cursor(self._env.db[keys.QUEUE_IDS])
-        found = cursor.set_range(max(key.encode() + b"\0", keys.FIRST))
+        found = cursor.set_range(max(key.encode()[: queue_keys.MAX_QUEUE_KEY] + b"\0", keys.FIRST))
         return [stored.decode() for stored in islice(cursor.iternext(values=False), limit)] if found else []
 
     def find_or_create(self, key: str) -> QueueRecord:

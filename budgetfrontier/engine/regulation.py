@@ -6,6 +6,7 @@ from math import isfinite
 
 import msgspec
 
+from budgetfrontier.engine import arguments
 from budgetfrontier.engine.commands import operations
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
@@ -23,20 +24,23 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     total_budget: int | None
     blocked_until: float | None
 
-    def check(self, kernel: Kernel) -> None:
-        """Raise FrontierError for a value that cannot be."""
+    def checked(self, kernel: Kernel) -> Asked:
+        """Return the values as they are stored, whole numbers as plain ints. Raises FrontierError for others."""
         if self.interval is not None or self.max_completed is not None:
             operations.check_paced(kernel)
         given = {"interval": self.interval, "max_completed": self.max_completed}
         args = {name: value for name, value in given.items() if value is not None}
         operations.check_command("set_queue", {"queue": "", **args})
-        budget: object = self.total_budget
-        if budget is not None and not (isinstance(budget, int) and -1 <= budget <= MOST_BUDGET):
+        budget = None if self.total_budget is None else arguments.exactly(self.total_budget, -1, MOST_BUDGET + 1)
+        if budget is None and self.total_budget is not None:
             raise FrontierError(
-                f"a total budget is a whole number up to {MOST_BUDGET:,}, -1 for no maximum, not {budget!r:.60}"
+                f"a total budget is a whole number up to {MOST_BUDGET:,}, -1 for no maximum, "
+                f"not {self.total_budget!r:.60}"
             )
         if self.blocked_until is not None and not isfinite(self.blocked_until):
             raise FrontierError("a queue is blocked until a time in epoch seconds")
+        most = None if self.max_completed is None else int(self.max_completed)
+        return msgspec.structs.replace(self, total_budget=budget, max_completed=most)
 
 
 def reset(kernel: Kernel, key: str, now: float) -> bool:

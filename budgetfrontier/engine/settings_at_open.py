@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings import Settings
@@ -17,7 +19,7 @@ class SettingsAtOpen:
         env = kernel.tables.env
         self._kernel = kernel
         self.stored, self._adjustments = meta.read_settings(env.txn, env.db[keys.META])
-        self.settings = given or self.stored or Settings()
+        self.settings = deepcopy(given) or self.stored or Settings()
         """The settings given, else those stored, else the defaults."""
 
     def __repr__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cached_property
 from math import inf
 
@@ -58,6 +59,11 @@ class SettingsInForce:
     def __repr__(self) -> str:
         changed = len(self.settings.overrides), len(self.adjustments)
         return f"<SettingsInForce with {changed[0]} overrides and {changed[1]} adjustments>"
+
+    @cached_property
+    def shown(self) -> Settings:
+        """A copy of the settings for callers, who may change it."""
+        return deepcopy(self.settings)
 
     def for_uri(self, url: str, queue: str) -> QueueSettings:
         """Return the settings for a URI on a queue."""

@@ -56,9 +56,11 @@ def queue_key(assign: Callable[[CrawlUri], object], spec: str | Mapping[str, Any
         found = assign(uri)
     except Exception as e:
         raise raised("queue assignment", spec, uri.url, e) from e
+    if type(found) is str:
+        return found
     if not isinstance(found, str):
         raise wrong("queue assignment", spec, uri.url, found)
-    return found
+    return str.__str__(found)  # of a subclass, such as `numpy.str_`, which cannot be stored
 
 
 def is_text(given: str) -> bool:

@@ -7,9 +7,10 @@ from typing import TypeVar
 
 import msgspec
 
+from budgetfrontier.converters import plain
 from budgetfrontier.store.damage import Damage
 
-encode = msgspec.msgpack.Encoder().encode
+encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
 
 _T = TypeVar("_T")
 

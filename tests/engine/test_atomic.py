@@ -119,8 +119,7 @@ def test_a_batch_that_is_too_large_stores_nothing(tmp_path: Path) -> None:
     ("note", "error"), [("text", TypeError), (5, TypeError), (b"x" * (16 << 20) + b"x", ValueError)]
 )
 def test_what_is_no_note_is_refused(tmp_path: Path, note: Any, error: type[Exception]) -> None:
-    f = on_disk(tmp_path)
-    with pytest.raises(error, match="note"), f.atomic(note=note):
+    with on_disk(tmp_path) as f, pytest.raises(error, match="note"), f.atomic(note=note):
         f.schedule("https://a.test/")
     with on_disk(tmp_path) as f:
         assert (f.summary().seen, f.note) == (0, None)

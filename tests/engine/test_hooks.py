@@ -178,3 +178,21 @@ def test_nothing_is_committed_that_a_hook_could_not_sync(tmp_path: Path) -> None
         f.lease(1)
     with on_disk(tmp_path) as f:
         assert f.summary().queued == 2
+
+
+def test_a_hook_that_resumes_a_crawl_with_nothing_to_do_is_called_once_per_finish(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def act(f: Frontier) -> None:
+        assert len(calls.told) < 9
+        f.adjust(queue_total_budget=100)
+        f.resume()
+
+    calls = Calls(act)
+    with memory(hooks=[calls], pause_at_finish=True) as f:
+        for round in 1, 2:
+            f.schedule_many(pages("A", round))
+            f.resume()
+            crawl(f, 9)
+            assert (str(f.state), calls.told.count("pause")) == ("PAUSED", round)
+    assert "with nothing to lease" in caplog.text

@@ -19,7 +19,7 @@ MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no floa
 def check_key(key: object) -> str:
     """Return the key of a queue, from a caller or a policy. Raises InvalidUrl."""
     if isinstance(key, str) and queue_keys.queue_key_bytes(key) is not None:
-        return key
+        return key if type(key) is str else str.__str__(key)
     raise InvalidUrl("queue", f"a queue key is text of 1 to {queue_keys.MAX_QUEUE_KEY} bytes")
 
 
@@ -30,9 +30,11 @@ def check_fields(uri: CrawlUri) -> None:
     via: object = "" if uri.via is None else uri.via
     force: object = uri.force
     body: object = uri.body
-    texts = isinstance(method, str) and isinstance(hops, str) and isinstance(via, str)
+    queue: object = "" if uri.queue is None else uri.queue
+    source: object = "" if uri.source is None else uri.source
+    texts = all(isinstance(text, str) for text in (method, hops, via, queue, source))
     if not (texts and isinstance(force, bool) and isinstance(body, _BYTES)):
-        raise InvalidUrl("type", "method, hops and via are text, body is bytes, and force is a bool")
+        raise InvalidUrl("type", "method, hops, via, source and queue are text, body is bytes, and force is a bool")
     priority: object = uri.priority
     cost: object = 0 if uri.cost is None else uri.cost
     directive: object = uri.directive

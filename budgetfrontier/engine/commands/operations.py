@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any, NamedTuple
 
+from budgetfrontier.engine import arguments
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import adjustment, dead_letters, deletion, scheduling, undo
 from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
@@ -140,8 +141,8 @@ def _check_set_queue(args: dict[str, Any]) -> None:
     _check_queue(args)
     if not 0 <= float(args.get("interval", 0)) <= _LONGEST_INTERVAL:
         raise FrontierError(f"an interval is a number of seconds from 0 to {_LONGEST_INTERVAL}, not {args['interval']}")
-    if not 0 <= int(args.get("max_completed", 0)) < 1 << 62:
-        raise FrontierError(f"a limit is a number of URLs, 0 for none, not {args['max_completed']}")
+    if arguments.exactly(args.get("max_completed", 0), 0, 1 << 62) is None:
+        raise FrontierError(f"a limit is a whole number of URLs, 0 for none, not {args['max_completed']!r:.60}")
 
 
 _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {

@@ -1,0 +1,162 @@
+"""Wrong arguments of public calls: an error in words, and the frontier stays open, with all that was not committed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from enum import IntEnum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Admission, CrawlUri, Finish, Frontier, FrontierError, Lease, Outcome, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.settings.overrides import Override
+from tests.support import START, memory, on_disk, one, pages, whole
+
+HOST = "a.test"
+
+
+class Text(str):
+    """Text of a subclass, such as `numpy.str_`, and the results of lxml and of BeautifulSoup."""
+
+
+class Whole(IntEnum):
+    """A whole number of a subclass."""
+
+    SEVEN = 7
+
+
+CALLS: dict[str, Callable[[Frontier, Any], object]] = {
+    "give_back": lambda f, value: f.give_back([value]),
+    "finish": lambda f, value: f.finish(value),
+    "finish_many": lambda f, value: f.finish_many([value]),
+    "finish_many, lease": lambda f, value: f.finish_many([Finish(value)]),
+    "landed": lambda f, value: f.landed(value),
+    "renew": lambda f, value: f.renew(value),
+    "settings_for": lambda f, value: f.settings_for(value),
+    "queue": lambda f, value: f.queue(value),
+    "lease_queues": lambda f, value: f.lease_queues(1, queue=value),
+    "queue_keys": lambda f, value: f.queue_keys(value),
+    "kept_totals": lambda f, value: f.kept_totals(value),
+    "kept_urls": lambda f, value: f.kept_urls(value),
+    "forget_urls": lambda f, value: f.forget_urls([value]),
+    "find_url": lambda f, value: f.find_url(value),
+    "fetched": lambda f, value: f.fetched([(value, None)]),
+    "schedule, queue": lambda f, value: f.schedule(CrawlUri("https://z.test/", queue=value)),
+    "schedule, source": lambda f, value: f.schedule(CrawlUri("https://z.test/", source=value)),
+    "schedule, via": lambda f, value: f.schedule(CrawlUri("https://z.test/", via=value)),
+    "schedule, url": lambda f, value: f.schedule(CrawlUri(value)),
+    "schedule, priority": lambda f, value: f.schedule(CrawlUri("https://z.test/", priority=value)),
+    "schedule, cost": lambda f, value: f.schedule(CrawlUri("https://z.test/", cost=value)),
+    "atomic": lambda f, value: f.atomic(note=value).__enter__(),
+    "verdict": lambda f, value: f.verdict(rate=value),
+    "postpone_commit": lambda f, value: f.postpone_commit(value),
+    "regulate, total_budget": lambda f, value: f.regulate(HOST, total_budget=value),
+    "regulate, max_completed": lambda f, value: f.regulate(HOST, max_completed=value),
+    "regulate, interval": lambda f, value: f.regulate(HOST, interval=value),
+    "regulate, key": lambda f, value: f.regulate(value, total_budget=3),
+    "set_queue, max_completed": lambda f, value: f.set_queue(HOST, max_completed=value),
+    "retire": lambda f, value: f.retire(value),
+    "retire, reason": lambda f, value: f.retire(HOST, reason=value, who=value),
+    "pause": lambda f, value: f.pause(reason=value),
+    "adjust": lambda f, value: f.adjust(match=value, queue_total_budget=5),
+    "adjust, value": lambda f, value: f.adjust(queue_total_budget=value),
+    "delete": lambda f, value: f.delete(queue=value),
+    "delete, pattern": lambda f, value: f.delete(pattern=value),
+    "finish, reason": lambda f, value: f.finish(one(f), reason=value),
+    "finish, discovered": lambda f, value: f.finish(one(f), discovered=[value]),
+    "withdraw": lambda f, value: f.withdraw(value),
+    "apply": lambda f, value: f.apply(Command("retire", {"queue": value}, "me", "")),
+}
+VALUES: list[Any] = [
+    None, 5, True, 1.5, "x", "", "\ud800", "x" * 600, b"x", b"", b"x" * 600, [], {}, Decimal(1), Text(HOST),
+    Whole.SEVEN, Lease([], HOST, CrawlUri("https://a.test/"), 1, 0.0, 1), object(),  # type: ignore[arg-type]
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_wrong_argument_closes_the_frontier_or_damages_it(call: str) -> None:
+    for value in VALUES:
+        with memory(keep_urls=True, concurrency=9) as f:
+            f.schedule_many(pages("A", 3))
+            try:
+                CALLS[call](f, value)
+            except (ValueError, TypeError, FrontierError) as e:
+                assert str(e) and "attribute" not in str(e)
+            if f._guard.batch is not None:
+                continue
+            f.check()
+            f.commit()
+            assert f.summary().scheduled >= 3
+            f.check()
+
+
+@pytest.mark.parametrize("call", ["finish", "landed", "renew", "give_back", "settings_for"])
+def test_the_id_of_a_lease_is_no_lease(call: str) -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 1))
+        with pytest.raises(TypeError, match=f"{call} takes a Lease, not int"):
+            CALLS[call](f, one(f).id)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"total_budget": True}, {"max_completed": 1.5}, {"max_completed": True}, {"total_budget": 5.0}]
+)
+def test_what_is_no_whole_number_is_refused(asked: dict[str, Any], tmp_path: Path) -> None:
+    with on_disk(tmp_path, keep_urls=True) as f:
+        f.schedule_many(pages("A", 1))
+        with pytest.raises(FrontierError, match="whole number"):
+            f.regulate(HOST, **asked)
+        if "max_completed" in asked:
+            with pytest.raises(FrontierError, match="whole number"):
+                f.set_queue(HOST, **asked)
+        assert f.regulate(HOST, total_budget=Whole.SEVEN, max_completed=Whole.SEVEN)
+    with Frontier.open(tmp_path / "frontier", clock=ManualClock(START)) as f:
+        assert (q := f.queue(HOST)) and (q.own_budget, q.max_completed) == (7, 7)
+        whole(f)
+
+
+def test_text_of_a_subclass_is_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("groups")
+    module.group = lambda uri: Text("news")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "groups", module)
+    with on_disk(tmp_path, queue_assignment_policy="groups:group") as f:
+        assert f.schedule_many([Text("https://a.test/"), CrawlUri(Text("https://b.test/"), via=Text("x"))]).added == 2
+        given = CrawlUri("https://c.test/", queue=Text("own"), source=Text("s"), meta={"a": Text("b")})
+        assert f.schedule(given) is Admission.ADDED
+        assert f.retire(Text("own"), reason=Text("why"), who=Text("me"))
+        f.adjust(match=Text("host:a.test"), queue_total_budget=Whole.SEVEN, reason=Text("less"))
+        keys = f.queue_keys()
+        lease = one(f)
+        assert (keys, type(lease.queue)) == (["news", "own"], str)
+        f.finish(lease, Outcome.DEAD, reason=Text("gone"))
+        f.commit()
+        assert [(e.who, e.reason) for e in f.audit()] == [("me", "why"), ("api", "less")]
+        whole(f)
+
+
+def test_a_note_is_refused_before_the_batch() -> None:
+    with memory() as f:
+        with pytest.raises(TypeError, match="a note is bytes, not str"):
+            f.atomic(note="x")  # type: ignore[arg-type]
+        with f.atomic() as batch, pytest.raises(TypeError, match="a note is bytes"):
+            batch.note = "x"  # type: ignore[assignment]
+        assert f.note is None
+
+
+def test_what_is_returned_and_given_is_not_in_force() -> None:
+    given = Settings(overrides=(Override(match="host:b.test", set={"queue_total_budget": 9}),))
+    with Frontier.open(":memory:", given, clock=ManualClock(START)) as f:
+        f.schedule_many(pages("AB", 2))
+        f.adjust(match="host:a.test", queue_total_budget=500)
+        for override in [*f.adjustments, *f.settings.overrides, *given.overrides]:
+            override.set["queue_total_budget"] = 0
+        f.adjust(match="host:other.test", precedence=5)
+        assert (a := f.queue("a.test")) and (b := f.queue("b.test"))
+        assert (a.total_budget, b.total_budget) == (500, 9)
+        assert f.adjustments[0].set == {"queue_total_budget": 500}
