@@ -9,6 +9,14 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """The numbers of the system's errors that say that a disk is full, or a quota used up."""
 
 
+def in_words(error: OSError) -> str:
+    """Return an error of the system for a message, with the file that it is about."""
+    text = error.strerror or str(error)
+    if isinstance(error, FileNotFoundError) and error.filename is None and "temporary directory" in text:
+        return f"{text}: set the environment variable TMPDIR to a folder that can be written to"
+    return f"{error.filename}: {text}" if error.filename else text
+
+
 class FrontierError(Exception):
     """The frontier could not do what was asked."""
 

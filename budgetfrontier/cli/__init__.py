@@ -147,7 +147,9 @@ def build_parser(command: str | None = None) -> Parser:
 
 
 def _message(error: Exception) -> str:
+    from budgetfrontier.errors import in_words
+
     if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        text = in_words(error)
         return f"{text}; free some space and run the same command again" if exit_code(error) == DISK_FULL else text
     return str(error)

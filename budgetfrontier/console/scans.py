@@ -13,6 +13,7 @@ import msgspec
 
 from budgetfrontier.console.columns import Columns
 from budgetfrontier.console.scan_process import Scan, Step
+from budgetfrontier.errors import in_words
 
 EVERY = 60.0
 """Seconds between the beginnings of two scans, at least."""
@@ -60,10 +61,12 @@ class Scans:
         return self._wanted and self.progress is None and time.monotonic() - self._begun >= EVERY
 
     async def run(self) -> None:
-        """Scan once."""
+        """Scan once. `error` tells what the system has refused, such as a temporary file."""
         self._wanted, self._begun, self.progress = False, time.monotonic(), 0.0
         try:
             await self._run()
+        except OSError as e:
+            self.error = f"the scan failed: {in_words(e)}"
         finally:
             self.progress = None
 

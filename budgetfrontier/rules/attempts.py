@@ -26,7 +26,7 @@ def attempts_told(attempts: int, settings: QueueSettings, next_in: float, *, sta
         return f"{told}, the last"
     if status in OVERLOADED:
         return told
-    left = next_in + (most - attempts - 1) * retry_delay(settings, None, status)
+    left = next_in + (most - attempts - 1) * max(retry_delay(settings, None, status), settings.min_delay)
     return f"{told}; if all fail, it is given up in {say_duration(left)} at the earliest"
 
 
@@ -37,7 +37,7 @@ def first_retry_told(finish: Finish, settings: QueueSettings) -> str:
     if finish.status in OVERLOADED:
         wait, earliest = first_rest(settings, finish.delay), " at the earliest"
     else:
-        wait, earliest = retry_delay(settings, finish.delay, finish.status), ""
+        wait, earliest = max(retry_delay(settings, finish.delay, finish.status), settings.min_delay), ""
     return f"tried again in {say_duration(wait)}{earliest}, {attempts_told(1, settings, wait, status=finish.status)}"
 
 

@@ -115,7 +115,12 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Retries of URIs whose fetch failed temporarily."""
 
     max_retries: Annotated[
-        int, Field("retries after which a URI goes to the dead letters", integer(0, 65535), True)
+        int,
+        Field(
+            "retries after which a URI goes to the dead letters; a connection lost before the answer counts",
+            integer(0, 65535),
+            True,
+        ),
     ] = 30
     delay: Annotated[float, Field("wait this long before a retry of what was not answered", DURATION, True)] = 900.0
     scope: Annotated[

@@ -11,6 +11,7 @@ import resource
 import shlex
 import subprocess
 import sys
+import tempfile
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -227,6 +228,15 @@ def test_our_own_bugs_keep_their_traceback(cli: Cli, stopped: Path, monkeypatch:
     monkeypatch.setattr("budgetfrontier.store.reader.Reader.scan", bug)
     with pytest.raises(ZeroDivisionError):
         cli("report", stopped, "--format", "json")
+
+
+def test_without_a_folder_for_temporary_files_it_is_told_what_to_set(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc/none"])
+    done = cli("serve", tmp_path, "--listen", "127.0.0.1:0")
+    assert done.code == 1 and "set the environment variable TMPDIR to a folder that can be written to" in done.err
 
 
 def in_ascii(*arguments: object) -> bytes:

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,18 @@ def test_an_order_by_an_amount_comes_from_a_scan(job: Path) -> None:
     text = visit(job, act)
     assert text.index("snoozed.test") < text.index("capped.test") < text.index("named.test") < text.index("dead.test")
     assert "Order as of" in text
+
+
+def test_a_scan_without_a_folder_for_temporary_files_says_so(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(client: Client, console: Console) -> list[str]:
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc/none"])
+        console.jobs[0].scans.want()
+        await console.jobs[0].scans.run()
+        return [await (await client.get(path)).text() for path in ("/", "/queues?sort=queued")]
+
+    for text in visit(job, act):
+        assert "No usable temporary directory" in text and "set the environment variable TMPDIR to a folder" in text
 
 
 @pytest.mark.parametrize(

@@ -44,11 +44,24 @@ def test_the_attempts_are_those_that_a_uri_gets_for_its_status(status: int, told
         (429, 1e9, {}, "tried again in 1d at the earliest, attempt 1 of 31"),
         (503, None, {"backoff_delay": 0.0}, "tried again in 15m at the earliest, attempt 1 of 31"),
         (503, None, {"max_retries": 0}, "attempt 1 of 1, the last"),
+        (
+            -3,
+            0.0,
+            {"min_delay": 3.0, "max_retries": 1, "retry_delay": 1.0},
+            "tried again in 3s, attempt 1 of 2; if all fail, it is given up in 3s at the earliest",
+        ),
+        (
+            -3,
+            0.0,
+            {"min_delay": 3.0, "max_retries": 2, "retry_delay": 1.0},
+            "tried again in 3s, attempt 1 of 3; if all fail, it is given up in 6s at the earliest",
+        ),
     ],
 )
 def test_when_a_uri_is_tried_again_whose_first_attempt_failed(
     status: int, delay: float | None, changes: dict[str, float], told: str
 ) -> None:
+    """Not before the politeness of its host allows."""
     finish = Finish(Lease(1, "a", CrawlUri("http://a/"), 0, 0.0, 1), Outcome.RETRY, status=status, delay=delay)
     assert first_retry_told(finish, settings(**changes)) == told
 
