@@ -370,5 +370,5 @@ def test_leases_and_dead_letters_are_listed(cli: Cli) -> None:
 
 
 def test_a_folder_has_no_partitions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["partitions", str(tmp_path)]) == 1
+    assert main(["partitions", str(tmp_path)]) == 2
     assert "give --cluster kafka://" in capsys.readouterr().err
