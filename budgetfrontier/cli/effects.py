@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cli.messages import note, say
@@ -27,7 +28,9 @@ def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effec
     until = effect["after"]["wake_time"]
     wakes = f", until {format_time(until)}" if op == "snooze" else ""
     say(f"{key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
-    if op == "snooze" and (longer := waits_longer(details, effect)):
+    if op == "snooze" and details["until"] <= time.time():
+        note("that time is past, so that it changes nothing; `budgetfrontier wake` ends a wait")
+    elif op == "snooze" and (longer := waits_longer(details, effect)):
         note(f"{longer}: a snooze shortens no wait; `budgetfrontier wake` ends it, and then it may be snoozed for less")
 
 

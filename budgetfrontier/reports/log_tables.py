@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Rows = Iterator[tuple[Any, ...]]
 
 FORBIDDEN = -9998
+OUT_OF_SCOPE = -5000
+DISREGARDED = (FORBIDDEN, OUT_OF_SCOPE)
+"""The statuses of URIs that were disregarded."""
 _NOT_MODIFIED = 304
 
 MIMETYPES = ("fetches", "bytes", "mimetype")
@@ -35,7 +38,7 @@ _MEANINGS = {
     -4: "timed out",
     -5: "no valid response",
     -61: "no robots.txt",
-    -5000: "out of scope",
+    OUT_OF_SCOPE: "out of scope",
     -5001: "private address or blocked port",
     FORBIDDEN: "forbidden by robots.txt",
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier.model import Outcome
 from budgetfrontier.reports.format import counted
-from budgetfrontier.reports.log_tables import FORBIDDEN, meaning
+from budgetfrontier.reports.log_tables import FORBIDDEN, OUT_OF_SCOPE, meaning
 from budgetfrontier.rules.attempts import attempts_told
 from budgetfrontier.rules.uri_outcomes import may_pass, outcome_of_answer
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import QueueSettings
 
 MOST_ATTEMPTS = 100
-_OUT_OF_SCOPE, _PRIVATE = -5000, -5001
+_PRIVATE = -5001
 
 
 class Attempt(NamedTuple):
@@ -119,7 +119,7 @@ def _told_of(last: Attempt, past: Past, settings: QueueSettings) -> Told:
             "It would be again, unless `fetch.allow_private` is true, or a seed in the YAML names its host and port."
         )
         return Told("failed", f"{refused} {until}", again=False)
-    if last.status == _OUT_OF_SCOPE:
+    if last.status == OUT_OF_SCOPE:
         return Told("was-out-of-scope", f"It was disregarded at {last.time}: it was out of scope ({last.status}).")
     outcome = outcome_of_answer(last.status, attempt, settings)
     if outcome is Outcome.RETRY:

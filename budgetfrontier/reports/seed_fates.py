@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
-from budgetfrontier.reports.log_tables import FORBIDDEN, meaning
+from budgetfrontier.reports.log_tables import DISREGARDED, FORBIDDEN, OUT_OF_SCOPE, meaning
 from budgetfrontier.rules.seeds import MOST_REDIRECTS, SeedFate, SeedOrigin
 from budgetfrontier.rules.uri_outcomes import is_failure
 from budgetfrontier.store.seed_list import ListedSeed, SeedRow
@@ -18,7 +18,6 @@ DROP = ("detail", "origin", "label", "queue", "redirect")
 CodeOf = Callable[[str], int | None]
 """Returns the last status of a URL in the crawl's log, None if it is not there."""
 
-_OUT_OF_SCOPE = -5000
 _STATUS = "status "
 
 
@@ -84,7 +83,7 @@ def seed_rows(seeds: Iterable[ListedSeed], code_of: CodeOf = lambda url: None) -
             code = code_of(row.url)
         detail = detail_of(found, code_of)
         if fate is Fate.KNOWN and code is not None:
-            fate, detail = (Fate.FAILED if is_failure(code) else Fate.CRAWLED), meaning(code)
+            fate, detail = _fate_by(code), meaning(code)
         yield {
             "code": code,
             "status": str(fate),
@@ -95,6 +94,13 @@ def seed_rows(seeds: Iterable[ListedSeed], code_of: CodeOf = lambda url: None) -
             "origin": f"redirect of {row.via}" if row.origin is SeedOrigin.REDIRECTED else str(row.origin),
             "detail": detail,
         }
+
+
+def _fate_by(code: int) -> Fate:
+    """Return the fate of a URI by its last status in the crawl's log."""
+    if code in DISREGARDED:
+        return Fate.DISREGARDED
+    return Fate.FAILED if is_failure(code) else Fate.CRAWLED
 
 
 def unlisted_rows(not_reached: Iterable[str], invalid: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -129,7 +135,7 @@ def _code_in(row: SeedRow) -> int | None:
     if text.startswith(_STATUS) and text[len(_STATUS) :].isdecimal():
         return int(text[len(_STATUS) :])
     if row.fate is SeedFate.DISREGARDED:
-        return FORBIDDEN if text == "robots" else _OUT_OF_SCOPE if text.startswith("out of scope") else None
+        return FORBIDDEN if text == "robots" else OUT_OF_SCOPE if text.startswith("out of scope") else None
     return None
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
-from budgetfrontier.rules.crawl_states import FINISH, LIMIT, SCOPE
+from budgetfrontier.rules.crawl_states import FINISH, LIMIT, POLICY, SCOPE
 from budgetfrontier.rules.crawled import crawled
 from budgetfrontier.rules.run_history import SERVE, may_crawl, steered_by
 from budgetfrontier.units import counted, say_duration
@@ -130,7 +130,7 @@ def process_line(standing: Standing) -> str:
     """Return a line on the process that runs the crawl: which one, or how the last one stopped; and the last commit."""
     s = standing
     if (last := last_commit(s)) is not None:
-        commit = f"last commit {_ago(s, last)}"
+        commit = f"{_of_crawl(s, last)}last commit {_ago(s, last)}"
     else:  # an older version, which kept no times, may have committed much
         commit = "when it last committed is not known" if s.totals.scheduled else "nothing committed"
     if s.process.alive:
@@ -150,6 +150,17 @@ def last_commit(standing: Standing) -> float | None:
     if process.alive or process.last_commit is None or stop is None or stop.ended is None:
         return process.last_commit
     return min(stop.ended, process.last_commit) if may_crawl(stop.program) else process.last_commit
+
+
+def _of_crawl(s: Standing, last: float, article: str = "") -> str:
+    """Return whose the last commit was: the crawl's, if commands have committed since; else the article."""
+    return article if last == s.process.last_commit else "the crawl's "
+
+
+def _commit_clause(s: Standing) -> str:
+    """Return the clause on the crawl's last commit; "" if there was none."""
+    last = last_commit(s)
+    return "" if last is None else f"; {_of_crawl(s, last, 'the ')}last commit was {_ago(s, last)}"
 
 
 def who(process: Process | Run) -> str:
@@ -226,9 +237,11 @@ def _stopped(s: Standing) -> Verdict:
     stop = s.process.last_stop
     slug = "stopped" if stop is None or stop.end in (None, RunEnd.EXIT) else stop.end.lower()
     told = _stop(s, stop) if stop else "how the last one stopped is not known"
-    commit = "" if (last := last_commit(s)) is None else f"; the last commit was {_ago(s, last)}"
+    commit = _commit_clause(s)
     text, remedy = f"No process runs this crawl: {told}{commit}.{raise_first(stop)}", s.start
-    if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):  # it stays so when it is started
+    if (s.totals.pause_reason or "").startswith(POLICY):  # the next run resumes it
+        text = f"{text} Fix the policy, and start the crawl again: it goes on by itself."
+    elif s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):  # it stays so when it is started
         text, remedy = f"{text} {pause_sentence(s)}", _command(s, "resume")
     return Verdict(slug, "bad" if stop is None or _stopped_badly(s) else "warn", text, remedy)
 
@@ -251,7 +264,7 @@ def _unused(s: Standing) -> Verdict:
     """Return the verdict on a crawl that has work left, and that its server has closed, or not opened yet."""
     stop = s.process.last_stop
     told = f"; {_stop(s, stop)}" if stop is not None and _stopped_badly(s) else ""
-    commit = "" if (last := last_commit(s)) is None else f"; the last commit was {_ago(s, last)}"
+    commit = _commit_clause(s)
     text = f"Nobody uses this crawl: {opener(s.process)}{told}{commit}."
     if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):
         return Verdict("paused", "warn", f"{pause_sentence(s)} {text}", _command(s, "resume"))
@@ -281,7 +294,7 @@ def _stop(s: Standing, stop: Run) -> str:
 
 def _hung(s: Standing) -> Verdict:
     silent = "" if s.process.last_call is None else f"for {_age(s, s.process.last_call)}"
-    commit = "" if (last := last_commit(s)) is None else f"; the last commit was {_ago(s, last)}"
+    commit = _commit_clause(s)
     text = f"{_upper(who(s.process))} has the frontier open, but has not used it {silent}{commit}."
     if s.process.suspended:
         text += " It was stopped by a signal, and goes on with SIGCONT; a SIGTERM counts only then."

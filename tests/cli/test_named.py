@@ -172,3 +172,8 @@ def test_a_mistyped_character_is_found_among_many_queues_that_begin_alike(tmp_pa
     for typed in ("host-7777.example", "host-077777.example", "host-o7777.example", "host-07777.exmaple"):
         answer = cli("queue", tmp_path, typed)
         assert answer.code == 1 and "host-07777.example" in answer.err
+
+
+def test_a_snooze_until_a_time_that_is_past_says_so(cli: Cli, stopped: Path) -> None:
+    answer = cli("snooze", stopped, "snoozed.test", "--until", "2020-01-01")
+    assert answer.code == 0 and "that time is past, so that it changes nothing" in answer.err

@@ -15,7 +15,15 @@ from tests.crawl.site import Page, Site, redirect, run, text
 
 @pytest.mark.parametrize(
     ("code", "fate"),
-    [(200, Fate.CRAWLED), (404, Fate.CRAWLED), (500, Fate.FAILED), (503, Fate.FAILED), (-2, Fate.FAILED)],
+    [
+        (200, Fate.CRAWLED),
+        (404, Fate.CRAWLED),
+        (500, Fate.FAILED),
+        (503, Fate.FAILED),
+        (-2, Fate.FAILED),
+        (-9998, Fate.DISREGARDED),
+        (-5000, Fate.DISREGARDED),
+    ],
 )
 def test_a_seed_that_was_known_before_is_crawled_only_if_it_did_not_fail(code: int, fate: Fate) -> None:
     known = ListedSeed(1, SeedRow("http://a.test/", "", SeedOrigin.SCHEDULED, fate=SeedFate.KNOWN))

@@ -473,7 +473,15 @@ def test_the_commit_of_a_command_is_not_that_of_the_crawl_before_it() -> None:
     process.last_commit = NOW - 3  # of a pause
     stands = standing(CrawlState.PAUSED, queues(ready=1), process=process, pause_reason="operator")
     assert last_commit(stands) == NOW - HOUR
-    assert "the last commit was 1h ago" in verdict(stands).text and process_line(stands).endswith("last commit 1h ago")
+    assert "; the crawl's last commit was 1h ago" in verdict(stands).text
+    assert process_line(stands).endswith("; the crawl's last commit 1h ago")
+
+
+def test_after_the_failure_of_a_policy_the_crawl_is_started_again_and_not_resumed() -> None:
+    process = stopped(RunEnd.ERROR, "the cost policy m:cost raised KeyError")
+    found = verdict(standing(CrawlState.PAUSED, queues(ready=1), process=process, pause_reason="policy: the cost ..."))
+    assert found.text.endswith(" Fix the policy, and start the crawl again: it goes on by itself.")
+    assert (found.slug, found.remedy) == ("error", "budgetfrontier crawl CONFIG --job jobs/news")
 
 
 def test_a_process_that_was_stopped_by_a_signal_is_continued_and_not_killed() -> None:
