@@ -32,7 +32,9 @@ def load(file: IO[bytes], allowance: Allowance) -> object:
     """Read the next value of a file, and leave the file right after it. Raises pickled.Unreadable."""
     try:
         return _MarshalReader(Window(file, allowance), allowance).value()
-    except (ValueError, LookupError, TypeError, OverflowError, MemoryError, struct.error) as error:
+    except LookupError:
+        raise Unreadable("it is damaged: it refers to a value that is not there") from None
+    except (ValueError, TypeError, OverflowError, MemoryError, struct.error) as error:
         raise Unreadable(str(error) or type(error).__name__) from None
 
 

@@ -82,7 +82,9 @@ def load(file: IO[bytes], allowance: Allowance) -> object:
     """
     try:
         return _run(Window(file, allowance), allowance)
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError) as error:
+    except LookupError:  # of the stack, or of the memo
+        raise Unreadable("it is damaged: an operation takes a value that is not there") from None
+    except (ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:
         raise Unreadable(str(error) or type(error).__name__) from None
 
 

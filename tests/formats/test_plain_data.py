@@ -108,6 +108,19 @@ def test_what_breaks_off_is_unreadable_wherever_it_does(dump: Any) -> None:
             load(BytesIO(whole[:length]), Allowance())
 
 
+@pytest.mark.parametrize(
+    ("load", "sources"),
+    [
+        (pickled.load, [b"\x80\x04.", b"g5\n.", b"\x85.", b"a."]),
+        (marshalled.load, [b"r\x05\0\0\0", b"\xdb\x01\0\0\0r\x09\0\0\0"]),
+    ],
+)
+def test_a_value_that_is_not_there_is_said_to_be_damage(load: Any, sources: list[bytes]) -> None:
+    for source in sources:
+        with pytest.raises(Unreadable, match=r"it is damaged: .* a value that is not there"):
+            load(BytesIO(source), Allowance())
+
+
 @pytest.mark.parametrize("load", [pickled.load, marshalled.load])
 def test_whatever_the_bytes_are_nothing_else_is_raised(load: Any) -> None:
     dice = random.Random(5)
