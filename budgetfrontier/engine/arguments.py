@@ -127,6 +127,8 @@ def waits(
 
 def size(value: object) -> int:
     """Return the size of a response, a whole number of bytes of at least 0."""
+    if type(value) is int and 0 <= value < 1 << 48:
+        return value  # the common case, without a call
     found = exactly(value, 0, 1 << 48)
     if found is None:
         raise ValueError(f"size is a number of bytes below {1 << 48:,}, not {_brief(value)}")
@@ -135,6 +137,8 @@ def size(value: object) -> int:
 
 def status(value: object) -> int:
     """Return the status of an answer, a whole number; 0 if it is not known, below 0 if there was none."""
+    if type(value) is int and -(1 << 15) <= value < 1 << 15:
+        return value
     found = exactly(value, -(1 << 15), 1 << 15)
     if found is None:
         raise ValueError(f"status is that of an HTTP response, not {_brief(value)}")
@@ -156,4 +160,11 @@ def letter_ids(letters: Letters) -> list[int] | None:
         letters = [letters]
     if isinstance(letters, str | bytes):  # its characters would be taken for ids
         raise TypeError(f"this takes dead letters or their ids, whole numbers, not {letters!r}")
-    return [letter.id if isinstance(letter, DeadLetter) else int(letter) for letter in letters]
+    return [letter.id if isinstance(letter, DeadLetter) else _id(letter) for letter in letters]
+
+
+def _id(value: object) -> int:
+    found = exactly(value, 0, 1 << 64)
+    if found is None:
+        raise TypeError(f"this takes dead letters or their ids, whole numbers, not {_brief(value)}")
+    return found

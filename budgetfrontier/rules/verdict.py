@@ -154,7 +154,8 @@ def last_commit(standing: Standing) -> float | None:
 
 def _of_crawl(s: Standing, last: float, article: str = "") -> str:
     """Return whose the last commit was: the crawl's, if commands have committed since; else the article."""
-    return article if last == s.process.last_commit else "the crawl's "
+    newest = s.process.last_commit or last
+    return article if newest - last < 1.0 else "the crawl's "  # a run ends a moment before the commit that stores it
 
 
 def _commit_clause(s: Standing) -> str:

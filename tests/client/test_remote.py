@@ -170,6 +170,13 @@ def test_wrong_arguments_are_refused_and_change_nothing(frontier: Any) -> None:
         frontier.finish_many(lease)
     with pytest.raises(TypeError, match="Finish"):
         frontier.finish_many([lease.id])
+    for name, given in ("finish", lease.id), ("renew", None), ("landed", lease.id), ("give_back", [lease.id]):
+        with pytest.raises(TypeError, match=f"{name} takes a Lease, not"):
+            getattr(frontier, name)(given)
+    with pytest.raises(FrontierError, match="whole number"):
+        frontier.regulate("a.test", total_budget=True)
+    with pytest.raises(TypeError, match="whole numbers"):
+        frontier.replay(["1"])
     with pytest.raises(TypeError, match="list"):
         frontier.schedule_many("https://a.test/")
     assert frontier.summary().in_process == 1 and frontier.finish_many([lease]) == []

@@ -30,8 +30,9 @@ def test_a_crawl_delay_may_be_any_number() -> None:
 def test_dead_letters_become_ids() -> None:
     assert arguments.letter_ids(None) is None
     assert (arguments.letter_ids(7), arguments.letter_ids([7, 8])) == ([7], [7, 8])
-    with pytest.raises(TypeError, match="dead letters or their ids"):
-        arguments.letter_ids("78")  # type: ignore[arg-type]
+    for wrong in ("78", ["78"], [True], [7.0]):
+        with pytest.raises(TypeError, match="dead letters or their ids"):
+            arguments.letter_ids(wrong)  # type: ignore[arg-type]
 
 
 def test_a_queue_key_is_text() -> None:

@@ -477,6 +477,12 @@ def test_the_commit_of_a_command_is_not_that_of_the_crawl_before_it() -> None:
     assert process_line(stands).endswith("; the crawl's last commit 1h ago")
 
 
+def test_the_commit_that_stores_the_end_of_a_run_is_no_other() -> None:
+    process = stopped(RunEnd.EXIT)
+    process.last_commit = NOW - HOUR + 0.01
+    assert process_line(standing(process=process)).endswith("; last commit 1h ago")
+
+
 def test_after_the_failure_of_a_policy_the_crawl_is_started_again_and_not_resumed() -> None:
     process = stopped(RunEnd.ERROR, "the cost policy m:cost raised KeyError")
     found = verdict(standing(CrawlState.PAUSED, queues(ready=1), process=process, pause_reason="policy: the cost ..."))

@@ -32,7 +32,8 @@ def check_fields(uri: CrawlUri) -> None:
     body: object = uri.body
     queue: object = "" if uri.queue is None else uri.queue
     source: object = "" if uri.source is None else uri.source
-    texts = all(isinstance(text, str) for text in (method, hops, via, queue, source))
+    texts = isinstance(method, str) and isinstance(hops, str) and isinstance(via, str)
+    texts = texts and isinstance(queue, str) and isinstance(source, str)
     if not (texts and isinstance(force, bool) and isinstance(body, _BYTES)):
         raise InvalidUrl("type", "method, hops, via, source and queue are text, body is bytes, and force is a bool")
     priority: object = uri.priority
