@@ -65,7 +65,8 @@ def test_it_pauses_and_goes_on_with_the_mended_policy(
         assert "run the same command" in said
         with Reader(tmp_path / "job" / "frontier") as reader:
             assert reader.runs()[-1].end is RunEnd.ERROR and named in reader.runs()[-1].reason
-            assert reader.verdict().slug == "error" and "Fix the policy, and start the crawl again" in reader.verdict().text
+            told = reader.verdict()
+            assert told.slug == "error" and "Fix the policy, and start the crawl again" in told.text
         with reopened(tmp_path / "job") as frontier:
             assert frontier.state is CrawlState.PAUSED
             pause = [entry for entry in frontier.audit() if entry.command == "pause"]
