@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -109,30 +109,28 @@ def lock_holder(path: Path, name: str = LOCK) -> int | None:
     0 for a process that has no pid here: on another machine, or in another container. Takes no lock, and needs no
     permission to write. `own_pid` returns the pid that it has where it runs.
     """
-    with _mutex:
-        if os.path.realpath(path / name) in _held:
-            return os.getpid()
-        try:
-            fd = os.open(path / name, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            return _holder(fd)
-        finally:
-            os.close(fd)
+    return _pid_in(path / name, _holder)
 
 
 def own_pid(path: Path) -> int:
     """Return the pid that the last holder of the lock has, or had, in its own container; 0 if none is known."""
+    return _pid_in(path / LOCK, _read_pid) or 0
+
+
+def _pid_in(file: Path, read: Callable[[int], int | None]) -> int | None:
+    """Return the pid that `read` finds by the descriptor of a lock's file: this process's own if it holds the lock.
+
+    None if there is no file that can be read.
+    """
     with _mutex:
-        if os.path.realpath(path / LOCK) in _held:
+        if os.path.realpath(file) in _held:
             return os.getpid()
         try:
-            fd = os.open(path / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return 0
+            return None
         try:
-            return _read_pid(fd)
+            return read(fd)
         finally:
             os.close(fd)
 
