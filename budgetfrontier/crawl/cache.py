@@ -258,7 +258,7 @@ class CrawlCache:
     def _handle_error(self, error: Exception) -> None:
         """Replace the cache if it is damaged; otherwise raise the error, as after each call that follows."""
         why = self._failed or translate_error(error, self.path)
-        if self._failed is None and isinstance(why, _DAMAGE):
+        if isinstance(why, _DAMAGE):
             self._replace(why)
             return
         self._failed = why
