@@ -199,6 +199,17 @@ def test_a_dry_run_that_has_not_ended_is_neither_offered_nor_applied(
     assert len(entries(job)) == 1
 
 
+def refused(job: Path, form: dict[str, str]) -> str:
+    """The page that answers a form that cannot be meant."""
+
+    async def act(client: Client, console: Console) -> str:
+        operator = Operator(client)
+        await operator.sign_in()
+        return await operator.send(form, status=400)
+
+    return visit(job, act, token=TOKEN)
+
+
 @pytest.mark.parametrize(
     ("form", "name"),
     [
@@ -210,12 +221,7 @@ def test_a_dry_run_that_has_not_ended_is_neither_offered_nor_applied(
     ],
 )
 def test_a_field_that_a_form_does_not_have_is_refused(job: Path, form: dict[str, str], name: str) -> None:
-    async def act(client: Client, console: Console) -> str:
-        operator = Operator(client)
-        await operator.sign_in()
-        return await operator.send(form, status=400)
-
-    assert f"{name}&#39; is no field of this form" in visit(job, act, token=TOKEN)
+    assert f"{name}&#39; is no field of this form" in refused(job, form)
     assert len(entries(job)) == 1
 
 
@@ -419,12 +425,7 @@ def test_the_crawl_is_paused_and_resumed(steered: Path) -> None:
     ],
 )
 def test_a_form_that_cannot_be_meant_is_answered_with_what_is_wrong(job: Path, form: dict[str, str], said: str) -> None:
-    async def act(client: Client, console: Console) -> str:
-        operator = Operator(client)
-        await operator.sign_in()
-        return await operator.send(form, status=400)
-
-    assert said in html.unescape(visit(job, act, token=TOKEN))
+    assert said in html.unescape(refused(job, form))
     assert len(entries(job)) == 1
 
 
