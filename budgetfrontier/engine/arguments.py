@@ -69,7 +69,7 @@ def text(value: object, name: str) -> str:
     """Return text that can be stored as a plain str, also if it is of a subclass, such as `numpy.str_`."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is a str, not {type(value).__name__}")
-    plain = value if type(value) is str else str.__str__(value)
+    plain = str.__str__(value)
     try:
         plain.encode()
     except UnicodeEncodeError:
@@ -149,7 +149,7 @@ def queue_key(key: object) -> str:
     """Return a queue key, whether there is such a queue or not."""
     if not isinstance(key, str):
         raise TypeError(f"a queue key is a str, not {type(key).__name__}")
-    return key if type(key) is str else str.__str__(key)
+    return str.__str__(key)
 
 
 def letter_ids(letters: Letters) -> list[int] | None:
