@@ -31,11 +31,15 @@ _mutex = threading.Lock()  # no file is opened in the middle of a fork
 
 
 class LockFile:
-    """An open file with locks on some of its bytes. A forked child closes it, so that locks end with their process."""
+    """An open file with locks on some of its bytes. A forked child closes it, so that locks end with their process.
 
-    def __init__(self, path: Path, *, create: bool = False) -> None:
+    With `append`, it is created if it is not there, and all that is written to it is appended.
+    """
+
+    def __init__(self, path: Path, *, create: bool = False, append: bool = False) -> None:
+        opened = _append if append else _create if create else None
         with _mutex:
-            self._file = FileIO(path, "r+", opener=_create if create else None)  # its `close` is never interrupted
+            self._file = FileIO(path, "r+", opener=opened)  # its `close` is never interrupted
             _opened.add(self)
 
     def fileno(self) -> int:
@@ -43,6 +47,18 @@ class LockFile:
         if self._file.closed:
             raise OSError(errno.EBADF, "the lock file is closed")
         return self._file.fileno()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed."""
+        return self._file.closed
+
+    def is_named(self, path: Path) -> bool:
+        """Tell whether `path` still names the file: otherwise, a lock on it excludes nobody."""
+        try:
+            return os.path.samestat(os.fstat(self.fileno()), os.stat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def close(self) -> None:
         """End the locks, and close the file. A second time does nothing."""
@@ -88,6 +104,10 @@ class LockFile:
 
 def _create(path: str, flags: int) -> int:
     return opener(path, flags | os.O_CREAT)
+
+
+def _append(path: str, flags: int) -> int:
+    return _create(path, flags | os.O_APPEND)
 
 
 def holder_of(fd: int, byte: int) -> int | None:

@@ -40,7 +40,7 @@ class WriterLock:
                     message = f"{path.parent} is open already in this process ({os.getpid()})"
                     raise FrontierLocked(message, pid=os.getpid())
                 self._file = _lock(path)
-                while not _is_named(self._file.fileno(), path):  # the holder removed it, as an aborted backup does
+                while not self._file.is_named(path):  # the holder removed it, as an aborted backup does
                     self._file.close()
                     self._file = _lock(path)
                 _held[self._key] = self
@@ -62,7 +62,7 @@ class WriterLock:
     def is_lost(self) -> bool:
         """Return whether somebody has removed the file, so that others can lock a new one. One `stat`."""
         try:
-            return not _is_named(self._fileno(), self._path)
+            return self._file is not None and not self._file.is_named(self._path)
         except OSError:  # such as a folder that may not be entered any more
             return False
 
@@ -171,14 +171,6 @@ def _lock(path: Path) -> LockFile:
         file.close()
         raise
     return file
-
-
-def _is_named(fd: int, path: Path) -> bool:
-    """Tell whether `path` still names the open file: otherwise, a lock on it excludes nobody."""
-    try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
 
 
 def _holder(fd: int) -> int | None:

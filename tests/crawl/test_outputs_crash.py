@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.outputs.files import GrowingFile, cut_incomplete_line
 from budgetfrontier.crawl.outputs.logs import open_log
 from budgetfrontier.crawl.outputs.warc import WarcFiles, recover, whole_records
-from budgetfrontier.errors import OutputRemoved, StorageFull
+from budgetfrontier.errors import FrontierLocked, OutputRemoved, StorageFull
 from budgetfrontier.model import Outcome
+from budgetfrontier.store.file_locks import LockFile
 from tests.crawl.warcs import Known, answer, lease, read, settings, sha1, write
 
 # WARC files
@@ -74,15 +77,18 @@ def test_a_bomb_in_a_file_left_open_takes_no_memory(tmp_path: Path) -> None:
 
 
 def test_a_job_goes_on_after_a_crash(tmp_path: Path) -> None:
-    files = WarcFiles(tmp_path, settings(), cache=Known())
+    files = WarcFiles(tmp_path / "first", settings(), cache=Known())
     files.write(lease(), answer(), sha1(b"<p>hello"))
     files.sync()
     long = os.urandom(300_000)  # more than waits in memory: it is in the file in part, without its request
     files.write(lease(), answer(long), sha1(long))
-    later = WarcFiles(tmp_path, settings(), cache=Known())  # the first was killed
+    killed = tmp_path / "killed"
+    shutil.copytree(tmp_path / "first", killed)
+    files.close()
+    later = WarcFiles(killed, settings(), cache=Known())
     later.write(lease(), answer(), sha1(b"<p>hello"))
     later.close()
-    first, second = sorted(tmp_path.iterdir())
+    first, second = sorted(killed.iterdir())
     assert len(read(second)) == 4
     assert [row["warc-type"] for row in read(first)][:4] == ["warcinfo", "response", "request", "metadata"]
 
@@ -167,6 +173,91 @@ def test_a_file_is_whole_on_disk_before_it_has_its_own_name(tmp_path: Path, disk
     files.sync()
     assert disk.take()[1:] == [tmp_path.name]
     files.close()
+
+
+# Folders that two crawls reach
+
+
+def test_crawls_that_share_a_folder_of_warc_files_leave_the_open_ones_of_each_other_alone(tmp_path: Path) -> None:
+    (tmp_path / "warcs").mkdir()
+    (tmp_path / "link").symlink_to("warcs")
+    files = [WarcFiles(tmp_path / name, settings(), cache=Known()) for name in ("warcs", "link")]
+    for _ in range(2):
+        for each in files:
+            each.write(lease(), answer(), sha1(b"<p>hello"))
+            each.sync()
+        recover(tmp_path / "link")  # as a third one does
+    assert len(list(tmp_path.glob("warcs/*.open"))) == 2
+    for each in files:
+        each.close()
+    assert [len(read(path)) for path in (tmp_path / "warcs").iterdir()] == [7, 7]
+
+
+def test_a_warc_file_that_its_crawl_finishes_during_the_recovery_of_another_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = WarcFiles(tmp_path, settings(), cache=Known())
+    files.write(lease(), answer(), sha1(b"<p>hello"))
+
+    def finished_meanwhile(*_: object) -> list[Path]:
+        found = list(tmp_path.iterdir())
+        files.close()
+        return found
+
+    monkeypatch.setattr(Path, "glob", finished_meanwhile)
+    recover(tmp_path)
+    [path] = tmp_path.iterdir()
+    assert path.suffix == ".gz" and len(read(path)) == 4
+
+
+def test_a_new_file_that_the_recovery_of_another_crawl_removes_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, removed = LockFile.lock, list[Path]()
+
+    def slow(file: LockFile, byte: int) -> bool:
+        if not removed:
+            removed.append(tmp_path / "x")
+            removed[0].unlink()
+        return lock(file, byte)
+
+    monkeypatch.setattr(LockFile, "lock", slow)
+    with closing(GrowingFile(tmp_path / "x")) as file:
+        file.write(b"abc")
+    assert removed and (tmp_path / "x").read_bytes() == b"abc"
+
+
+def test_a_log_that_another_crawl_is_writing_is_neither_cut_nor_continued(tmp_path: Path) -> None:
+    (tmp_path / "a" / "logs").mkdir(parents=True)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "logs").symlink_to("../a/logs")
+    with Outputs(tmp_path / "a", settings(warc=False), cache=Known()) as outputs:
+        outputs.write(lease(), answer(), Outcome.SUCCESS, slot=1)
+        outputs.sync()
+        with (tmp_path / "a" / "logs" / "crawl.log").open("ab") as log:
+            log.write(b"half a li")
+        with pytest.raises(FrontierLocked, match=re.escape(f"another crawl, in {tmp_path / 'a' / 'logs'}: stop")):
+            Outputs(tmp_path / "b", settings(warc=False), cache=Known())
+        outputs.sync()
+    with Outputs(tmp_path / "b", settings(warc=False), cache=Known()):
+        assert len((tmp_path / "a" / "logs" / "crawl.log").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EIO])
+def test_on_a_file_system_without_locks_outputs_are_not_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def failing(file: LockFile, byte: int) -> bool:
+        raise OSError(code, "no")
+
+    monkeypatch.setattr(LockFile, "lock", failing)
+    if code == errno.EIO:
+        with pytest.raises(OSError, match="no"):
+            GrowingFile(tmp_path / "x")
+        return
+    with closing(GrowingFile(tmp_path / "x")) as file:
+        file.write(b"abc")
+    assert (tmp_path / "x").read_bytes() == b"abc"
 
 
 # Files that somebody removes, replaces or renames

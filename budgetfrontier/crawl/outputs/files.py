@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
 
-from budgetfrontier.errors import NO_ROOM, OutputRemoved, StorageFull
-from budgetfrontier.store.modes import file_mode
+from budgetfrontier.errors import NO_ROOM, FrontierError, FrontierLocked, OutputRemoved, StorageFull
+from budgetfrontier.store.file_locks import LockFile
 
 _BUFFER_SIZE = 1 << 18
 _BLOCK = 1 << 16
+_LOCKED_BYTE = 0
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of file systems that have none
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +31,9 @@ class GrowingFile:
     data that is not on disk is never taken for durable. It raises OutputRemoved likewise if somebody has removed,
     replaced or truncated the file. With `rotates`, a file that was renamed is synced, and continued in a new one at its
     path. `head` is written if the file is empty.
+
+    The file is locked while it is open, by whatever path other crawls reach it. Raises FrontierLocked if another crawl
+    has it open.
     """
 
     def __init__(self, path: Path, *, rotates: bool = False, head: bytes = b"") -> None:
@@ -39,10 +45,12 @@ class GrowingFile:
         self._open()
 
     def _open(self) -> None:
-        self._fd = os.open(
-            self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, file_mode(self._path.parent)
-        )
-        self.size = os.fstat(self._fd).st_size
+        file = _locked(self._path, append=True)
+        while not file.is_named(self._path):  # another crawl removed it, as it was empty
+            file.close()
+            file = _locked(self._path, append=True)
+        self._file = file
+        self.size = os.fstat(file.fileno()).st_size
         self._start = self.size - self._flushed
         if not self.size:
             self.write(self._head)
@@ -58,7 +66,7 @@ class GrowingFile:
         """Write the buffer to the file: the data survives the end of this process, but not a power failure."""
         while self._buffer:
             with full_disk(self._path):
-                taken = os.write(self._fd, self._buffer)
+                taken = os.write(self._file.fileno(), self._buffer)
             del self._buffer[:taken]
             self._flushed += taken
 
@@ -81,9 +89,9 @@ class GrowingFile:
 
     def _check_place(self) -> None:
         """Raise OutputRemoved unless the file is at its path, whole; continue in a new one if it was renamed."""
-        if self._fd < 0:
+        if self._file.closed:
             return
-        own = os.fstat(self._fd)
+        own = os.fstat(self._file.fileno())
         renamed = own.st_nlink > 0
         try:
             there = os.stat(self._path)
@@ -110,19 +118,19 @@ class GrowingFile:
     def _rotate(self) -> None:
         """Continue in a new file at the path: the one that is open has another name now."""
         with self._syncing:
-            old = self._fd
+            old = self._file
             try:
                 with full_disk(self._path):
-                    os.fsync(old)
+                    os.fsync(old.fileno())
                     self._synced = self._flushed
                     self._open()
                     sync_folder(self._path.parent)
-            except (OSError, StorageFull) as e:
+            except (OSError, FrontierError) as e:
                 self._failure = e
                 raise
             finally:
-                if self._fd != old:
-                    os.close(old)
+                if self._file is not old:
+                    old.close()
         log.warning("%s was renamed: what follows is in a new file of that name", self._path)
 
     def _sync_up_to(self, size: int) -> None:
@@ -134,23 +142,54 @@ class GrowingFile:
             size = self._flushed
             try:
                 with full_disk(self._path):
-                    os.fsync(self._fd)
+                    os.fsync(self._file.fileno())
             except (OSError, StorageFull) as e:
                 self._failure = e  # the kernel drops the pages it could not write: the next fsync would succeed
                 raise
             self._synced = size
 
-    def close(self) -> None:
-        """Sync and close; the file is closed even if that fails. A second close raises the same error, if any."""
+    def close(self, *, name: str | None = None) -> None:
+        """Sync, rename to `name`, and close; the file is closed even if that fails.
+
+        A second close raises the same error, if any.
+        """
         try:
             self.sync()
+            if name is not None:
+                self._path = self._path.rename(self._path.with_name(name))
         except Exception as e:
             self._failure = e
             raise
         finally:
-            if self._fd >= 0:
-                os.close(self._fd)
-            self._fd = -1
+            self._file.close()
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Lock an output that is there, as if it were open. Raises FrontierLocked if a crawl has it open."""
+    with closing(_locked(path)) as file:
+        if not file.is_named(path):  # its crawl has renamed it
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        yield
+
+
+def _locked(path: Path, *, append: bool = False) -> LockFile:
+    """Open a file, and lock it, on file systems that have locks. Raises FrontierLocked."""
+    with full_disk(path):
+        file = LockFile(path, append=append)
+        try:
+            file.lock(_LOCKED_BYTE)
+        except BlockingIOError:
+            file.close()
+            raise FrontierLocked(
+                f"{path} is being written by another crawl, in {os.path.realpath(path.parent)}: stop that crawl first, "
+                f"or give each crawl a folder of its own instead of a link to that one"
+            ) from None
+        except BaseException as e:  # such as Ctrl-C
+            if not isinstance(e, OSError) or e.errno not in _NO_LOCKS:
+                file.close()
+                raise
+        return file
 
 
 @contextmanager

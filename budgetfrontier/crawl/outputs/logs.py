@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.crawl.outputs.files import GrowingFile, cut_incomplete_line
+from budgetfrontier.crawl.outputs.files import GrowingFile, cut_incomplete_line, held
 from budgetfrontier.model import Lease, Outcome
 from budgetfrontier.settings.schema import OutputSettings
 from budgetfrontier.store.modes import make_folder
@@ -57,8 +58,12 @@ class Logs:
 
 
 def open_log(path: Path, *, head: bytes = b"") -> GrowingFile:
-    """Open a file of lines for appending, `head` first; an incomplete last line is cut off. It may be rotated."""
-    cut_incomplete_line(path)
+    """Open a file of lines for appending, `head` first; an incomplete last line is cut off. It may be rotated.
+
+    Raises FrontierLocked if another crawl has it open.
+    """
+    with suppress(FileNotFoundError), held(path):
+        cut_incomplete_line(path)
     return GrowingFile(path, rotates=True, head=head)
 
 

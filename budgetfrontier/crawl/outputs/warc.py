@@ -11,6 +11,7 @@ import re
 import socket
 import time
 import zlib
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -19,7 +20,8 @@ from budgetfrontier import __version__
 from budgetfrontier.crawl.cache import Original
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.outputs import records
-from budgetfrontier.crawl.outputs.files import GrowingFile, cut, full_disk, sync_folder
+from budgetfrontier.crawl.outputs.files import GrowingFile, cut, full_disk, held, sync_folder
+from budgetfrontier.errors import FrontierLocked
 from budgetfrontier.model import CrawlUri, Lease
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.modes import make_folder
@@ -116,13 +118,16 @@ class WarcFiles:
         """Return the file to write to: a new one if none is open, or if the open one has reached `warc_size`."""
         if self._file and 0 < self._settings.output.warc_size <= self._file.size:
             self._finish_file()
-        if self._file is None:
+        while self._file is None:
             now = datetime.now(UTC)
             stamp = f"{now.strftime('%Y%m%d%H%M%S')}{now.microsecond // 1000:03d}"
             name = f"{self._prefix}-{stamp}-{self._serial:05d}-{os.getpid()}~{self._host}.warc.gz"
             self._serial += 1
             self._path = self._folder / (name + OPEN)
-            self._file = GrowingFile(self._path)
+            try:
+                self._file = GrowingFile(self._path)
+            except FrontierLocked:  # by the recovery of another crawl, or one whose files have the same names
+                continue
             self._names_changed = True
             own_id = records.record_id()
             self._warcinfo_line = f"WARC-Warcinfo-ID: {own_id}\r\n"
@@ -136,9 +141,8 @@ class WarcFiles:
     def _finish_file(self) -> None:
         """Sync and close the open file and remove the suffix of its name; on a full disk, the next start does so."""
         if self._file:
-            self._file.close()
+            self._file.close(name=self._path.name.removesuffix(OPEN))
             self._file = None
-            self._path.rename(self._path.with_name(self._path.name.removesuffix(OPEN)))
             self._names_changed = True
 
     def _revisit(self, uri: CrawlUri, response: Response, digest: bytes, *, whole: bool) -> list[tuple[str, str]]:
@@ -189,20 +193,27 @@ def warcinfo(settings: Settings) -> bytes:
 def recover(folder: Path) -> None:
     """Finish the files that a crash left open: truncate each after its last whole record and rename it.
 
-    Reads these files and checks all their records; a file without whole records is deleted.
+    Reads these files and checks all their records; a file without whole records is deleted. Leaves files alone that
+    another crawl is writing, or has just finished.
     """
     unfinished = sorted(folder.glob(f"*{OPEN}"))
     for path in unfinished:
-        end, size = whole_records(path), path.stat().st_size
-        if end == 0:
-            path.unlink()
-            continue
-        if end < size:
-            cut(path, end)
-            log.warning("%s: cut off %d bytes of a record that was left half written", path, size - end)
-        path.rename(path.with_name(path.name.removesuffix(OPEN)))
+        with suppress(FrontierLocked, FileNotFoundError), held(path):
+            _finish(path)
     if unfinished:
         sync_folder(folder)
+
+
+def _finish(path: Path) -> None:
+    """Truncate a file after its last whole record, and rename it, or delete it if it has none."""
+    end, size = whole_records(path), path.stat().st_size
+    if end == 0:
+        path.unlink()
+        return
+    if end < size:
+        cut(path, end)
+        log.warning("%s: cut off %d bytes of a record that was left half written", path, size - end)
+    path.rename(path.with_name(path.name.removesuffix(OPEN)))
 
 
 def whole_records(path: Path) -> int:
