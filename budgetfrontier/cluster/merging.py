@@ -94,7 +94,8 @@ def merged_standing(
 def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the effect of an adjustment on a crawl, or that it would have, from those on its partitions.
 
-    `replaced` is that of the first: an adjustment replaces the same ones in all.
+    `replaced` is that of the first: an adjustment replaces the same ones in all. So is what a dry run has `promised`,
+    for the whole crawl.
     """
     found = _merged_survey(effects)
     if any("by_next_uri" in one for one in effects):
@@ -117,7 +118,7 @@ def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
             }
             for when in ("before", "after")
         }
-    for name in ("replaced", "withdrawn", "scope_unknown"):
+    for name in ("replaced", "withdrawn", "scope_unknown", "promised"):
         if told := next((one[name] for one in effects if one.get(name)), None):
             found[name] = told
     return found
@@ -125,7 +126,7 @@ def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _merged_survey(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Merge which queues were matched: partitions without such ones have no say in what is the same for all."""
-    matched = [one.get("matched") for one in effects]
+    matched, changed = ([one.get(name) for one in effects] for name in ("matched", "changed"))
     telling = [one for one in effects if one.get("matched")] or list(effects)
     groups: Counter[str] = Counter()
     for one in effects:
@@ -135,6 +136,7 @@ def _merged_survey(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     unknown = [set(one.get("unknown", ())) for one in effects]
     return {
         "matched": None if None in matched else sum(count or 0 for count in matched),
+        "changed": None if None in changed else sum(count or 0 for count in changed),
         "groups": [
             dict(zip(("before", "after"), json.loads(values), strict=True)) | {"queues": count}
             for values, count in listed

@@ -56,7 +56,7 @@ def plan(operator: Operator, op: str, args: dict[str, Any]) -> Plan:
     """Return how a command is given. Raises FrontierError if it would be refused by all partitions."""
     if op in ("adjust", "withdraw"):
         surveys = operator.ask("survey", dict[str, Any], order=order_of(operator, op, args))
-        args = args if op == "adjust" else {"id": read_name(str(args["id"]))}
+        args = args if op == "adjust" else args | {"id": read_name(str(args["id"]))}
         return Plan(args, {number: {"survey": survey} for number, survey in surveys.items()})
     if op == "undo":
         entry = read_name(str(args["id"]))

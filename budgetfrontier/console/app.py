@@ -297,9 +297,8 @@ class Console:
         if self.tasks.waiting(job) >= WAITING_TASKS:
             raise Busy
         back = form.get("back", "")
-        task = Task(
-            job, asked, self._who(request), dry_run=not applies, back=back if is_inside(back) else job.base or "/"
-        )
+        back = back if is_inside(back) else job.base or "/"
+        task = Task(job, asked, self._who(request), dry_run=not applies, back=back, shown=shown)
         self.tasks.begin(task)
         if shown is not None:
             shown.applied = task.id

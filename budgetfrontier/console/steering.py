@@ -14,6 +14,7 @@ from budgetfrontier.console.forms import Asked
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import NotThere
 from budgetfrontier.console.steer_process import Order, Step
+from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.engine.commands.undo_checks import FORCE
 
 AT_ONCE = 2
@@ -32,7 +33,9 @@ _LINE = 1 << 24  # bytes of a line
 class Task:
     """A dry run or a command that was given, and what has become of it."""
 
-    def __init__(self, job: Job, asked: Asked, who: str, *, dry_run: bool, back: str) -> None:
+    def __init__(
+        self, job: Job, asked: Asked, who: str, *, dry_run: bool, back: str, shown: Task | None = None
+    ) -> None:
         self.id = secrets.token_urlsafe(12)
         self.job = job
         self.asked = asked
@@ -41,6 +44,8 @@ class Task:
         self.back = back
         self.step = Step()
         self.ended = asyncio.Event()
+        self.promised = shown.promise() if shown else {}
+        """The argument by which the audit keeps what the dry run that this applies has shown."""
         self.applied = ""
         """The id of the task that has applied what this dry run shows."""
 
@@ -48,6 +53,11 @@ class Task:
     def error(self) -> str:
         """Why there is no result, "" if there is one or will be."""
         return self.step.error
+
+    def promise(self) -> dict[str, Any]:
+        """Return the argument by which the audit keeps what this dry run of an adjustment has shown."""
+        effect = self.step.effect
+        return {"promised": promise(effect)} if effect is not None and self.asked.op in ("adjust", "withdraw") else {}
 
     @property
     def has_shown(self) -> bool:
@@ -75,7 +85,7 @@ class Task:
 
     async def _run(self) -> None:
         asked = self.asked
-        order = Order(asked.op, asked.args, self.who, asked.reason, self.dry_run)
+        order = Order(asked.op, asked.args | self.promised, self.who, asked.reason, self.dry_run)
         if not self.job.is_folder:
             self.step = await asyncio.to_thread(self.job.obey, order)
             return

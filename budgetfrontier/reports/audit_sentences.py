@@ -81,14 +81,15 @@ def _adjusted(args: _Values, effect: _Values) -> str:
         f"{name} to {_short(value)}{'' if before.get(name) is None else f' (before: {_short(before[name])})'}"
         for name, value in args["set"].items()
     )
-    return f"Set {', '.join(parts)} for {_short(args['match'])}{_concerned(effect)}."
+    return f"Set {', '.join(parts)} for {_short(args['match'])}{_concerned(effect)}.{_promised(effect)}"
 
 
 def _concerned(effect: _Values) -> str:
     """Return how many queues a change of the adjustments concerns, as far as that was counted."""
     parts = []
     if effect.get("matched") is not None:
-        parts.append(f"{counted(effect['matched'], 'queue')} matched")
+        changed = "" if effect.get("changed") is None else f", {effect['changed']:,} changed"
+        parts.append(f"{counted(effect['matched'], 'queue')} matched{changed}")
     if effect.get("revived_count"):
         parts.append(f"{counted(effect['revived_count'], 'retired queue')} reconsidered")
     if effect.get("replaced"):
@@ -96,11 +97,31 @@ def _concerned(effect: _Values) -> str:
     return "".join(f"; {part}" for part in parts)
 
 
+def _promised(effect: _Values) -> str:
+    """Return the figures that a dry run had shown to whoever applied the change."""
+    figures = effect.get("promised")
+    if not figures:
+        return ""
+    parts = [
+        f"{counted(figures['matched'], 'queue')} matched",
+        f"{counted(figures['revived_count'], 'queue')} revived, for {_spend(figures)}",
+        f"{counted(figures['retired_count'], 'queue')} retired",
+    ]
+    if (others := figures["others"]).get("queues"):
+        spends = f"{_spend(others['after'])} instead of {_spend(others['before'])}"
+        parts.append(f"another budget for {counted(others['queues'], 'other queue')}, {spends}")
+    return f" The dry run as of {format_time(figures['as_of'])} had promised: {'; '.join(parts)}."
+
+
+def _spend(figures: _Values) -> str:
+    return f"a spend of {figures['spend']:,} on {counted(figures['uris'], 'URI')}"
+
+
 def _withdrawn(args: _Values, effect: _Values) -> str:
     one = effect.get("withdrawn", {})
     what = ", ".join(f"{name} {_short(value)}" for name, value in one.get("set", {}).items())
     of_what = f" ({what} for {_short(one['match'])})" if what else ""
-    return f"Withdrew adjustment {args['id']}{of_what}{_concerned(effect)}."
+    return f"Withdrew adjustment {args['id']}{of_what}{_concerned(effect)}.{_promised(effect)}"
 
 
 def _discarded(args: _Values, effect: _Values) -> str:

@@ -207,10 +207,14 @@ class Effective:
         return sorted([*self._always, *known.matching, *found])
 
     def is_uniform(self, name: str) -> bool:
-        """Tell whether a setting has the same value for all URIs, because no override gives it another one."""
+        """Tell whether a setting has the same value for all URIs.
+
+        It has if no override that comes after the last one for everything gives it another value.
+        """
         field = _field(name)
-        value = getattr(self.base, field)
-        return all(patch.get(field, value) == value for patch in self._patches)
+        last = next((index for index in reversed(self._always) if field in self._patches[index]), -1)
+        value = getattr(self.base, field) if last < 0 else self._patches[last][field]
+        return all(patch.get(field, value) == value for patch in self._patches[last + 1 :])
 
     def variants(self) -> Iterator[QueueSettings]:
         """Yield the settings without overrides, then those with each single override."""

@@ -102,6 +102,9 @@ def test_effects_are_added() -> None:
     mixed = merged_effect([effect(2, 5, [], 7, []), effect(3, 6, [], None, [])])
     assert (mixed["before"], len(mixed["groups"]), mixed["ceiling"]) == ({"queue_total_budget": None}, 2, None)
     assert merged_effect([{"matched": None, "revived_count": 2}, {"matched": 3, "revived_count": 1}])["matched"] is None
+    figures = [{"matched": 3, "changed": changed, "promised": {"spend": 7}} for changed in (1, 2, None)]
+    assert (merged_effect(figures[:2])["changed"], merged_effect(figures)["changed"]) == (3, None)
+    assert merged_effect(figures)["promised"] == {"spend": 7}  # that of the whole crawl, which all partitions were sent
 
 
 def test_a_command_to_all_partitions_is_one_row_of_the_audit() -> None:

@@ -261,6 +261,24 @@ def test_several_queues_get_a_budget_as_one_adjustment(job: Path) -> None:
         assert queue is not None and queue.state == "INACTIVE"
 
 
+def test_what_a_dry_run_has_promised_stands_in_the_audit(steered: Path) -> None:
+    async def act(client: Client, console: Console) -> tuple[str, str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        form = {"op": "adjust", "match": "queue:capped.test", "total": "50", "reason": "worth it"}
+        shown = await operator.send(form)
+        await operator.apply(shown)
+        return shown, await operator.get(f"/audit?id={entries(steered)[-1].id}")
+
+    shown, told = visit(steered, act, token=TOKEN)
+    entry = entries(steered)[-1]
+    promised = entry.effect["promised"]
+    assert (promised["matched"], promised["revived_count"]) == (entry.effect["matched"], entry.effect["revived_count"])
+    spend = re.search(r"<dt>what the revived would spend</dt><dd>.*?</dd>", shown)
+    assert spend and promised["spend"] > 0 and spend[0] in told.partition("What the dry run had promised")[2]
+    assert "promised" not in told.partition("What it did")[0].partition("What was asked")[2]
+
+
 def test_an_adjustment_is_listed_and_withdrawn(steered: Path) -> None:
     async def act(client: Client, console: Console) -> tuple[str, str, str]:
         operator = Operator(client)

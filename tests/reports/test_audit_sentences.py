@@ -16,8 +16,10 @@ from tests.support import on_disk, pages, post
 SYNTAX = re.compile(r"[{}\[\]]|None|True|False|[a-z]=")
 GIVEN: list[tuple[str, dict[str, Any], str]] = [
     ("adjust", {"match": "host:a.test", "set": {"queue_total_budget": 50, "precedence": 1}},
-     "Set queue_total_budget to 50 (before: -1), precedence to 1 (before: 3) for host:a.test; 1 queue matched."),
-    ("withdraw", {"id": 1}, "Withdrew adjustment 1 (queue_total_budget 50, precedence 1 for host:a.test)."),
+     "Set queue_total_budget to 50 (before: -1), precedence to 1 (before: 3) for host:a.test; 1 queue matched, "
+     "1 changed."),
+    ("withdraw", {"id": 1}, "Withdrew adjustment 1 (queue_total_budget 50, precedence 1 for host:a.test); "
+     "1 queue matched, 1 changed."),
     ("undo", {"id": 2}, "Undid withdraw of entry 2: restored adjustment 1."),
     ("retire", {"queue": "a.test"}, "Retired queue a.test: state READY -> RETIRED."),
     ("unretire", {"queue": "a.test"}, "Took out of retirement queue a.test: state RETIRED -> INACTIVE."),
@@ -61,6 +63,21 @@ def test_each_command_has_its_sentence(tmp_path: Path) -> None:
     assert found == [wanted for _, _, wanted in GIVEN]
     assert not [text for text in found if SYNTAX.search(text) or len(text) > 400]
     assert {command for command, _, _ in GIVEN} == {*OPERATIONS, *STEPWISE}
+
+
+def test_what_a_dry_run_has_promised_is_told_beside_what_was_counted() -> None:
+    spend = {"uris": 1, "spend": 2, "ceiling": None}
+    promised = {
+        "as_of": 1e9, "matched": 3, "revived_count": 2, "retired_count": 0, **spend,
+        "others": {"queues": 1, "before": spend, "after": spend | {"spend": 1_000}},
+    }  # fmt: skip
+    effect = {"matched": 4, "changed": 4, "revived_count": 3, "promised": promised}
+    entry = AuditEntry(1, "adjust", {"match": "*", "set": {"queue_total_budget": 9}}, "bob", 1.0, "", effect)
+    assert sentence(entry) == (
+        "Set queue_total_budget to 9 for *; 4 queues matched, 4 changed; 3 retired queues reconsidered. The dry run as "
+        "of 2001-09-09T01:46:40Z had promised: 3 queues matched; 2 queues revived, for a spend of 2 on 1 URI; 0 queues "
+        "retired; another budget for 1 other queue, a spend of 1,000 on 1 URI instead of a spend of 2 on 1 URI."
+    )
 
 
 def test_other_settings_at_an_opening_have_their_sentence(tmp_path: Path) -> None:

@@ -55,6 +55,24 @@ def test_all_that_match_apply_in_order_and_later_wins_per_setting() -> None:
     assert (plain.queue_total_budget, plain.precedence, plain.min_delay) == (50, 1, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("rules", "uniform"),
+    [
+        ([], True),
+        ([("*", {"precedence": 1})], True),
+        ([("host:a.test", {"precedence": 1})], False),
+        ([("host:a.test", {"precedence": 1}), ("*", {"precedence": 2})], True),
+        ([("*", {"precedence": 2}), ("host:a.test", {"precedence": 1})], False),
+        ([("*", {"precedence": 2}), ("host:a.test", {"precedence": 2})], True),
+        ([("*", {"precedence": 2}), ("*", {"queue_total_budget": 1})], True),
+    ],
+)
+def test_a_setting_is_uniform_as_far_as_overrides_in_force_say(
+    rules: list[tuple[str, dict[str, Any]]], uniform: bool
+) -> None:
+    assert effective(*rules).is_uniform("precedence") is uniform
+
+
 def test_paths_are_told_apart_where_an_override_looks_at_them() -> None:
     found = effective(("regex:/calendar/", {"cost_policy": "wag"}), ("domain:a.test", {"precedence": 1}))
     for _ in range(2):

@@ -10,6 +10,7 @@ import msgspec
 
 from budgetfrontier import plugins
 from budgetfrontier.converters import converter
+from budgetfrontier.engine.commands import preview as previews
 from budgetfrontier.engine.commands.preview import Change, Survey, appended, preview, survey, survey_of, values_of_none
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
@@ -25,13 +26,34 @@ COUNTED = 1000
 _survey: Callable[[Any], Survey] = converter(Survey)
 
 
+class Promise(msgspec.Struct, kw_only=True):
+    """The figures of a dry run, as the audit keeps them with the adjustment that was applied after it was shown."""
+
+    as_of: float
+    matched: int
+    revived_count: int
+    retired_count: int
+    still_over: int
+    by_name: int
+    uris: int
+    spend: int
+    ceiling: int | None
+    others: dict[str, Any] = {}
+    disregarded: int = 0
+    scope_unknown: str = ""
+
+
+_promise: Callable[[Any], Promise] = converter(Promise)
+
+
 class Adjustment(msgspec.Struct, kw_only=True):
     """The effect of `adjust`, or with `dry_run` the effect that it would have. `id` is that of its audit entry.
 
     `groups` are the queues that `match` names, by equal values: `{"before": ..., "after": ..., "queues": 1000}`, the
     largest hundred; `ungrouped` queues are in the others, and `matched` counts all. `before` and `after` have the
-    values that are the same for all of them, else None. A real one counts a frontier with more than 1,000 queues only
-    if it names queues by their keys: otherwise `matched` is None, and `groups` is empty.
+    values that are the same for all of them, else None. `changed` counts the queues whose values differ. A real one
+    counts a frontier with more than 1,000 queues only if it names queues by their keys: otherwise `matched` and
+    `changed` are None, and `groups` is empty.
 
     `unknown` are the keys that `match` names and no queue has yet.
 
@@ -56,6 +78,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
     matched: int | None = 0
     groups: list[dict[str, Any]] = []
     ungrouped: int = 0
+    changed: int | None = 0
     by_next_uri: bool = False
     as_of: float = 0.0
     retired: list[str] = []
@@ -75,8 +98,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
 def check(args: dict[str, Any]) -> None:
     """Raise for an adjustment that could not be applied."""
     policy = validate_override(args["match"], args["set"]).set.get("cost_policy")
-    if args.get("survey") is not None:
-        _survey(args["survey"])
+    _check_figures(args)
     if policy is not None:
         plugins.resolve("cost", policy)  # one that cannot be imported would end the engine at the next URI
 
@@ -90,23 +112,39 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         view = kernel.tables.flushed()
         return preview(view, appended(view, override))
     override = msgspec.structs.replace(override, id=kernel.counters.audit + 1)
-    found = _surveyed(kernel, override, args.get("survey"), now)
-    return found | edit(kernel, Edit([], [override]), now)
+    tables = kernel.tables
+    after = Effective(tables.in_force.frontier, (), [Override("*", override.set)])  # it is the last one, and wins
+    change = Change(parse_match(override.match), tuple(override.set), tables.in_force.effective, after, override.set)
+    return _figures(kernel, change, args, now) | edit(kernel, Edit([], [override]), now)
 
 
 def check_withdrawal(args: dict[str, Any]) -> None:
     """Raise for a withdrawal that could not be applied."""
     int(args["id"])
-    if args.get("survey") is not None:
-        _survey(args["survey"])
+    _check_figures(args)
+
+
+def _check_figures(args: dict[str, Any]) -> None:
+    """Raise for figures of a survey, or of a dry run, that are none."""
+    for name, convert in (("survey", _survey), ("promised", _promise)):
+        if args.get(name) is not None:
+            convert(args[name])
+
+
+def promise(effect: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of a dry run that are kept with the adjustment that it has shown."""
+    return msgspec.structs.asdict(_promise(effect))
 
 
 def withdraw(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Take an adjustment out of those in force; what it had replaced does not come back."""
-    override = next((one for one in adjustments_of(kernel) if one.id == args["id"]), None)
+    adjustments, in_force = adjustments_of(kernel), kernel.tables.in_force
+    override = next((one for one in adjustments if one.id == args["id"]), None)
     if override is None:
         raise not_in_force(args["id"])
-    found = msgspec.structs.asdict(_survey(args["survey"])) if args.get("survey") is not None else {}
+    after = Effective(in_force.frontier, in_force.settings.overrides, [one for one in adjustments if one != override])
+    change = Change(parse_match(override.match), tuple(override.set), in_force.effective, after)
+    found = _figures(kernel, change, args, now)
     return {"withdrawn": plain(override)} | found | edit(kernel, Edit([override.id], []), now)
 
 
@@ -154,26 +192,42 @@ def plain(override: Override) -> dict[str, Any]:
     return {"id": override.id, "match": override.match, "set": override.set}
 
 
-def _surveyed(kernel: Kernel, override: Override, given: Any, now: float) -> dict[str, Any]:
-    """Return which queues an override matches, and their values before and after, as the audit keeps them.
+def _figures(kernel: Kernel, change: Change, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Return what the audit keeps of a change: the queues that it matches, and what a dry run has promised."""
+    found = _surveyed(kernel, change, args.get("survey"), now)
+    return found if args.get("promised") is None else found | {"promised": promise(args["promised"])}
 
-    The command line has counted them before it sent the command. Otherwise they are counted here if they are few; if
-    they are not, `matched` is None, and `before` has only the values that are the same for all URIs.
+
+def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[str, Any]:
+    """Return which queues a change matches, and their values before and after.
+
+    They are counted here if they are few. If they are not, whoever gave the command may have counted them, and the
+    values hold unless the settings have changed since. Otherwise `before` and `after` have only the values that are the
+    same for all URIs, and `matched` is None unless it was given.
     """
-    if given is not None:
-        return msgspec.structs.asdict(_survey(given))
-    tables, match = kernel.tables, parse_match(override.match)
-    after = Effective(tables.in_force.frontier, (), [Override("*", override.set)])  # it is the last one, and wins
-    change = Change(match, tuple(override.set), tables.in_force.effective, after, override.set)
+    tables, match = kernel.tables, change.match
     named = _named(kernel, match) if match.keys else None
     if named is not None:
-        unknown = unknown_keys(match, kernel.tables.queues.look_up)
-        return msgspec.structs.asdict(survey_of(named, change, now, unknown=unknown))
+        unknown = unknown_keys(match, tables.queues.look_up)
+        return previews.plain(survey_of(named, change, now, unknown=unknown))
     if kernel.counters.queues <= COUNTED:
-        return msgspec.structs.asdict(survey(tables.flushed(), change)) | {"as_of": now}
-    old, _ = values_of_none(change)
-    known = {name: value if change.before.is_uniform(name) else None for name, value in old.items()}
-    return {"matched": None, "groups": [], "ungrouped": 0, "before": known, "after": dict(override.set), "as_of": now}
+        return previews.plain(survey(tables.flushed(), change)) | {"as_of": now}
+    counted = None if given is None else _survey(given)
+    if counted is not None and counted.revision == kernel.counters.settings_revision:
+        return previews.plain(counted)
+    uniform = [
+        {name: values[name] if effective.is_uniform(name) else None for name in change.names}
+        for effective, values in zip((change.before, change.after), values_of_none(change), strict=True)
+    ]
+    figures: dict[str, Any] = {
+        "before": uniform[0],
+        "after": {**uniform[1], **change.sets},
+        "groups": [],
+        "changed": None,
+    }
+    if counted is None:
+        return figures | {"matched": None, "ungrouped": 0, "as_of": now}
+    return previews.plain(counted) | figures | {"ungrouped": counted.matched}
 
 
 def _named(kernel: Kernel, match: Match) -> list[tuple[str, str]] | None:

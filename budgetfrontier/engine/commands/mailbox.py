@@ -55,6 +55,7 @@ class _Arguments(TypedDict, total=False):
     charge: bool
     in_place: bool
     survey: dict[str, Any]
+    promised: dict[str, Any]
 
 
 LARGEST = 16 << 20

@@ -165,8 +165,8 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 _ARGUMENTS: dict[str, frozenset[str]] = {
-    "adjust": frozenset(("match", "set", "dry_run", "survey")),
-    "withdraw": frozenset(("id", "survey")),
+    "adjust": frozenset(("match", "set", "dry_run", "survey", "promised")),
+    "withdraw": frozenset(("id", "survey", "promised")),
     "undo": frozenset(("id", "force")),
     "discard": frozenset(("id",)),
     "delete": frozenset(("queue", "pattern", "dry_run", "for_good", "timeless")),

@@ -79,7 +79,8 @@ class Survey(msgspec.Struct, kw_only=True):
     """The queues that a change matches, in groups of equal values `before` and `after`, the largest first.
 
     `ungrouped` queues are in smaller groups than the hundred listed. `before` and `after` have the value of a setting
-    if it is the same for all queues matched, else None. `as_of` is the time of the commit that was looked at.
+    if it is the same for all queues matched, else None. `changed` counts the queues whose values differ. `as_of` is the
+    time of the commit that was looked at, and `revision` that of the settings in force then.
     """
 
     matched: int
@@ -90,6 +91,13 @@ class Survey(msgspec.Struct, kw_only=True):
     as_of: float = 0.0
     unknown: list[str] = []
     """The keys that a change names and no queue has yet."""
+    changed: int = 0
+    revision: int = 0
+
+
+def plain(found: Survey) -> dict[str, Any]:
+    """Return a survey as the effect of a command has it: without the revision, which tells only whether it holds."""
+    return {name: value for name, value in msgspec.structs.asdict(found).items() if name != "revision"}
 
 
 class _Groups:
@@ -145,6 +153,7 @@ class _Groups:
             after=after,
             as_of=as_of,
             unknown=unknown,
+            changed=sum(count for (old, new), count in groups if old != new),
         )
 
 
@@ -221,8 +230,10 @@ def _look_later(view: View, match: Match, unseen: dict[int, QueueRecord]) -> Ite
 
 def survey(view: View, change: Change) -> Survey:
     """Return the queues that a change matches, by groups of equal values. O(queues), about 4 us each."""
-    found = ((url, queue.queue) for queue, url, _ in _look(view, change.match, others=False))
-    return survey_of(found, change, view.counters().time, unknown=_unknown(view, change))
+    found, counters = ((url, queue.queue) for queue, url, _ in _look(view, change.match, others=False)), view.counters()
+    counted = survey_of(found, change, counters.time, unknown=_unknown(view, change))
+    counted.revision = counters.settings_revision
+    return counted
 
 
 def survey_of(found: Iterable[tuple[str, str]], change: Change, as_of: float, *, unknown: list[str]) -> Survey:
@@ -322,7 +333,7 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
                 before.add(view, queue, old)
                 after.add(view, queue, new)
         counts["still_over"] += matched and queue.queued > 0 and is_out and (was_out or queue.state is RETIRED)
-    found = msgspec.structs.asdict(groups.survey(change, view.counters().time, _unknown(view, change)))
+    found = plain(groups.survey(change, view.counters().time, _unknown(view, change)))
     if in_scope is not None:
         found["disregarded"] = reviving.disregarded + after.disregarded
     return {

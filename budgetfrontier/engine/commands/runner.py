@@ -22,6 +22,8 @@ from budgetfrontier.store.records import AuditEntry, Progress, StartedCommand
 STEP = 500  # URIs or dead letters: some milliseconds
 STARTS = 3
 """The number of processes that may die while applying a command before it is abandoned."""
+IN_EFFECT = frozenset(("survey", "promised"))
+"""Arguments that the audit has as a part of the effect."""
 OVERTAKING = frozenset(("pause", "terminate"))
 """Commands that do not wait until a long one is done."""
 
@@ -173,7 +175,7 @@ class Runner:
         else:
             counters.command = max(counters.command, begun.number)
         args = audited(begun.args) if begun.op in STEPWISE and not error else begun.args
-        args = {name: value for name, value in args.items() if name != "survey"}  # it is part of the effect
+        args = {name: value for name, value in args.items() if name not in IN_EFFECT}
         job.entry = AuditEntry(
             0, begun.op, args, begun.who, now, begun.reason, effect, error=error, number=begun.number, line=begun.line,
             disk_full=disk_full,

@@ -10,9 +10,12 @@ import msgspec
 import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Reader, SettingsError
-from budgetfrontier.engine.commands.preview import appended, preview
+from budgetfrontier.engine.commands import adjustment
+from budgetfrontier.engine.commands.adjustment import promise
+from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.engine.commands.preview import appended, preview, survey
 from budgetfrontier.errors import FrontierError, PolicyError
-from budgetfrontier.settings.overrides import validate_override
+from budgetfrontier.settings.overrides import Override, validate_override
 from tests.support import START, crawl, memory, on_disk, pages, record, state
 
 URL = "https://c.test/"
@@ -212,3 +215,58 @@ def test_a_withdrawal_changes_precedences() -> None:
         assert record(f, "B").precedence == 1
         f.withdraw(number)
         assert crawl(f) == "AB"
+
+
+def test_values_that_another_command_has_changed_are_those_that_the_engine_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(f: Frontier, override: Override) -> dict[str, Any]:
+        view = f._guard.kernel.tables.flushed()
+        return msgspec.structs.asdict(survey(view, appended(view, override)))
+
+    with memory(queue_total_budget=1) as f:
+        f.schedule_many(pages("ABC", 2))
+        given = [Override("*", {"queue_total_budget": total}) for total in (5, 6, 7)]
+        surveys = [counted(f, one) for one in given]  # three people at once: each counted before any was applied
+        for most in (adjustment.COUNTED, 2):
+            monkeypatch.setattr(adjustment, "COUNTED", most)
+            for override, found in zip(given, surveys, strict=True):
+                f.apply(Command("adjust", {"match": "*", "set": override.set, "survey": found}, "me", ""))
+        effects = [entry.effect for entry in f.audit()]
+    assert [effect["before"]["queue_total_budget"] for effect in effects] == [1, 5, 6, 7, 5, 6]
+    assert [effect["after"]["queue_total_budget"] for effect in effects] == [5, 6, 7] * 2
+    assert [(effect["matched"], effect["changed"]) for effect in effects] == [(3, 3)] * 3 + [(3, None)] * 3
+    assert [effect["ungrouped"] for effect in effects] == [0] * 3 + [3] * 3
+
+
+def test_a_survey_holds_as_long_as_the_settings_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adjustment, "COUNTED", 0)
+    with memory(queue_total_budget=1) as f:
+        f.schedule_many(pages("ABC", 2))
+        f.adjust(match="host:a.test", queue_total_budget=5)
+        view = f._guard.kernel.tables.flushed()
+        found = survey(view, appended(view, Override("*", {"queue_total_budget": 5})))
+        args = {"match": "*", "set": {"queue_total_budget": 5}, "survey": msgspec.structs.asdict(found)}
+        entry = f.apply(Command("adjust", args, "me", ""))
+    assert [(one["before"], one["queues"]) for one in entry.effect["groups"]] == [
+        ({"queue_total_budget": 1}, 2),
+        ({"queue_total_budget": 5}, 1),
+    ]
+    assert (entry.effect["matched"], entry.effect["changed"]) == (3, 2)
+    assert "revision" not in entry.effect and "survey" not in entry.args
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_what_a_dry_run_has_promised_stands_in_the_audit(withdrawn: bool) -> None:
+    with memory(queue_total_budget=0) as f:
+        f.schedule_many(pages("AB", 3))
+        number = f.adjust(match="host:a.test", queue_total_budget=0).id
+        crawl(f)
+        args = {"id": number} if withdrawn else {"match": "host:a.test", "set": {"queue_total_budget": 9}}
+        shown = msgspec.structs.asdict(f.adjust(match="host:a.test", queue_total_budget=9, dry_run=True))
+        op = "withdraw" if withdrawn else "adjust"
+        entry = f.apply(Command(op, args | {"promised": promise(shown)}, "me", ""))
+        refused = f.apply(Command(op, args | {"promised": {"uris": "many"}}, "me", ""))
+    promised = entry.effect["promised"]
+    assert [promised[name] for name in ("revived_count", "uris", "spend", "ceiling")] == [1, 2, 2, 8]
+    assert "revived" not in promised and "promised" not in entry.args
+    assert entry.effect["revived_count"] == 2  # every retired queue is reconsidered
+    assert refused.error is not None and "uris" in refused.error
