@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cli import report_kinds
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import Between
 
 UNKNOWN = "unknown: a crawl in partitions has no crawl.log; its crawlers have logs of their own, if any"
+AWAY = "seeds of partitions that do not answer are not listed"
 _SEEDS = 5000
 """Seeds that an owner is asked for at a time."""
 
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace, operator: Operator) -> None:
     report_kinds.check(args)
     crawl = operator.head().crawl
     made = _MAKERS[args.kind](args, operator)
-    report_kinds.write(args, made, crawl, {"missing_partitions": sorted(operator.missing)})
+    report_kinds.write(args, made, crawl, lambda: {"missing_partitions": sorted(operator.missing)})
 
 
 def _of_log(name: str) -> Callable[[argparse.Namespace, Operator], Rows]:
@@ -75,14 +76,17 @@ def _seeds(args: argparse.Namespace, operator: Operator) -> Rows:
                 yield from part
                 after = part[-1].position
 
-    seeds = list(found())
-    known = {seed.row.url for seed in seeds}
-    missing, invalid, unread = report_kinds.unlisted_seeds(operator.settings, known.__contains__)
-    away = [url for url in missing if operator.partition_of_uri(CrawlUri(url)) in operator.missing]
-    if away:
-        unread.append(f"seeds of partitions that do not answer are not listed: {len(away):,}")
-        missing = [url for url in missing if url not in set(away)]
-    return report_kinds.seeds(seeds, (missing, invalid, unread), lambda url: None)
+    def unlisted(urls: Sequence[str]) -> set[str]:
+        parts: dict[int, list[str]] = {}
+        for url in urls:
+            parts.setdefault(operator.partition_of_uri(CrawlUri(url)), []).append(url)
+        asked = {number: operator.ask("unlisted", list[str], of=[number], urls=part) for number, part in parts.items()}
+        if AWAY not in unread and any(number not in answer for number, answer in asked.items()):
+            unread.append(AWAY)
+        return {url for number, answer in asked.items() for url in answer.get(number, ())}
+
+    unread: list[str] = []
+    return report_kinds.seeds(found(), operator.settings.seeds, unlisted, lambda urls: {}, unread)
 
 
 def _threads(args: argparse.Namespace, operator: Operator) -> Rows:

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from math import ceil
 from operator import itemgetter
@@ -19,11 +19,11 @@ from budgetfrontier.reports.kinds import WITH_SINCE
 from budgetfrontier.vocabulary import LEASE_FIELDS
 
 if TYPE_CHECKING:
-    from budgetfrontier.formats.crawl_log import Entry
     from budgetfrontier.model import StoredLease, Summary
+    from budgetfrontier.reports.crawl_log import Entry
     from budgetfrontier.reports.over_time import Between
     from budgetfrontier.rules.forecasts import Forecast
-    from budgetfrontier.settings import Settings
+    from budgetfrontier.settings.schema import Seed
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.seed_list import ListedSeed
     from budgetfrontier.store.series import Busiest
@@ -41,7 +41,7 @@ HOSTS_DROP = ("not_modified", "failures", "errors", "state", "expenditure")
 class Rows:
     """A report: its columns, its rows, which of the columns a terminal may leave out, and what is unknown.
 
-    `told` is a sentence that says the most important of it, for text.
+    `told` is a sentence that says the most important of it, for text. `unknown` is asked for once the rows are read.
     """
 
     def __init__(
@@ -50,11 +50,16 @@ class Rows:
         rows: Iterable[Sequence[Any]],
         *,
         drop: Sequence[str] = (),
-        unknown: str = "",
+        unknown: str | Callable[[], str] = "",
         told: str = "",
     ) -> None:
-        self.columns, self.drop, self.unknown, self.told = columns, drop, unknown, told
+        self.columns, self.drop, self._unknown, self.told = columns, drop, unknown, told
         self.rows = rows
+
+    @property
+    def unknown(self) -> str:
+        """The sentence on what is unknown, as far as the rows were read."""
+        return self._unknown if isinstance(self._unknown, str) else self._unknown()
 
 
 def run(args: argparse.Namespace) -> None:
@@ -76,10 +81,10 @@ def check(args: argparse.Namespace) -> None:
         args.parser.error(f"--since is for --kind {', '.join(WITH_SINCE)}; this report is as of now")
 
 
-def write(args: argparse.Namespace, made: Rows, crawl: str, more: dict[str, Any] | None = None) -> None:
-    """Print a report; `more` is added to the head of JSON."""
+def write(args: argparse.Namespace, made: Rows, crawl: str, more: Callable[[], dict[str, Any]] = dict) -> None:
+    """Print a report; `more` is added to JSON, once the rows are read."""
     if args.format == "json":
-        _write_json(args, made, crawl, more or {})
+        _write_json(args, made, crawl, more)
     else:
         _write_rows(args, made)
     if made.unknown:
@@ -96,7 +101,7 @@ def limit(args: argparse.Namespace) -> int | None:
     return _TEXT_ROWS if args.format == "text" else None
 
 
-def _write_json(args: argparse.Namespace, made: Rows, crawl: str, more: dict[str, Any]) -> None:
+def _write_json(args: argparse.Namespace, made: Rows, crawl: str, more: Callable[[], dict[str, Any]]) -> None:
     from budgetfrontier.reports import tables
 
     head = {
@@ -105,15 +110,14 @@ def _write_json(args: argparse.Namespace, made: Rows, crawl: str, more: dict[str
         "crawl": crawl,
         "generated": time.time(),
         "since": args.since,
-        "unknown": made.unknown or None,
-        **more,
         "rows": [],
     }
     with tables.spooled(sys.stdout) as out:
         out.write(json.dumps(head, indent=1).removesuffix("[]\n}"))
         for part in tables.json_array(islice(made.rows, limit(args)), made.columns):
             out.write(part)
-        out.write("\n}\n")
+        tail = {"unknown": made.unknown or None, **more()}
+        out.write("," + json.dumps(tail, indent=1).removeprefix("{") + "\n")
 
 
 def _write_rows(args: argparse.Namespace, made: Rows) -> None:
@@ -160,7 +164,7 @@ def _log(args: argparse.Namespace, reader: Reader) -> tuple[Iterator[Entry] | No
 
     The latter is the end of a sentence on the log, "" if it has all of the time.
     """
-    from budgetfrontier.formats import crawl_log
+    from budgetfrontier.reports import crawl_log
     from budgetfrontier.reports.log_coverage import lacks_beginning
 
     path, now = log_path(args), time.time()
@@ -246,56 +250,38 @@ def _told(reader: Reader, totals: Summary, since: float | None, now: float) -> d
     return found | {"bytes": found.get("bytes") if totals.bytes else None}
 
 
-def unlisted_seeds(settings: Settings, is_listed: Callable[[str], bool]) -> tuple[list[str], dict[str, str], list[str]]:
-    """Return the seeds of settings that are not listed, those that are no URLs with the reason, and what is unread."""
-    from budgetfrontier import uris
-    from budgetfrontier.errors import InvalidUrl
-    from budgetfrontier.settings.url_lists import BadLine, entries
-
-    missing: list[str] = []
-    invalid, unreadable = {}, []
-    for seed in settings.seeds:
-        try:
-            for number, entry in entries(seed):
-                if isinstance(entry, BadLine):
-                    invalid[entry.url or f"{seed.file}:{number}"] = str(entry)
-                    continue
-                try:
-                    href = uris.parse(entry.text)
-                    if not is_listed(href):
-                        missing.append(href)
-                except InvalidUrl as e:
-                    invalid[entry.text] = str(e)
-        except OSError as e:
-            unreadable.append(f"seeds of a file that cannot be read are not listed: {seed.file}: {e.strerror}")
-    return missing, invalid, unreadable
-
-
 def _seeds(args: argparse.Namespace, reader: Reader) -> Rows:
-    from budgetfrontier.formats.log_search import last_statuses
-    from budgetfrontier.store.seed_list import find, listed
+    from budgetfrontier.reports.log_search import last_statuses
+    from budgetfrontier.store.seed_list import listed, unlisted
 
     def found() -> Iterator[Any]:
         with reader.view() as view:
             yield from listed(view)
 
-    with reader.view() as view:
-        unlisted = unlisted_seeds(reader.settings, lambda url: find(view.txn, view.db, url) is not None)
-    return seeds(found(), unlisted, last_statuses(log_path(args)))
+    def missing(urls: Sequence[str]) -> set[str]:
+        with reader.view() as view:
+            return unlisted(view, urls)
+
+    log = log_path(args)
+    return seeds(found(), reader.settings.seeds, missing, lambda urls: last_statuses(log, urls) or {}, [])
 
 
 def seeds(
     found: Iterable[ListedSeed],
-    unlisted: tuple[list[str], dict[str, str], list[str]],
-    code_of: Callable[[str], int | None],
+    settings: Iterable[Seed],
+    unlisted_of: Callable[[Sequence[str]], Collection[str]],
+    statuses_of: Callable[[Collection[str]], Mapping[str, int]],
+    unread: list[str],
 ) -> Rows:
-    """Return the fates of the seeds of the list, then those of the settings that are not in it."""
+    """Return the fates of the seeds of the list, then those of the settings that are not in it.
+
+    All are read as they are printed; `unread` has what could not be, once they are.
+    """
     from budgetfrontier.reports import seed_fates
 
-    missing, invalid, unread = unlisted
-    rows = chain(seed_fates.seed_rows(found, code_of), seed_fates.unlisted_rows(missing, invalid))
+    rows = chain(seed_fates.seed_rows(found, statuses_of), seed_fates.unlisted_rows(settings, unlisted_of, unread))
     columns = seed_fates.COLUMNS
-    return Rows(columns, map(itemgetter(*columns), rows), drop=seed_fates.DROP, unknown="; ".join(unread))
+    return Rows(columns, map(itemgetter(*columns), rows), drop=seed_fates.DROP, unknown=lambda: "; ".join(unread))
 
 
 def _threads(args: argparse.Namespace, reader: Reader) -> Rows:

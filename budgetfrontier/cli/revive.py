@@ -15,7 +15,7 @@ from budgetfrontier.cli.messages import note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.engine.commands.mailbox import Command
-    from budgetfrontier.formats.crawl_log import Line
+    from budgetfrontier.reports.crawl_log import Line
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.records import AuditEntry, StartedCommand
 
@@ -53,7 +53,7 @@ def register(commands: Commands) -> None:
 
 def _status(text: str) -> str:
     """Return the status of an argument. Raises ArgumentTypeError."""
-    from budgetfrontier.formats import crawl_log
+    from budgetfrontier.reports import crawl_log
 
     try:
         return crawl_log.statuses(text)
@@ -72,8 +72,8 @@ def _log_time(text: str) -> str:
 def revive(args: argparse.Namespace) -> None:
     """Schedule URIs in chunks; the audit entry of each stores how far in the log it came."""
     from budgetfrontier.converters import converter
-    from budgetfrontier.formats import crawl_log
     from budgetfrontier.model import Tally
+    from budgetfrontier.reports import crawl_log
     from budgetfrontier.reports.format import counted
     from budgetfrontier.reports.totals import refused_in
 

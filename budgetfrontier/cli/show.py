@@ -252,8 +252,8 @@ def _patterns(args: argparse.Namespace, reader: Reader, record: QueueRecord) -> 
 
 def explain(args: argparse.Namespace) -> None:
     """Print why a URL or a queue is not being crawled."""
-    from budgetfrontier.formats.log_search import past_of
     from budgetfrontier.reports.explain import explain as explained
+    from budgetfrontier.reports.log_search import past_of
     from budgetfrontier.reports.scope_check import scope_verdict
     from budgetfrontier.store.reader import Reader
 

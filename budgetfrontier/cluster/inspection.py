@@ -334,7 +334,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     for each in (
         report, head, queues, best, queue, explain, audit, adjustments, applied, survey, preview, leases, dead_letters,
         undo, deletion, on_queue, on_crawl, unknown_letters, is_known,
-        kinds.series, kinds.busiest, kinds.held, kinds.runs, kinds.seeds,
+        kinds.series, kinds.busiest, kinds.held, kinds.runs, kinds.seeds, kinds.unlisted,
     )
 }  # fmt: skip
 """The looks by name."""

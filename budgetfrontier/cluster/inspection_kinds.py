@@ -7,6 +7,7 @@ from itertools import islice
 from budgetfrontier.model import Run
 from budgetfrontier.reports import over_time
 from budgetfrontier.rules.forecasts import Held
+from budgetfrontier.store import seed_list
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.seed_list import ListedSeed, listed
 from budgetfrontier.store.series import Busiest, SeriesRow
@@ -38,3 +39,9 @@ def seeds(reader: Reader, *, after: int, count: int) -> list[ListedSeed]:
     """Return the next seeds of the partition's list behind a position. O(count)."""
     with reader.view() as view:
         return list(islice(listed(view, after), count))
+
+
+def unlisted(reader: Reader, *, urls: list[str]) -> list[str]:
+    """Return which of some URLs are not in the partition's list of seeds. O(urls)."""
+    with reader.view() as view:
+        return sorted(seed_list.unlisted(view, urls))

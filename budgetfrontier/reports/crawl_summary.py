@@ -12,7 +12,7 @@ from budgetfrontier.reports.spill import Sorter
 from budgetfrontier.vocabulary import NOFOLLOW, NOINDEX, NOT_STORED
 
 if TYPE_CHECKING:
-    from budgetfrontier.formats.crawl_log import Entry
+    from budgetfrontier.reports.crawl_log import Entry
 
 _NOT_MODIFIED = 304
 _SAID = frozenset({NOINDEX, NOFOLLOW, NOT_STORED})

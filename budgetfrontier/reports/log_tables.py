@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.reports.spill import Item, Sums, largest_first
 
 if TYPE_CHECKING:
-    from budgetfrontier.formats.crawl_log import Entry
     from budgetfrontier.model import QueueRecord
+    from budgetfrontier.reports.crawl_log import Entry
 
 Rows = Iterator[tuple[Any, ...]]
 

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from budgetfrontier import uris
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.reports.log_tables import DISREGARDED, FORBIDDEN, OUT_OF_SCOPE, meaning
+from budgetfrontier.reports.tables import chunks
 from budgetfrontier.rules.seeds import MOST_REDIRECTS, SeedFate, SeedOrigin
 from budgetfrontier.rules.uri_outcomes import is_failure
+from budgetfrontier.settings.url_lists import BadLine, entries
 from budgetfrontier.store.seed_list import ListedSeed, SeedRow
 from budgetfrontier.vocabulary import QueueState
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.schema import Seed
 
 COLUMNS = ("code", "status", "seed", "redirect", "queue", "label", "origin", "detail")
 DROP = ("detail", "origin", "label", "queue", "redirect")
 
-CodeOf = Callable[[str], int | None]
-"""Returns the last status of a URL in the crawl's log, None if it is not there."""
+StatusesOf = Callable[[Collection[str]], Mapping[str, int]]
+"""Returns the last status of URLs in the crawl's log, of those that are there."""
 
 _STATUS = "status "
+_CHUNK = 10_000
+"""Seeds for which the log is asked at a time: some 10 MB."""
 
 
 class Fate(StrEnum):
@@ -60,11 +69,11 @@ def fate_of(found: ListedSeed) -> Fate:
     return _NAMES[found.row.fate]
 
 
-def detail_of(found: ListedSeed, code_of: CodeOf = lambda url: None) -> str:
+def _detail_of(found: ListedSeed, statuses: Mapping[str, int]) -> str:
     """Return what explains the fate of a seed."""
     row, fate = found.row, fate_of(found)
     if fate is Fate.REDIRECTED:
-        return _target(found, code_of)
+        return _target(found, statuses)
     if fate in (Fate.PENDING, Fate.STRANDED, Fate.LEASED):
         where = f"its queue is {found.state}" if found.state else ""
         return "; ".join(filter(None, (where, row.reason)))
@@ -74,26 +83,40 @@ def detail_of(found: ListedSeed, code_of: CodeOf = lambda url: None) -> str:
     return meaning(code) if code is not None else row.reason
 
 
-def seed_rows(seeds: Iterable[ListedSeed], code_of: CodeOf = lambda url: None) -> Iterator[dict[str, Any]]:
-    """Yield a row for each seed of the list. `code_of` is asked only for seeds whose status the list has not."""
-    for found in seeds:
-        row, fate = found.row, fate_of(found)
-        code = _code_in(row)
-        if code is None and (row.fate is not SeedFate.WAITING or row.reason) and row.fate is not SeedFate.DELETED:
-            code = code_of(row.url)
-        detail = detail_of(found, code_of)
-        if fate is Fate.KNOWN and code is not None:
-            fate, detail = _fate_by(code), meaning(code)
-        yield {
-            "code": code,
-            "status": str(fate),
-            "seed": row.url,
-            "redirect": found.end.url if found.end else row.redirect,
-            "queue": row.queue,
-            "label": row.label,
-            "origin": f"redirect of {row.via}" if row.origin is SeedOrigin.REDIRECTED else str(row.origin),
-            "detail": detail,
-        }
+def seed_rows(seeds: Iterable[ListedSeed], statuses_of: StatusesOf = lambda urls: {}) -> Iterator[dict[str, Any]]:
+    """Yield a row for each seed of the list. `statuses_of` is asked for those whose status the list has not."""
+    for chunk in chunks(seeds, _CHUNK):
+        asked = {row.url for found in chunk for row in (found.row, found.end) if row is not None and _is_in_log(row)}
+        statuses = statuses_of(asked) if asked else {}
+        yield from (_row(found, statuses) for found in chunk)
+
+
+def _row(found: ListedSeed, statuses: Mapping[str, int]) -> dict[str, Any]:
+    row, fate, code = found.row, fate_of(found), _status_of(found.row, statuses)
+    detail = _detail_of(found, statuses)
+    if fate is Fate.KNOWN and code is not None:
+        fate, detail = _fate_by(code), meaning(code)
+    return {
+        "code": code,
+        "status": str(fate),
+        "seed": row.url,
+        "redirect": found.end.url if found.end else row.redirect,
+        "queue": row.queue,
+        "label": row.label,
+        "origin": f"redirect of {row.via}" if row.origin is SeedOrigin.REDIRECTED else str(row.origin),
+        "detail": detail,
+    }
+
+
+def _status_of(row: SeedRow, statuses: Mapping[str, int]) -> int | None:
+    """Return the last status of a seed, from the list or from the log; None if neither has it."""
+    return statuses.get(row.url) if _is_in_log(row) else _code_in(row)
+
+
+def _is_in_log(row: SeedRow) -> bool:
+    """Tell whether a seed was attempted, as far as is known, and the list has no status of it."""
+    attempted = row.fate is not SeedFate.DELETED and (row.fate is not SeedFate.WAITING or bool(row.reason))
+    return attempted and _code_in(row) is None
 
 
 def _fate_by(code: int) -> Fate:
@@ -103,26 +126,57 @@ def _fate_by(code: int) -> Fate:
     return Fate.FAILED if is_failure(code) else Fate.CRAWLED
 
 
-def unlisted_rows(not_reached: Iterable[str], invalid: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each seed of the settings that was never scheduled, or is no URL, with the reason."""
-    nothing = dict.fromkeys(COLUMNS, "") | {"code": None, "origin": "settings"}
-    for seed in not_reached:
-        yield nothing | {"status": str(Fate.NOT_REACHED), "seed": seed, "detail": "never scheduled"}
-    for seed, reason in invalid.items():
-        yield nothing | {"status": str(Fate.INVALID), "seed": seed, "detail": reason}
+def unlisted_row(seed: str, fate: Fate, detail: str) -> dict[str, Any]:
+    """Return the row of a seed of the settings that is not in the list."""
+    return dict.fromkeys(COLUMNS, "") | {
+        "code": None,
+        "status": str(fate),
+        "seed": seed,
+        "origin": "settings",
+        "detail": detail,
+    }
 
 
-def _target(found: ListedSeed, code_of: CodeOf) -> str:
+def unlisted_rows(
+    seeds: Iterable[Seed], unlisted_of: Callable[[Sequence[str]], Collection[str]], unread: list[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each seed of the settings that was never scheduled, or is no URL, with the reason.
+
+    `unlisted_of` returns which of some URLs the list has not. Files that cannot be read are appended to `unread`.
+    """
+    for chunk in chunks(_entries(seeds, unread), _CHUNK):
+        missing = unlisted_of([href for _, href, bad in chunk if not bad])
+        for seed, href, bad in chunk:
+            if bad:
+                yield unlisted_row(seed, Fate.INVALID, bad)
+            elif href in missing:
+                yield unlisted_row(href, Fate.NOT_REACHED, "never scheduled")
+
+
+def _entries(seeds: Iterable[Seed], unread: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the text of each seed of the settings, its URL, and why it has none."""
+    for seed in seeds:
+        try:
+            for number, entry in entries(seed):
+                if isinstance(entry, BadLine):
+                    yield entry.url or f"{seed.file}:{number}", "", str(entry)
+                    continue
+                try:
+                    yield entry.text, uris.parse(entry.text), ""
+                except InvalidUrl as e:
+                    yield entry.text, "", str(e)
+        except OSError as e:
+            unread.append(f"seeds of a file that cannot be read are not listed: {seed.file}: {e.strerror}")
+
+
+def _target(found: ListedSeed, statuses: Mapping[str, int]) -> str:
     """Return what became of the last target of redirects."""
     end = found.end
     if found.is_cut and _is_redirect(_code_in(end or found.row)):
         return f"more than {MOST_REDIRECTS} redirects: crawl.log has what followed"
     if end is None:
         return "target not crawled"
-    code = _code_in(end)
-    if code is None and end.fate not in (SeedFate.WAITING, SeedFate.DELETED):
-        code = code_of(end.url)
-    if code is not None:
+    if (code := _status_of(end, statuses)) is not None:
         return f"{code} {meaning(code)}".strip()
     if end.fate is SeedFate.KNOWN:
         return "target known before"

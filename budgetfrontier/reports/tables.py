@@ -91,7 +91,7 @@ def json_array(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[str]:
     shape = msgspec.defstruct("Row", columns)
     encode = msgspec.json.Encoder(enc_hook=str).encode_lines
     opening = "[\n"
-    for chunk in _chunks(rows):
+    for chunk in chunks(rows):
         lines = encode([shape(*row) for row in chunk]).decode()[:-1].replace("\n", ",\n")  # values hold no line ends
         yield opening + (lines if lines.isascii() else _NOT_ASCII.sub(_escape, lines))
         opening = ",\n"
@@ -107,7 +107,7 @@ def write_csv(rows: Iterable[Row], columns: Sequence[str], out: IO[str]) -> None
     csv.writer(out, lineterminator="\n").writerow(columns)
     encode = msgspec.json.Encoder(enc_hook=str).encode_lines
     commas = len(columns) - 1
-    for chunk in _chunks(rows):
+    for chunk in chunks(rows):
         lines = io.StringIO()
         csv_writer = csv.writer(lines, lineterminator="\n")
         quote_all = csv.writer(lines, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
@@ -137,7 +137,7 @@ def _write_text(rows: Iterable[Row], columns: Sequence[str], out: IO[str]) -> No
     widths = [len(name) for name in columns]
     kinds: set[tuple[type, ...]] = set()
     with SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="\n") as cells:  # until widths are known
-        for chunk in _chunks(rows):
+        for chunk in chunks(rows):
             lines = []
             for row in chunk:
                 line = [_TEXT.get(type(value), _text)(value) for value in row]
@@ -151,7 +151,7 @@ def _write_text(rows: Iterable[Row], columns: Sequence[str], out: IO[str]) -> No
         )
         show = "  ".join(f"{{:{'>' if number else '<'}{width}}}" for number, width in zip(numbers, widths, strict=True))
         out.write(show.format(*columns).rstrip() + "\n")
-        for lines in _chunks(cells):
+        for lines in chunks(cells):
             out.write("".join(show.format(*line[:-1].split("\t")).rstrip() + "\n" for line in lines))
 
 
@@ -190,9 +190,10 @@ def _write_fitting(
     return [name for name in fitting.left_out if name not in blank]
 
 
-def _chunks(rows: Iterable[_T]) -> Iterator[list[_T]]:
+def chunks(rows: Iterable[_T], size: int = _CHUNK) -> Iterator[list[_T]]:
+    """Yield rows in lists of this size, and a last one of what is left."""
     rows = iter(rows)
-    while chunk := list(islice(rows, _CHUNK)):
+    while chunk := list(islice(rows, size)):
         yield chunk
 
 

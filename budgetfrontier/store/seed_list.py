@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -81,6 +81,11 @@ def find(txn: keys.Txn, db: keys.Tables, url: str) -> tuple[bytes, SeedRow] | No
     at = txn.get(url_key(url), db=db[keys.SEED_KEYS]) if keys.SEED_KEYS in db else None
     value = None if at is None else txn.get(at, db=db[keys.SEEDS])
     return None if at is None or value is None else (bytes(at), decode_seed(value))
+
+
+def unlisted(view: View, urls: Iterable[str]) -> set[str]:
+    """Return which of some URLs are no seeds of the list. O(log n) each."""
+    return {url for url in urls if find(view.txn, view.db, url) is None}
 
 
 def last_position(view: View) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks import logs
-from budgetfrontier.formats.crawl_log import entries
+from budgetfrontier.reports.crawl_log import entries
 
 
 def test_the_log_is_one_that_can_be_read(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
 from budgetfrontier.console import status_counts
 from budgetfrontier.console.log_files import LARGEST, before, log_files
 from budgetfrontier.console.status_counts import StatusCounts
+from budgetfrontier.reports import log_index
 from budgetfrontier.reports.kinds import KINDS
 from tests.console.conftest import get
 
@@ -61,6 +63,26 @@ def test_seeds_are_shown_with_their_fate(job: Path) -> None:
     assert "http://dead.test/" in dead and "http://snoozed.test/0" not in dead and "<b>dead letters 1</b>" in dead
     status, text = get(job, "/seeds?fate=GONE")
     assert status == 400 and "fate is one of WAITING, SUCCEEDED" in text
+
+
+def test_a_seed_that_was_known_before_has_the_fate_that_the_report_tells(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "http://forbidden.test/"
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.mark_seen([url])
+        frontier.schedule(CrawlUri(url, directive=Directive.MEDIUM))
+    log = job / "logs" / "crawl.log"
+    log.parent.mkdir(exist_ok=True)
+    line = f"2026-11-20T22:00:00.000Z -9998          0 {url} - - text/html #001 - - - -\n"
+    log.write_text(3 * line)
+    monkeypatch.setattr(log_index, "SEGMENT", 2)  # lines that a page indexes at the most
+    assert "is being indexed" in get(job, "/seeds")[1]
+    text = get(job, "/seeds")[1]
+    row = text.partition(f"{url}<")[2].partition("</tr>")[0]
+    assert "<td>DISREGARDED</td>" in row and "-9998" in row and "is being indexed" not in text
+    (told,) = [row for row in csv.DictReader(get(job, "/reports/seeds.csv")[1].splitlines()) if row["seed"] == url]
+    assert (told["status"], told["code"]) == ("DISREGARDED", "-9998")
 
 
 def test_seeds_are_listed_page_by_page(job: Path) -> None:

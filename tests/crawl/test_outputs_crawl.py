@@ -19,7 +19,7 @@ from aiohttp import web
 from budgetfrontier import Reader, Settings
 from budgetfrontier.crawl.outputs.warc import recover
 from budgetfrontier.errors import StorageFull
-from budgetfrontier.formats.crawl_log import entries
+from budgetfrontier.reports.crawl_log import entries
 from budgetfrontier.reports.crawl_summary import crawl_summary
 from tests.crawl.raw import RawServer
 from tests.crawl.site import Page, Site, linking, run

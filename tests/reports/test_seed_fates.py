@@ -27,7 +27,7 @@ from tests.crawl.site import Page, Site, redirect, run, text
 )
 def test_a_seed_that_was_known_before_is_crawled_only_if_it_did_not_fail(code: int, fate: Fate) -> None:
     known = ListedSeed(1, SeedRow("http://a.test/", "", SeedOrigin.SCHEDULED, fate=SeedFate.KNOWN))
-    (row,) = seed_rows([known], lambda url: code)
+    (row,) = seed_rows([known], lambda urls: dict.fromkeys(urls, code))
     assert (row["status"], row["code"]) == (fate, code)
 
 

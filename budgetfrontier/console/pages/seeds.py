@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
-from budgetfrontier import uris
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path
-from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.console.status_counts import LOG
+from budgetfrontier.reports.log_search import last_statuses
 from budgetfrontier.reports.seed_fates import seed_rows, unlisted_rows
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.seed_list import ListedSeed, find, listed
+from budgetfrontier.store.seed_list import ListedSeed, listed, unlisted
 from budgetfrontier.store.view import View
 
 ROWS = 50
@@ -39,8 +40,18 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         found, upto, more = _page(islice(listed(view, after), _LOOKED_AT + 1), fate)
         queues = {seed.row.queue for seed in found if seed.row.queue and view.find_queue(seed.row.queue) is not None}
         unlisted = [] if fate or after else list(_unlisted(view))
-    rows = seed_rows(found)
+    statuses = partial(last_statuses, job.folder / "logs" / LOG, at_once=True)
+    complete = True
+
+    def known(urls: Collection[str]) -> Mapping[str, int]:
+        nonlocal complete
+        found = statuses(urls)
+        complete = found is not None
+        return found or {}
+
+    rows = list(seed_rows(found, known))
     return {
+        "complete": complete,
         "rows": [row | {"link": job.base + key_path(row["queue"]) if row["queue"] in queues else ""} for row in rows],
         "fate": fate,
         "counts": [(str(one), _WORDS[one], counters.seed_fates.get(one, 0)) for one in SeedFate],
@@ -53,16 +64,8 @@ def build(job: Job, query: Query) -> dict[str, Any]:
 
 def _unlisted(view: View) -> Iterator[dict[str, Any]]:
     """Yield rows for the seeds in the settings that were never scheduled, or are no URLs; files are not read."""
-    missing, invalid = [], {}
-    for seed in islice(view.settings()[0].seeds, _LOOKED_AT):
-        try:
-            href = uris.parse(seed.url) if seed.url else ""
-        except InvalidUrl as error:
-            invalid[seed.url or ""] = str(error)
-        else:
-            if href and find(view.txn, view.db, href) is None:
-                missing.append(href)
-    return islice(unlisted_rows(missing, invalid), ROWS)
+    seeds = (seed for seed in islice(view.settings()[0].seeds, _LOOKED_AT) if seed.url)
+    return islice(unlisted_rows(seeds, partial(unlisted, view), []), ROWS)
 
 
 def _page(seeds: islice[ListedSeed], fate: str) -> tuple[list[ListedSeed], int, bool]:

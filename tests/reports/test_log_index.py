@@ -10,8 +10,8 @@ from threading import Thread
 
 import pytest
 
-from budgetfrontier.formats import log_index
-from budgetfrontier.formats.log_index import LogIndex
+from budgetfrontier.reports import log_index
+from budgetfrontier.reports.log_index import LogIndex
 
 
 def key_of(line: bytes) -> bytes:
@@ -127,6 +127,39 @@ def test_without_room_or_permission_the_whole_log_is_read(
     grow(log, random.Random(5), 50)
     monkeypatch.setattr(log_index, "atomic_file", refuse)
     assert list(LogIndex(log, key_of).find(b"key1")) == search(log, b"key1")
+
+
+def test_a_search_for_several_urls_finds_the_lines_of_each(log: Path) -> None:
+    grow(log, random.Random(8), 200)
+    wanted = [b"key1", b"key7", b"key29", b"key99"]
+    found = list(LogIndex(log, key_of).find_all(wanted))
+    assert [line for _, line in found] == [
+        line for line in log.read_bytes().splitlines(keepends=True) if key_of(line) in wanted
+    ]
+    for key in wanted:
+        assert [line for url, line in found if url == key] == search(log, key)
+
+
+def test_a_search_at_once_indexes_a_segment_until_the_whole_log_is_indexed(log: Path) -> None:
+    grow(log, random.Random(9), 40)  # two segments and a half
+    sizes: list[int] = []
+    complete = False
+    while not complete:
+        index = LogIndex(log, key_of)
+        found = [line for _, line in index.find_all([b"key1"], sizes.append, at_once=True)]
+        complete = index.complete
+    assert found == search(log, b"key1")
+    assert len(sizes) >= 3 and sizes == sorted(sizes, reverse=True)
+
+
+def test_a_search_at_once_reads_no_log_that_cannot_be_indexed(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> Iterator[None]:
+        raise PermissionError(13, "denied")
+
+    grow(log, random.Random(10), 40)
+    monkeypatch.setattr(log_index, "atomic_file", refuse)
+    index = LogIndex(log, key_of)
+    assert list(index.find_all([b"key1"], at_once=True)) == [] and not index.complete
 
 
 def test_several_searches_at_once_build_one_index(log: Path) -> None:

@@ -15,7 +15,7 @@ import os
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -62,25 +62,42 @@ class LogIndex:
         self.folder = log.with_name(f"{log.name}.index")
         self.rebuilt = False
         """Whether the last search found that the log had been truncated or replaced, and indexed it anew."""
+        self.complete = True
+        """Whether the last search was one of the whole log: one `at_once` may not be."""
 
     def find(self, key: bytes, progress: Progress | None = None) -> Iterator[bytes]:
         """Yield the lines of a URL, in the order of the log, after indexing what is new in it. Raises OSError."""
+        return (line for _, line in self.find_all([key], progress))
+
+    def find_all(
+        self, keys: Collection[bytes], progress: Progress | None = None, *, at_once: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the lines of URLs, each behind its URL, in the order of the log, after indexing what is new in it.
+
+        `at_once` indexes one segment at the most, and reads no log that cannot be indexed. Raises OSError.
+        """
+        wanted, self.complete = frozenset(keys), True
         with self._log.open("rb") as file:
             try:
                 with self._locked():
-                    manifest = self._updated(file, progress)
-                    offsets = sorted(self._offsets(manifest, key))
+                    manifest = self._updated(file, progress, at_once=at_once)
+                    offsets = sorted(self._offsets(manifest, wanted))
             except OSError as e:
                 if e.errno not in _NOT_WRITABLE:
                     raise
+                if at_once:
+                    self.complete = False
+                    return
                 file.seek(0)
-                yield from (line for line in file if line.endswith(b"\n") and self._key_of(line) == key)
+                yield from (
+                    (key, line) for line in file if line[-1:] == b"\n" and (key := self._key_of(line)) in wanted
+                )
                 return
             for offset in offsets:
                 file.seek(offset)
                 line = file.readline()
-                if self._key_of(line) == key:
-                    yield line
+                if (key := self._key_of(line)) in wanted:
+                    yield key, line
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -92,8 +109,8 @@ class LogIndex:
 
     # -- building
 
-    def _updated(self, file: BinaryIO, progress: Progress | None) -> dict[str, Any]:
-        """Index the whole lines that are not indexed yet; return the manifest."""
+    def _updated(self, file: BinaryIO, progress: Progress | None, *, at_once: bool) -> dict[str, Any]:
+        """Index the whole lines that are not indexed yet, of one segment if `at_once`; return the manifest."""
         manifest = self._manifest()
         size = os.fstat(file.fileno()).st_size
         self.rebuilt = bool(manifest) and not self._is_of(manifest, file, size)
@@ -110,6 +127,9 @@ class LogIndex:
         while self._take(file, numbers, manifest):
             self._write(file, numbers, manifest, replaced)
             numbers, replaced = array("Q"), ""
+            if at_once:
+                self.complete = manifest["upto"] == size
+                return manifest
         if manifest["upto"] > before or self.rebuilt:
             self._write(file, numbers, manifest, replaced)
         elif replaced:
@@ -181,18 +201,21 @@ class LogIndex:
             numbers.byteswap()
         return numbers
 
-    def _offsets(self, manifest: dict[str, Any], key: bytes) -> Iterator[int]:
-        """Yield the offsets of the lines that may be about a URL."""
-        first = xxhash.xxh3_64_intdigest(key) >> _OFFSET_BITS << _OFFSET_BITS
+    def _offsets(self, manifest: dict[str, Any], keys: Collection[bytes]) -> set[int]:
+        """Return the offsets of the lines that may be about URLs."""
+        starts, found = sorted({xxhash.xxh3_64_intdigest(key) >> _OFFSET_BITS << _OFFSET_BITS for key in keys}), set()
         for name, count in manifest["segments"]:
             with (
                 (self.folder / name).open("rb") as file,
                 mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
             ):
-                at = bisect_left(range(count), first, key=lambda i, data=data: _number(data, i))  # type: ignore[misc]
-                while at < count and (number := _number(data, at)) < first + _MOST_BYTES:
-                    yield number & (_MOST_BYTES - 1)
-                    at += 1
+                at = 0
+                for first in starts:
+                    at = bisect_left(range(count), first, at, key=lambda i, data=data: _number(data, i))  # type: ignore[misc]
+                    while at < count and (number := _number(data, at)) < first + _MOST_BYTES:
+                        found.add(number & (_MOST_BYTES - 1))
+                        at += 1
+        return found
 
 
 def _number(data: mmap.mmap, place: int) -> int:

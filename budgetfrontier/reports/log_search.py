@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from budgetfrontier.formats.crawl_log import Entry, entry, first_time
-from budgetfrontier.formats.log_index import LogIndex, Progress
+from budgetfrontier.reports.crawl_log import Entry, entry, first_time
+from budgetfrontier.reports.log_index import LogIndex, Progress
 from budgetfrontier.reports.past import MOST_ATTEMPTS, Attempt, Past
 
 _URL = b'"url":"'
@@ -40,16 +40,19 @@ def past_of(url: str, log: Path, *, progress: Progress | None = None) -> Past | 
     return Past(attempts, total, page, str(log), begins, index.rebuilt)
 
 
-def last_statuses(log: Path | None) -> Callable[[str], int | None]:
-    """Return a function that returns the last status of a URL in a crawl's log; None if it is not there."""
-    index = None if log is None or not log.is_file() else LogIndex(log, _url_of_line)
+def last_statuses(log: Path, urls: Iterable[str], *, at_once: bool = False) -> dict[str, int] | None:
+    """Return the last status of URLs in a crawl's log, of those that are in it.
 
-    def last(url: str) -> int | None:
-        newest = deque(index.find(url.encode()) if index else (), maxlen=1)
-        found = entry(newest[0]) if newest else None
-        return None if found is None else found.status
-
-    return last
+    None if that would take long, and is to be done `at_once`: further calls index the log part by part.
+    """
+    wanted = {url.encode() for url in urls}
+    if not wanted or not log.is_file():
+        return {}
+    index = LogIndex(log, _url_of_line)
+    newest = dict(index.find_all(wanted, at_once=at_once))
+    if not index.complete:
+        return None
+    return {url.decode(): found.status for url, line in newest.items() if (found := entry(line))}
 
 
 def _url_of_line(line: bytes) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 from budgetfrontier import CrawlUri, Directive, Lease
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.outputs.logs import crawl_line
-from budgetfrontier.formats.crawl_log import entries, last_with, statuses
+from budgetfrontier.reports.crawl_log import entries, last_with, statuses
 
 START = datetime(2026, 11, 22, tzinfo=UTC)
 
