@@ -108,6 +108,28 @@ def test_a_flood_of_scrapes_harms_neither_the_crawl_nor_later_scrapes(tmp_path: 
     assert code == 0 and set(site.hits) == set(pages)
 
 
+def test_a_crawl_tells_what_its_own_process_takes(tmp_path: Path) -> None:
+    async def scrape() -> str:
+        async with aiohttp.request("GET", f"http://127.0.0.1:{port}/metrics") as answer:
+            return await answer.text()
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with Site({"a.test/": "x"}) as site:
+        site.bound = 0  # it waits for the page while it is scraped
+        with started(site, tmp_path, "http://a.test/", options=("--metrics", f"127.0.0.1:{port}")) as process:
+            until(lambda: site.hits.total() > 0, process)
+            families = {family.name: family for family in parse(asyncio.run(scrape()))}
+            began = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()[19])
+    gauges = ("resident_memory_bytes", "virtual_memory_bytes", "open_fds", "max_fds", "start_time_seconds")
+    kinds = {"process_cpu_seconds": "counter", **{f"process_{name}": "gauge" for name in gauges}}
+    assert {name: families[name].type for name in kinds} == kinds
+    assert all(sample.value > 0 for name in kinds for sample in families[name].samples)
+    (start,) = families["process_start_time_seconds"].samples
+    booted = next(int(line.split()[1]) for line in Path("/proc/stat").read_text().splitlines() if line[:5] == "btime")
+    assert start.value == pytest.approx(booted + began / os.sysconf("SC_CLK_TCK"), abs=1)
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET /metrics", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])
 def test_a_connection_on_which_no_request_comes_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
