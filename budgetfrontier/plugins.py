@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from budgetfrontier.errors import PolicyError, SettingsError
+from budgetfrontier.spelling import did_you_mean, nearest
 
 ENTRY_POINTS = "budgetfrontier.policies"
 """Entry point group under which packages register policies as "kind.name": "cost.mine" is the cost policy "mine"."""
@@ -84,10 +85,8 @@ def _find(kind: str, name: str) -> Any:
     if name in installed:
         return _load(kind, installed[name])
     names = known(kind)
-    import difflib  # imported here because only this error needs it
-
-    near = difflib.get_close_matches(builtin, names, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    near = nearest(builtin, names)
+    hint = f" (did you mean {near}?)" if near else ""
     raise PolicyError(
         f"there is no {kind} policy {name!r}{hint}; there are {', '.join([*names, *module.HERITRIX])}, and your own as "
         "module:name"
@@ -100,7 +99,9 @@ def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Any:
     if is_class and not options and target in _module(kind).BUILTIN.values():
         return target()  # a look at signatures would take two fifths of the time to open a frontier
     if objection := _objection(target, options, complete=is_class):
-        raise PolicyError(f"{title}: {objection}; its options are: {', '.join(_options(target)) or 'none'}")
+        known = _options(target)
+        meant = next(filter(None, (did_you_mean(name, known) for name in options if name not in known)), "")
+        raise PolicyError(f"{title}: {objection}; its options are: {', '.join(known) or 'none'}{meant}")
     try:
         policy = target(**options) if is_class else target
     except (TypeError, ValueError) as error:

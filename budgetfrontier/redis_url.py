@@ -10,6 +10,7 @@ import re
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from budgetfrontier.spelling import did_you_mean
 from budgetfrontier.units import counted
 
 PASSWORD = "REDISCLI_AUTH"
@@ -53,7 +54,8 @@ def _read(url: str) -> RedisServer:
     scheme, query = parts.scheme.lower(), dict(parse_qsl(parts.query, keep_blank_values=True))
     supported = _OPTIONS[scheme]
     if unknown := sorted(query.keys() - set(supported)):
-        raise ValueError(f"{counted(len(unknown), 'unknown option')}; known: {', '.join(supported)}")
+        told = f"{counted(len(unknown), 'unknown option')}; known: {', '.join(supported)}"
+        raise ValueError(told + did_you_mean(unknown[0], supported))
     is_socket = scheme == "unix"
     path = unquote(parts.path)
     if is_socket and not path:

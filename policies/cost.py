@@ -14,6 +14,7 @@ from budgetfrontier import uris
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.patterns import Pattern
+from budgetfrontier.spelling import did_you_mean
 
 
 class ZeroCost:
@@ -155,9 +156,11 @@ def _compile(rule: object) -> _Weight:
     options = {str(name).replace("_", "-"): value for name, value in rule.items()}
     when = str(options.pop("when", "")).replace("_", "-")
     if when not in _OPTIONS:
-        raise ValueError(f"when: {when or '(missing)'} is not one of {', '.join(_OPTIONS)}")
+        meant = did_you_mean(when, _OPTIONS)
+        raise ValueError(f"when: {when or '(missing)'} is not one of {', '.join(_OPTIONS)}{meant}")
     if unknown := sorted(options.keys() - _OPTIONS[when]):
-        raise ValueError(f"{when} does not take {', '.join(unknown)}, but {', '.join(sorted(_OPTIONS[when]))}")
+        takes = f"{', '.join(sorted(_OPTIONS[when]))}{did_you_mean(unknown[0], _OPTIONS[when])}"
+        raise ValueError(f"{when} does not take {', '.join(unknown)}, but {takes}")
     if not options.keys() & {"add", "add-each"}:
         raise ValueError(f"{when} says no weight: give add")
     for name in {"over", "add", "add-each"} & options.keys():

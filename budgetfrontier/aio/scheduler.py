@@ -34,6 +34,7 @@ from budgetfrontier.leasing import AS_WRITTEN, open_frontier
 from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
 from budgetfrontier.rules.run_history import end_of
 from budgetfrontier.settings import Settings
+from budgetfrontier.spelling import did_you_mean
 
 CHUNK = 200  # URIs of `add_many` in one message; a waiting `get` is delayed by one such message at most
 
@@ -150,7 +151,7 @@ class Scheduler:
         if maxsize < 0:
             raise ValueError("maxsize is a number of URIs; 0 for no limit")
         if when_full not in ("wait", "drop"):
-            raise ValueError('when_full is "wait" or "drop"')
+            raise ValueError(f'when_full is "wait" or "drop"{did_you_mean(when_full, ("wait", "drop"))}')
         self._name = name
         self._grace = arguments.seconds(grace, "grace")
         self._worker = Worker(

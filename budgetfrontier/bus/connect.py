@@ -9,12 +9,14 @@ from budgetfrontier.bus.interface import SESSION, Bus
 from budgetfrontier.bus.patience import Patience
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.reports.format import without_password
+from budgetfrontier.spelling import did_you_mean
 
 DEFAULT = "zmq+tcp://127.0.0.1:5550"
 """The address of a broker on this machine."""
 _SCHEMES = (
     "zmq+tcp://HOST:PORT, zmq+ipc://PATH, redis://HOST[:PORT][/DATABASE], unix:///PATH (Redis), kafka://HOST:PORT"
 )
+_NAMES = ("zmq+tcp", "zmq+ipc", "kafka", *redis_url.SCHEMES)
 
 
 def connect(url: str = DEFAULT, *, session: float = SESSION, patience: Patience | None = None) -> Bus:
@@ -40,7 +42,8 @@ def connect(url: str = DEFAULT, *, session: float = SESSION, patience: Patience 
         if not parts.netloc or parts.path.strip("/"):
             raise SettingsError(f"{shown(url)!r:.200} names no brokers of a bus: give kafka://HOST:PORT,HOST:PORT,...")
         return kafka.connect(parts.netloc, dict(parse_qsl(parts.query)), session=session, patience=patience)
-    raise SettingsError(f"{scheme or url!r:.50} is no transport of the message bus; there are {_SCHEMES}")
+    meant = did_you_mean(scheme, _NAMES)
+    raise SettingsError(f"{scheme or url!r:.50} is no transport of the message bus; there are {_SCHEMES}{meant}")
 
 
 def shown(url: str) -> str:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from budgetfrontier.cli.messages import note
-from budgetfrontier.cli.parser import did_you_mean
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord

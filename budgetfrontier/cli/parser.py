@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Any, NoReturn
 
 from budgetfrontier.cli.exits import USAGE
 from budgetfrontier.cli.messages import note
+from budgetfrontier.spelling import did_you_mean
 
 _COMMON = "common options, explained by `budgetfrontier --help`"
 
@@ -105,12 +106,3 @@ def _narrowed(text: str) -> str:
     layout = Layout(width)
     lines = (line if len(line) <= width else f"  {line.strip()}" for line in text.split("\n"))
     return "\n".join(part for line in lines for part in layout.wrapped(line, "    "))
-
-
-def did_you_mean(text: str, choices: Iterable[str]) -> str:
-    """Return "; did you mean X?" for the most similar of the choices, "" if none is similar."""
-    from difflib import get_close_matches
-
-    lower = {choice.lower(): choice for choice in choices}
-    near = get_close_matches(text.lower(), lower, n=1, cutoff=0.6)
-    return f"; did you mean {lower[near[0]]}?" if near else ""

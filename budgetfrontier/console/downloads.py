@@ -16,7 +16,8 @@ from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.log_files import log_files
 from budgetfrontier.console.query import Busy, NotThere
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports.kinds import formats
+from budgetfrontier.reports.kinds import KINDS, formats
+from budgetfrontier.spelling import did_you_mean
 
 AT_ONCE = 2
 """Reports that are made at a time."""
@@ -46,7 +47,8 @@ class Downloads:
         kind, ending = request.match_info["kind"], request.match_info["ending"]
         format = {ending: format for format, ending in formats(kind).items()}.get(ending)
         if format is None:
-            raise NotThere(f"There is no report {kind[:40]!a} as {ending[:20]!a}.")
+            meant = did_you_mean(kind, KINDS) if kind not in KINDS else did_you_mean(ending, formats(kind).values())
+            raise NotThere(f"There is no report {kind[:40]!a} as {ending[:20]!a}{meant or '.'}")
         async with self._place():
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "budgetfrontier", "report", str(job.folder), "--kind", kind, "--format", format,

@@ -16,6 +16,7 @@ from budgetfrontier.settings.loader import parse_value
 from budgetfrontier.settings.matching import queues_match
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.settings.values import DURATION, read_duration
+from budgetfrontier.spelling import did_you_mean
 
 LONGEST_REASON = 1000
 MOST = 1000
@@ -48,7 +49,8 @@ def read(form: Form, *, partitions: bool = False) -> Asked:
     """
     op = form.get("op", "")
     if not _is_given(op, partitions):
-        raise BadRequest(f"{op[:40]!a} is not a command that the console gives.")
+        meant = did_you_mean(op, (one for one in _READ if _is_given(one, partitions)))
+        raise BadRequest(f"{op[:40]!a} is not a command that the console gives{meant or '.'}")
     check_names(form, (*_OF_ALL, *_FIELDS.get(op, ())))
     reason = form.get("reason", "").strip()
     if not reason:
@@ -76,7 +78,7 @@ def check_names(form: Form, names: Collection[str]) -> None:
     for name in form:
         if name not in names and name != TOKEN:
             has = f"it has {', '.join(names)}" if names else "it has none"
-            raise BadRequest(f"{name[:40]!a} is no field of this form: {has}.")
+            raise BadRequest(f"{name[:40]!a} is no field of this form: {has}{did_you_mean(name, names) or '.'}")
 
 
 def _is_given(op: str, partitions: bool) -> bool:

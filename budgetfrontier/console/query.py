@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from multidict import MultiMapping
 
+from budgetfrontier.spelling import did_you_mean
+
 LIVE = "live"
 """The parameter of every page by which it asks for its live section."""
 LONGEST = 2000
@@ -45,7 +47,7 @@ class Query:
         for name in self._values:
             if name not in self._asked and name != LIVE:
                 has = f"it has {', '.join(self._asked)}" if self._asked else "it has none"
-                raise BadRequest(f"{name[:40]!a} is no parameter of this page: {has}")
+                raise BadRequest(f"{name[:40]!a} is no parameter of this page: {has}{did_you_mean(name, self._asked)}")
 
     def flag(self, name: str) -> bool:
         """Return whether something is wanted: 1, or nothing."""
@@ -82,7 +84,7 @@ class Query:
         """Return one of the options, or the default."""
         value = self._value(name) or default
         if value != default and value not in options:
-            raise BadRequest(f"{name} is one of {', '.join(options)}; not {value[:40]!a}")
+            raise BadRequest(f"{name} is one of {', '.join(options)}; not {value[:40]!a}{did_you_mean(value, options)}")
         return value
 
     def with_values(self, **changes: object) -> dict[str, str]:

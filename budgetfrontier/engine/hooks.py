@@ -19,6 +19,7 @@ from budgetfrontier.engine.live_queue import record_of
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.spelling import nearest
 from budgetfrontier.store.records import DeadRow, dead_letter, expanded
 
 log = logging.getLogger("budgetfrontier.hooks")
@@ -130,12 +131,10 @@ def load_hooks(names: Sequence[str]) -> list[object]:
 
 def _check(hook: object) -> None:
     """Refuse a hook that would never be called, or not at what a misspelt name seems to mean. Raises SettingsError."""
-    from difflib import get_close_matches
-
     named = [getattr(hook, "__name__", "")] if isinstance(hook, FunctionType) else dir(hook)
     for name in named:
-        if name.startswith("on_") and name not in NAMES and (near := get_close_matches(name, NAMES, n=1, cutoff=0.7)):
-            raise SettingsError(f"hooks: {name} of {hook!r} is never called; did you mean {near[0]}?")
+        if name.startswith("on_") and name not in NAMES and (near := nearest(name, NAMES, alike=0.7)):
+            raise SettingsError(f"hooks: {name} of {hook!r} is never called; did you mean {near}?")
     if not set(named) & set(NAMES):
         raise SettingsError(f"hooks: {hook!r} has no function that is called; there are {', '.join(NAMES)}")
 

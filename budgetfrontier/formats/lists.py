@@ -21,6 +21,7 @@ from budgetfrontier.formats.records import GZIP_ERRORS, BadRecord, Item, Note, R
 from budgetfrontier.model import CrawlUri, Directive
 from budgetfrontier.settings import url_lists
 from budgetfrontier.settings.url_lists import BadLine
+from budgetfrontier.spelling import did_you_mean
 
 _PACKED = "$msgpack"
 _MOST_NAMED = 100  # names of metadata that are remembered for a message
@@ -79,7 +80,9 @@ def from_json(line: bytes) -> CrawlUri:
     """Return a CrawlUri from a JSON object of its fields. Raises the errors that `item` catches for anything else."""
     fields_given = msgspec.json.decode(line)
     if unknown := fields_given.keys() - set(CrawlUri.__struct_fields__):
-        raise ValueError(f"unknown field {min(unknown)!a}; known: {', '.join(CrawlUri.__struct_fields__)}")
+        known = CrawlUri.__struct_fields__
+        hint = did_you_mean(min(unknown), known) or f"; known: {', '.join(known)}"
+        raise ValueError(f"unknown field {min(unknown)!a}{hint}")
     if "url" not in fields_given:
         raise ValueError("no url")
     if "directive" in fields_given:
@@ -105,7 +108,8 @@ def _directive(given: Any) -> int:
     for each in Directive:
         if type(given) in (str, int) and given in (each.name, each.value):
             return each.value
-    raise ValueError(f"directive: expected {', '.join(Directive.__members__)}, got {json.dumps(given)}")
+    known = Directive.__members__
+    raise ValueError(f"directive: expected {', '.join(known)}, got {json.dumps(given)}{did_you_mean(given, known)}")
 
 
 def _naming_field(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from scrapy.utils.misc import load_object
 
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.spelling import did_you_mean
 
 Direction = Literal["fifo", "lifo"]
 
@@ -37,7 +38,7 @@ def order(scrapy: Any) -> Order:
     """Return the order that the settings ask for; log those that have no effect. Raises SettingsError."""
     scope = scrapy.get(SCOPE) or "host"
     if scope not in SCOPES:
-        raise SettingsError(f'{SCOPE} is "host" or "crawl", not {scope!r}')
+        raise SettingsError(f'{SCOPE} is "host" or "crawl", not {scope!r}{did_you_mean(scope, ("host", "crawl"))}')
     kind = "DISK" if scrapy["JOBDIR"] else "MEMORY"
     others = _direction(scrapy, f"SCHEDULER_{kind}_QUEUE", "lifo") or "lifo"
     start = _direction(scrapy, f"SCHEDULER_START_{kind}_QUEUE", "fifo")

@@ -14,6 +14,7 @@ from budgetfrontier import uris
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.patterns import Pattern, required_text
 from budgetfrontier.settings.values import brief
+from budgetfrontier.spelling import nearest
 
 KINDS = ("surt", "domain", "host", "queue", "queues", "regex")
 _GLOB = re.compile(r"(?=.*[*?])[\w.*?-]{2,253}")  # on hosts or queue keys
@@ -85,6 +86,8 @@ def parse_match(text: str) -> Match:
         hint = f'; did you mean "domain:{text}"?' if near else ""
         if kind == text and _GLOB.fullmatch(text):
             hint = f'; did you mean "queue:{text}"?'
+        if near_kind := nearest(kind, KINDS) if pattern and kind not in KINDS else "":
+            hint = f'; did you mean "{near_kind}:{brief(pattern)}"?'
         raise SettingsError(f'"{brief(str(text))}" is not a match: write one of {FORMS}{hint}')
     return _PARSERS[kind](text, pattern)
 

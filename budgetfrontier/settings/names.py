@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -13,8 +13,7 @@ from budgetfrontier.settings.field import Field, all_settings, fields
 from budgetfrontier.settings.problems import ValuePath
 from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.settings.values import brief
-
-LONGEST_NAME = 200  # characters of a text that is looked up as a name
+from budgetfrontier.spelling import LONGEST, did_you_mean, nearest
 
 
 def snake(key: Any) -> str:
@@ -77,9 +76,9 @@ def unknown(name: str, known: Mapping[str, Any], path: ValuePath, root: type[msg
     section that it belongs to, or a similar name, or else all names.
     """
     sections = [each for each, field in known.items() if not isinstance(field, Field)]
-    if isinstance(value, Mapping) and (meant_section := _near(name, sections, 0.8)):
-        return f'unknown key "{name}"; did you mean "{meant_section[0]}"?'
-    folded, homes = synonyms.folded(name[:LONGEST_NAME]), _homes(root)
+    if isinstance(value, Mapping) and (meant_section := nearest(name, sections, alike=0.8)):
+        return f'unknown key "{name}"; did you mean "{meant_section}"?'
+    folded, homes = synonyms.folded(name[:LONGEST]), _homes(root)
     if (text := synonyms.elsewhere().get(folded)) is not None:
         return f'unknown key "{brief(name)}"; {text}'
     if (meant := _meant(folded, homes)) is not None:
@@ -91,11 +90,11 @@ def unknown(name: str, known: Mapping[str, Any], path: ValuePath, root: type[msg
     if len(same := _folded(root).get(folded, [])) == 1:
         return f'unknown key "{name}"; did you mean {_placed(same[0], path)}?'
     names = [*known] if path else [*known, "profile"]
-    if hint := nearest(name, names):
+    if hint := did_you_mean(name, names, quote='"'):
         return f'unknown key "{name}"{hint}'
-    if near := _near(name, homes, 0.8):
-        home = homes[near[0]][0]
-        return f'unknown key "{name}"; did you mean {_placed(f"{home}.{near[0]}" if home else near[0], path)}?'
+    if near := nearest(name, homes, alike=0.8):
+        home = homes[near][0]
+        return f'unknown key "{name}"; did you mean {_placed(f"{home}.{near}" if home else near, path)}?'
     return f'unknown key "{brief(name)}"; known here: {", ".join(names)}'
 
 
@@ -117,25 +116,12 @@ def _placed(name: str, path: ValuePath) -> str:
     return f'"{last}", under {home}' if home else f'"{last}", at the top level'
 
 
-def nearest(name: Any, names: Iterable[str]) -> str:
-    """Return '; did you mean "..."?', or "" if no name is similar."""
-    near = _near(str(name), names, 0.6)
-    return f'; did you mean "{near[0]}"?' if near else ""
-
-
-def _near(name: str, names: Iterable[str], ratio: float) -> list[str]:
-    """Return the most similar name, if any, in a list. Long names are skipped: difflib is slow with them."""
-    from difflib import get_close_matches  # imported here because only mistakes need it
-
-    return get_close_matches(name, list(names), 1, ratio) if len(name) <= LONGEST_NAME else []
-
-
 def not_per_uri(name: str) -> str:
     """Return the message for a name that overrides and adjustments cannot set."""
     known = per_uri()
     if name in fields(FrontierSettings):
         return f'"{name}" applies to the whole frontier and cannot be set here; these can: {", ".join(known)}'
-    full = synonyms.targets().get(synonyms.folded(name[:LONGEST_NAME]), "").removeprefix("frontier.")
+    full = synonyms.targets().get(synonyms.folded(name[:LONGEST]), "").removeprefix("frontier.")
     full = full if full in known else next((n for n in known if n.endswith("." + name)), "")
-    hint = f'; did you mean "{full}"?' if full else nearest(name, known)
+    hint = f'; did you mean "{full}"?' if full else did_you_mean(name, known, quote='"')
     return f'unknown setting "{brief(name)}"{hint or "; known here: " + ", ".join(known)}'

@@ -8,7 +8,7 @@ from typing import Any
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.document import Document
-from budgetfrontier.settings.names import nearest
+from budgetfrontier.spelling import did_you_mean
 
 
 def profiles() -> list[str]:
@@ -21,6 +21,6 @@ def profiles() -> list[str]:
 def profile_data(name: str) -> Any:
     """Return the settings of a profile as plain data. Raises SettingsError if there is no such profile."""
     if name not in profiles():
-        hint = nearest(name, profiles())
+        hint = did_you_mean(name, profiles(), quote='"')
         raise SettingsError(f'there is no profile "{name}"{hint or "; there are " + ", ".join(profiles())}')
     return Document(files("budgetfrontier").joinpath("profiles", f"{name}.yaml").read_bytes()).data

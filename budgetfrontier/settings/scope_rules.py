@@ -15,6 +15,7 @@ from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.matching import LONGEST, glob, parse_match
 from budgetfrontier.settings.surts import SurtPrefixes
 from budgetfrontier.settings.values import brief, read_size, show
+from budgetfrontier.spelling import nearest
 
 
 class Header(NamedTuple):
@@ -67,10 +68,8 @@ def _split(text: str) -> tuple[Kind, str]:
     name, colon, argument = text.partition(":")
     kind = KINDS.get(name)
     if kind is None:
-        from difflib import get_close_matches  # imported here because only mistakes need it
-
-        near = get_close_matches(name, KINDS, 1, 0.6) if len(name) < 100 else []
-        hint = f'did you mean "{KINDS[near[0]].example}"?' if near else f"there are {FORMS}"
+        near = nearest(name, KINDS)
+        hint = f'did you mean "{KINDS[near].example}"?' if near else f"there are {FORMS}"
         raise SettingsError(f"{show(text)} is not a scope rule; {hint}")
     if len(text) > LONGEST:
         raise SettingsError(f'"{brief(text)}" is longer than {LONGEST:,} characters: write several rules instead')

@@ -26,11 +26,12 @@ from budgetfrontier.settings.checks import (
 from budgetfrontier.settings.credentials import proxy_problems, request_problems
 from budgetfrontier.settings.field import HOOK, Field, fields
 from budgetfrontier.settings.matching import match_text, parse_match
-from budgetfrontier.settings.names import ALIASES, LONGEST_NAME, field_name, not_per_uri, per_uri, snake, unknown
+from budgetfrontier.settings.names import ALIASES, field_name, not_per_uri, per_uri, snake, unknown
 from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem, TooManyProblems, ValuePath
 from budgetfrontier.settings.schema import Override, RequestSettings, ScopeRule, Seed
 from budgetfrontier.settings.scope_rules import FORMS, check_rule
 from budgetfrontier.settings.values import FLAG, TEXT, Type, brief, show
+from budgetfrontier.spelling import LONGEST
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -345,7 +346,7 @@ class Validator:
     def _policy(self, kind: str, spec: Any, path: ValuePath) -> Any:
         """Check a policy: unknown names and invalid options are problems."""
         name = policy_name(spec)
-        if name is None or len(name) > LONGEST_NAME:
+        if name is None or len(name) > LONGEST:
             self._add(path, f"expected a {kind} policy, its name or {{name: options}}, got {show(spec)}")
         elif ":" not in name or self.folder is not None:
             try:

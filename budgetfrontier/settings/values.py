@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from budgetfrontier import units
+from budgetfrontier.spelling import did_you_mean
 
 LARGEST = 10**15
 """The largest whole number accepted: counters are stored in 64 bits."""
@@ -177,6 +178,10 @@ def _scalar(value: object) -> bool:
     return isinstance(value, bool | int | float)
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 def choice(*options: object) -> Type:
     """Return the type of values that are one of a few options."""
 
@@ -184,7 +189,7 @@ def choice(*options: object) -> Type:
         for option in options:
             if type(value) is type(option) and value == option:
                 return option
-        raise ValueError(show(value))
+        raise ValueError(show(value) + did_you_mean(value, filter(_is_text, options), quote='"'))
 
     return Type(" or ".join(option if isinstance(option, str) else json.dumps(option) for option in options), read)
 

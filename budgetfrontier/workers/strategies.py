@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from budgetfrontier.bus.messages import Request, Response
 from budgetfrontier.bus.request_meta import depth_of
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.settings.names import nearest
+from budgetfrontier.spelling import did_you_mean
 
 
 class Score(NamedTuple):
@@ -68,7 +68,7 @@ def check(strategy: Any) -> None:
         )
     own = [each for each in dir(strategy) if not each.startswith("_") and callable(getattr(strategy, each, None))]
     if not set(own).intersection(METHODS):
-        hint = next((f"{each}{hint}" for each in own if (hint := nearest(each, METHODS))), "")
+        hint = next((f"{each}{hint}" for each in own if (hint := did_you_mean(each, METHODS, quote='"'))), "")
         raise SettingsError(
             f"the strategy {name} has none of the methods that a strategy may have ({', '.join(METHODS)})"
             + (f": {hint}" if hint else "")

@@ -29,7 +29,7 @@ def test_all_problems_are_reported_at_once_by_dotted_name() -> None:
     ) == [
         'frontier.hold_queues: expected true or false, got "no"; yes, no, on and off are texts here',
         "frontier.retry.max_retries: expected a whole number from 0 to 65535, got 1.5",
-        'frontier.order: expected fifo or lifo, got "LIFO"',
+        'frontier.order: expected fifo or lifo, got "LIFO"; did you mean "lifo"?',
         'limits.max_time: expected a duration (seconds, or such as 500ms, 3s, 15m, "1h30m", 2d), got "12:30"',
         'limits.max_bytes: expected a size (bytes, or such as 64KiB, 10MB, 50GiB), got "ten"',
         "fetch: expected a mapping of settings, got a list",

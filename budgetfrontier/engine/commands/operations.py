@@ -18,6 +18,7 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import crawl_states
+from budgetfrontier.spelling import did_you_mean
 from budgetfrontier.store.records import Progress
 
 _LONGEST_INTERVAL = (1 << 32) - 1
@@ -197,8 +198,9 @@ def check_command(op: str, args: dict[str, Any]) -> None:
     """
     known = _ARGUMENTS.get(op)
     if known is not None and not known >= args.keys():
-        unknown = ", ".join(sorted(repr(name) for name in args.keys() - known))
-        raise FrontierError(f"{op} does not take {unknown}; it takes {', '.join(sorted(known)) or 'nothing'}")
+        unknown = sorted(args.keys() - known)
+        takes = f"it takes {', '.join(sorted(known)) or 'nothing'}{did_you_mean(unknown[0], known)}"
+        raise FrontierError(f"{op} does not take {', '.join(map(repr, unknown))}; {takes}")
     if op in _CHECKS:
         try:
             _CHECKS[op](args)

@@ -16,6 +16,7 @@ from budgetfrontier.engine.commands.operations import OPERATIONS, PREVIEWS, STEP
 from budgetfrontier.engine.commands.scheduling import audited
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError, PolicyError, StorageFull
+from budgetfrontier.spelling import did_you_mean
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.records import AuditEntry, Progress, StartedCommand
 
@@ -130,8 +131,8 @@ class Runner:
         begun, error, disk_full = job.begun, None, False
         operation = PREVIEWS.get(begun.op) or OPERATIONS.get(begun.op)
         if operation is None:
-            known = ", ".join(sorted({*OPERATIONS, *STEPWISE}))
-            error = f"unknown command {begun.op!r}; this engine knows {known}"
+            known = sorted({*OPERATIONS, *STEPWISE})
+            error = f"unknown command {begun.op!r}; this engine knows {', '.join(known)}{did_you_mean(begun.op, known)}"
         else:
             try:
                 job.progress.effect = operation(self._kernel, begun.args, now)
