@@ -56,6 +56,11 @@ class StorageFull(FrontierError):
     """The disk is full; free some space and open the frontier again: it is as of the last commit."""
 
 
+def disk_full(path: object) -> StorageFull:
+    """Return the error for a full disk, which names what could not be written."""
+    return StorageFull(f"the disk of {path} is full; free some space and try again: nothing that was committed is lost")
+
+
 class FrontierRemoved(FrontierError):
     """The files of this frontier were removed or replaced while it was open; open it again, as it is there now."""
 

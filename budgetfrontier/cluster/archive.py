@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from budgetfrontier.cluster.snapshots import DamagedSnapshot
-from budgetfrontier.errors import NO_ROOM, StorageFull
+from budgetfrontier.errors import NO_ROOM, StorageFull, disk_full
 from budgetfrontier.store.lmdb_env import sync_folder
 from budgetfrontier.store.modes import make_folder
 
@@ -46,7 +46,7 @@ def unpack(file: Path, folder: Path) -> None:
                     os.fsync(target.fileno())
     except OSError as e:
         if e.errno in NO_ROOM:
-            raise StorageFull(f"the disk of {folder} is full; free some space, and start the worker again") from e
+            raise disk_full(folder) from e
         if isinstance(e, tarfile.TarError | zlib.error) or e.errno is None:  # of gzip: no error of the system
             raise DamagedSnapshot(f"{file.name} is damaged: {e}") from e
         raise

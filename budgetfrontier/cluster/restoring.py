@@ -11,7 +11,7 @@ from typing import Final
 from budgetfrontier.cluster import archive, state
 from budgetfrontier.cluster.snapshots import DamagedSnapshot, Snapshot, SnapshotError, Store, newest_first, prefix_of
 from budgetfrontier.cluster.state import PartitionState
-from budgetfrontier.errors import CorruptFrontier, FrontierError, StorageFull
+from budgetfrontier.errors import CorruptFrontier, FrontierError, disk_full
 from budgetfrontier.store.lmdb_env import sync_folder
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.reader import Reader
@@ -121,7 +121,7 @@ class Restorer:
             self._store.get(snapshot.name, file)
         except SnapshotError as e:
             if shutil.disk_usage(file.parent).free < FULL:  # which a command tells in its own words
-                raise StorageFull(f"the disk of {file} is full; free some space, and start the worker again") from e
+                raise disk_full(file) from e
             raise
 
     def _check(self, frontier: Path, snapshot: Snapshot) -> None:

@@ -96,7 +96,8 @@ def _check_room(frontier: Path) -> None:
     free = shutil.disk_usage(frontier).free
     if free < needed:
         raise StorageFull(
-            f"a snapshot of {frontier} may need {format_size(needed)}, and its disk has {format_size(free)} free"
+            f"a snapshot of {frontier} may need {format_size(needed)}, and its disk has {format_size(free)} free: "
+            "free some space"
         )
 
 

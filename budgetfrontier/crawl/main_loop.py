@@ -157,9 +157,8 @@ class MainLoop:
         if self._interrupts.count > 1 or self.stop is Stop.POLICY:
             self.stop = Stop.FORCED
             return
-        verb = "is" if len(self._visits) == 1 else "are"
-        fetches = counted(len(self._visits), "fetch", "fetches")
-        self._progress.say(f"stopping: {fetches} {verb} in flight; once more to stop at once")
+        fetches = counted(len(self._visits), "fetch", "fetches") if self._visits else "nothing"
+        self._progress.say(f"stopping: waiting for {fetches} in flight; Ctrl-C or SIGTERM again stops at once")
         self.stop = Stop.INTERRUPTED
 
     async def _drive(self) -> None:

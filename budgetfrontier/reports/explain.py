@@ -8,11 +8,13 @@ from __future__ import annotations
 import shlex
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
-from budgetfrontier.model import CrawlState, Directive, KeptUrl, QueueRecord, QueueState
+from budgetfrontier import uris
+from budgetfrontier.model import CrawlState, CrawlUri, Directive, KeptUrl, QueueRecord, QueueState
 from budgetfrontier.reports import near_queues
 from budgetfrontier.reports.explanation import Explanation, Outlook, ScopeOf
-from budgetfrontier.reports.past import PastOf, tell
+from budgetfrontier.reports.past import Past, PastOf, tell
 from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.reports.suggested_commands import named, one_more_session, replenish_amount
 from budgetfrontier.rules.attempts import attempts_told, waits_for_retry
@@ -195,6 +197,8 @@ class _Explainer:
                 verdict=Outlook.NEVER,
                 command=self._command("import", "--force", url) if told.again else None,
             )
+            if past:
+                self._explain_redirect(explanation, url, past)
             return
         skipped = ""
         if self._reader.settings.links.nofollow == "skip" and explanation.scope:
@@ -202,11 +206,27 @@ class _Explainer:
         kept_out = "" if explanation.scope and explanation.scope["accepted"] else "the scope kept it out, "
         explanation.add(
             "never-scheduled",
-            f"It was never scheduled: no page that was fetched links to it{skipped}, {kept_out}or the frontier or its "
-            "queue was full.",
+            f"It was never scheduled: no page that was fetched links or redirects to it{skipped}, {kept_out}or the "
+            "frontier or its queue was full.",
             verdict=Outlook.BLOCKED,
             command=self._command("import", url),
         )
+
+    def _explain_redirect(self, explanation: Explanation, url: str, past: Past) -> None:
+        """Add that the scope keeps out what a page redirects to, if it does."""
+        location = (past.page or {}).get("location")
+        if not isinstance(location, str) or self._scope is None:
+            return
+        try:
+            target = uris.parse(urljoin(url, location))
+        except ValueError:  # an InvalidUrl, or what urljoin refuses
+            return
+        hops = "LR" if past.attempts[-1].via else "R"
+        decision = self._scope(target, CrawlUri(target, via=url, hops=hops))
+        if decision and decision.accepted is False:
+            explanation.add(
+                "redirect-out-of-scope", f"What it redirects to is not crawled: {target} is {decision.text}."
+            )
 
     def _explain_completed(self, explanation: Explanation, kept: KeptUrl) -> None:
         """Add that a URL waits for nothing, which a frontier that keeps its URLs knows without a log."""

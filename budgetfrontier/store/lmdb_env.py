@@ -19,6 +19,7 @@ from budgetfrontier.errors import (
     NewerSchema,
     NotAFrontier,
     StorageFull,
+    disk_full,
 )
 from budgetfrontier.store import keys, lock_table
 from budgetfrontier.store.damage import Damage
@@ -207,7 +208,7 @@ def translate_error(error: BaseException, path: Path) -> Exception:
     if isinstance(error, lmdb.MapFullError):
         return StorageFull(f"{path}: the memory map is full; open the frontier again: it is as of the last commit")
     if code in NO_ROOM or (code == errno.EIO and _disk_is_full(path)) or _disk_is_full(path):
-        return StorageFull(f"the disk of {path} is full; free some space and open it: it is as of the last commit")
+        return disk_full(path)
     return FrontierError(f"{path}: {_shown(error)}; open the frontier again: it is as of the last commit")
 
 

@@ -21,9 +21,10 @@ SEEDS = ("http://a.test/", "http://moved.test/", "http://secret.test/private", "
 def crawled(tmp_path: Path) -> Path:
     """A crawl that has ended."""
     pages: dict[str, Page] = {
-        "a.test/": linking("/1", "http://other.test/"),
+        "a.test/": linking("/1", "/away", "http://other.test/"),
         "a.test/1": text("plain"),
         "moved.test/": redirect('/new?say="yes\\no"'),
+        "a.test/away": redirect("http://elsewhere.test/"),
         "secret.test/robots.txt": text("User-agent: *\nDisallow: /private\n"),
     }
     with Site(pages) as site:
@@ -52,6 +53,13 @@ def test_what_became_of_a_url(crawled: Path, capsys: pytest.CaptureFixture[str])
     assert code == "robots" and "robots.txt forbids it" in told and "It would be again" in told
     code, _, past = explained(capsys, crawled, "http://dead.invalid/")
     assert (code, past) == ("dead-letter", None)
+
+
+def test_what_a_redirect_leads_to_out_of_the_scope(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told, _ = explained(capsys, crawled, "http://a.test/away")
+    assert code == "redirect-out-of-scope"
+    assert told == "What it redirects to is not crawled: http://elsewhere.test/ is out of scope: not accepted."
+    assert explained(capsys, crawled, "http://moved.test/")[0] == "fetched"
 
 
 def test_what_the_log_does_not_have(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:

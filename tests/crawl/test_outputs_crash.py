@@ -324,7 +324,7 @@ def test_a_full_disk_says_so() -> None:
     file = GrowingFile(Path("/dev/full"))
     file.write(b"x")
     for _ in range(2):
-        with pytest.raises(StorageFull, match="/dev/full is full"):
+        with pytest.raises(StorageFull, match="/dev/full is full; free some space and try again"):
             file.sync()
     for ended in (file.close, file.sync, file.close):  # for ever: nobody may commit
         with pytest.raises(StorageFull):

@@ -122,7 +122,7 @@ def test_a_table_that_is_lost_is_damage(path: Path, table: str) -> None:
         (lmdb.ReadonlyError("x"), PermissionError, "cannot write"),
         (OSError(errno.EROFS, "x"), PermissionError, "cannot write"),
         (lmdb.MapFullError("x"), StorageFull, "memory map"),
-        (OSError(errno.ENOSPC, "x"), StorageFull, "disk"),
+        (OSError(errno.ENOSPC, "x"), StorageFull, "is full; free some space and try again: nothing that was committed"),
         (OSError(errno.EIO, "x"), FrontierError, "open the frontier again"),
     ],
 )

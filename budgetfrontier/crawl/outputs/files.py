@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
 
-from budgetfrontier.errors import NO_ROOM, FrontierError, FrontierLocked, OutputRemoved, StorageFull
+from budgetfrontier.errors import NO_ROOM, FrontierError, FrontierLocked, OutputRemoved, StorageFull, disk_full
 from budgetfrontier.store.file_locks import LockFile
 
 _BUFFER_SIZE = 1 << 18
@@ -199,7 +199,7 @@ def full_disk(path: Path) -> Iterator[None]:
         yield
     except OSError as e:
         if e.errno in NO_ROOM:
-            raise StorageFull(f"the disk of {path} is full; free some space and run the same command again") from e
+            raise disk_full(path) from e
         e.filename = e.filename or str(path)
         raise
 
