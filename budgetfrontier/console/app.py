@@ -41,6 +41,7 @@ WAITING_TASKS = 10
 _SHORT = 1.5  # seconds that an answer waits for a task, so that most pages show its end at once
 LARGEST_FORM = 1 << 18  # bytes
 _SAMPLED = 1.0  # seconds between two samples of the totals
+_HTML, _PLAIN, _JSON = "text/html", "text/plain", "application/json"
 _METRICS = "/metrics"
 
 SESSION = web.RequestKey("session", Session)
@@ -169,7 +170,7 @@ class Console:
             if self.access.has_token and session is None and not request.path.startswith("/-/"):
                 if "Authorization" in request.headers:
                     return self._message(request, 401, "Wrong token", "This is not the token of this console.")
-                if request.path == _METRICS:  # Prometheus would follow a redirect, and read the form
+                if request.path == _METRICS or _wanted(request) != _HTML:  # programs would follow a redirect to a form
                     return self._message(request, 401, "No token", "Send the token: `Authorization: Bearer TOKEN`.")
                 if request.query.get("live"):  # the script of an open page says it there
                     return self._message(request, 401, "Signed out", "Sign in again.")
@@ -241,6 +242,11 @@ class Console:
         }
 
     def _message(self, request: web.Request, status: int, title: str, text: str) -> web.Response:
+        wanted = _wanted(request)
+        if wanted == _JSON:
+            return web.json_response({"status": status, "title": title, "message": text}, status=status)
+        if wanted == _PLAIN:
+            return web.Response(text=f"{title}: {text}\n", status=status)
         context = self._context(request, None, None) | {"title": title, "message": text, "back": ""}
         return _html(rendering.page(self.templates, "message.html", context), status)
 
@@ -321,6 +327,8 @@ class Console:
 
     async def _task(self, job: Job, request: web.Request) -> web.StreamResponse:
         task = self.tasks.find(request.match_info["task"], self._who(request))
+        if _wanted(request) == _JSON:
+            return web.json_response(steering.as_json(task))
         context = self._context(request, job, None) | steering.context(task)
         context["refresh"] = 0 if task.ended.is_set() else 1
         can_apply = task.has_shown and not task.applied
@@ -386,8 +394,14 @@ def _cookie(request: web.Request) -> str | None:
     return request.cookies.get(cookie_name(request.headers))
 
 
+def _wanted(request: web.Request) -> str:
+    """Return in which form a message is wanted: the first of the three that Accept names, else HTML."""
+    named = (one.partition(";")[0].strip().lower() for one in request.headers.get("Accept", "").split(","))
+    return next((one for one in named if one in (_HTML, _PLAIN, _JSON)), _HTML)
+
+
 def _html(text: str, status: int = 200) -> web.Response:
-    return web.Response(text=text, content_type="text/html", status=status)
+    return web.Response(text=text, content_type=_HTML, status=status)
 
 
 async def _with_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import sys
 from contextlib import suppress
@@ -157,6 +158,13 @@ class Tasks:
         for running in self._running:
             running.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
+
+
+def as_json(task: Task) -> dict[str, Any]:
+    """Return a task for a script: what was asked, and what has become of it, once it has ended."""
+    asked = {"op": task.asked.op, "args": task.asked.args, "reason": task.asked.reason, "dry_run": task.dry_run}
+    plain: dict[str, Any] = json.loads(json.dumps(asked | msgspec.to_builtins(task.step), default=str))
+    return plain | {"ended": task.ended.is_set()}
 
 
 def context(task: Task) -> dict[str, Any]:

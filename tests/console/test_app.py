@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
@@ -130,6 +131,41 @@ def test_a_scan_without_a_folder_for_temporary_files_says_so(job: Path, monkeypa
 def test_a_bad_request_is_answered_with_what_is_wrong(job: Path, path: str, status: int, said: str) -> None:
     found, text = get(job, path)
     assert (found, said in text.replace("&#39;", "'")) == (status, True), text
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("text/plain", "text/plain"),
+        ("text/plain;q=0.9, */*", "text/plain"),
+        ("application/json, text/html", "application/json"),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", "text/html"),
+        ("*/*", "text/html"),
+    ],
+)
+def test_what_is_wrong_is_told_in_the_form_that_is_asked_for(job: Path, accept: str, kind: str) -> None:
+    async def act(client: Client, console: Console) -> tuple[int, str, str]:
+        async with client.get("/queue/snoozed.tes", headers={"Accept": accept}) as answer:
+            return answer.status, answer.content_type, await answer.text()
+
+    status, found, text = visit(job, act)
+    told = "There is no queue 'snoozed.tes'; did you mean snoozed.test?"
+    assert (status, found) == (404, kind)
+    if kind == "text/plain":
+        assert text == f"Not found: {told}\n"
+    elif kind == "application/json":
+        assert json.loads(text) == {"status": 404, "title": "Not found", "message": told}
+    else:
+        assert "<h1>Not found</h1>" in text
+
+
+def test_a_script_without_a_token_is_told_so(job: Path) -> None:
+    async def act(client: Client, console: Console) -> tuple[int, Any]:
+        async with client.get("/queues", headers={"Accept": "application/json"}) as answer:
+            return answer.status, await answer.json()
+
+    status, told = visit(job, act, token=TOKEN)
+    assert status == 401 and "Authorization: Bearer TOKEN" in told["message"]
 
 
 def test_a_job_that_was_removed_is_named_and_comes_back(job: Path, tmp_path: Path) -> None:

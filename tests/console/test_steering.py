@@ -507,6 +507,25 @@ def applied_by_script(job: Path, op: str, args: dict[str, Any], reason: str) -> 
     return visit(job, act, token=TOKEN)
 
 
+def test_a_script_is_answered_in_json(job: Path) -> None:
+    async def act(client: Client, console: Console) -> list[tuple[int, Any]]:
+        headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json"}
+        found = []
+        for args in ({"queue": "snoozed.test"}, {"queue": "snozed.test"}):
+            form = {"op": "retire", "step": "apply", "args": json.dumps(args), "reason": "a trap"}
+            async with client.post("/steer", data=form, headers=headers) as answer:
+                status, told, where = answer.status, await answer.json(), answer.url.path
+            while not told["ended"]:
+                told = await (await client.get(where, headers=headers)).json()
+            found.append((status, told))
+        return found
+
+    (_, applied), (_, refused) = visit(job, act, token=TOKEN)
+    assert (applied["op"], applied["dry_run"], applied["entry"]["reason"]) == ("retire", False, "a trap")
+    assert applied["entry"]["effect"]["after"]["state"] == "RETIRED" and "error" not in applied
+    assert "there is no queue 'snozed.test'" in refused["error"] and "entry" not in refused
+
+
 def test_a_script_steers_with_the_token(job: Path) -> None:
     assert "Applied." in applied_by_script(job, "pause", {"reason": "night"}, "night")
     assert entries(job)[-1].command == "pause"
