@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from budgetfrontier.crawl.limits import Limit
-from budgetfrontier.model import QueueState, Summary
+from budgetfrontier.model import CrawlState, QueueState, Summary
 from budgetfrontier.reports.format import clean, percent
 from budgetfrontier.rules.crawled import crawled
 from budgetfrontier.rules.verdict import Verdict
@@ -146,9 +146,9 @@ class ProgressDisplay:
 
     @property
     def rate(self) -> float:
-        """The fetches a second of late."""
-        first, last = self._samples[0], self._samples[-1]
-        return (last.fetched - first.fetched) / max(last.time - first.time, 1e-9)
+        """The fetches a second of late, until now."""
+        first = self._samples[0]
+        return (self.fetched - first.fetched) / max(self._now() - first.time, 1e-9)
 
     @property
     def _average(self) -> float:
@@ -193,8 +193,9 @@ class ProgressDisplay:
         table = Table.grid(padding=(0, 2))
         table.add_column(style="bold", no_wrap=True)
         table.add_column()
+        since = "after" if summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) else "for"
         for name, words in (
-            ("crawl", f"{state_text(summary)} for {format_clock(self.elapsed)}, {in_flight:,} in flight"),
+            ("crawl", f"{state_text(summary)} {since} {format_clock(self.elapsed)}, {in_flight:,} in flight"),
             (
                 "fetched",
                 f"{self.fetched:,} ({self.rate:.1f}/s now, {self._average:.1f}/s on average), "

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 from rich.console import Console
 
-from budgetfrontier import Frontier, Outcome, Summary
+from budgetfrontier import CrawlState, Frontier, Outcome, Summary
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.units import format_clock, format_size
@@ -97,6 +97,25 @@ def test_rates_now_are_those_of_the_last_half_minute() -> None:
             progress.show(summary(), in_flight=0)
     last = pairs(out.getvalue().splitlines()[-1])
     assert (last["rate"], last["average"]) == ("1.0", "20.6")
+
+
+def test_the_rate_is_that_of_now_before_it_is_shown() -> None:
+    now = Time()
+    with ProgressDisplay(console=Console(file=io.StringIO(), width=60), now=now) as progress:
+        now.now += 2.0
+        for _ in range(100):
+            progress.count(1)
+        assert progress.rate == 50.0  # the verdict that is shown beside it has this one
+
+
+def test_a_crawl_that_is_finished_is_so_after_a_time() -> None:
+    out, now = io.StringIO(), Time()
+    with ProgressDisplay(console=terminal(out, width=80), now=now) as progress:
+        now.now += 20.0
+        ended = summary()
+        ended.state = CrawlState.FINISHED
+        progress.show(ended, in_flight=0)
+    assert "finished after 0:00:20, 0 in flight" in re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", out.getvalue())
 
 
 @pytest.mark.parametrize("width", [80, 40])
