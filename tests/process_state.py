@@ -113,9 +113,10 @@ def _threads(before: set[threading.Thread]) -> Iterator[str]:
     started = [
         each for each in threading.enumerate() if each not in before | lasting and not _OF_PROCESS.fullmatch(each.name)
     ]
-    if started:
-        gc.collect()  # the threads of an executor end with it
-        for thread in started:
+    for thread in started:
+        thread.join(0.2)  # most end by themselves
+        if thread.is_alive():
+            gc.collect()  # the threads of an executor end with it
             thread.join(PATIENCE)
             if thread.is_alive():
                 yield f"threads: {thread.name} is still running"

@@ -59,8 +59,6 @@ class Console:
         self.pages = pages
         self.access = access
         self.templates = rendering.environment()
-        for name in self.templates.list_templates():
-            self.templates.get_template(name)  # the first request need not wait until it is compiled
         self.tasks = Tasks()
         self.downloads = Downloads()
         self._exposition = metrics.Exposition(

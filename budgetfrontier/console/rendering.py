@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Mapping
@@ -23,8 +24,9 @@ LONGEST = 2000
 """The most characters that are shown of any text."""
 
 
+@functools.cache  # to compile the templates takes a second
 def environment() -> Environment:
-    """Return the environment of the templates, with their filters and charts."""
+    """Return the environment of the templates, compiled, with their filters and charts: one for all consoles."""
     made = Environment(
         loader=PackageLoader("budgetfrontier.console"),
         autoescape=True,
@@ -64,6 +66,8 @@ def environment() -> Environment:
         "style": STYLE,
         "as_told": told.as_told,
     }
+    for name in made.list_templates():
+        made.get_template(name)  # the first request need not wait until it is compiled
     return made
 
 
