@@ -33,19 +33,20 @@ __all__ = [
 ]
 
 
-class _UrlField(msgspec.Struct, array_like=True, gc=False):
+class _UrlField(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """The field of CrawlUri that may be given by position: of a class of msgspec, all are keyword-only, or none."""
 
     url: str
 
 
-class CrawlUri(_UrlField, array_like=True, gc=False, kw_only=True):
+class CrawlUri(_UrlField, array_like=True, gc=False, kw_only=True, frozen=True):
     """A URI and everything that the frontier stores with it.
 
     Only `url` is required; all other fields are keyword-only. `meta` is plain data (that msgpack can encode), `payload`
     is bytes that the frontier never interprets. `cost` overrides the cost policy, `queue` the queue assignment; `force`
     skips deduplication; `not_before` (epoch seconds) schedules the URI for later. URIs with a higher `priority` come
-    first. Values out of range are clipped: `cost` to 0 .. 2**32 - 1, `priority` to 1 - 2**31 .. 2**31.
+    first. Values out of range are clipped: `cost` to 0 .. 2**32 - 1, `priority` to 1 - 2**31 .. 2**31. Fields cannot be
+    assigned, as the URI of a lease is the frontier's own record; `msgspec.structs.replace` makes a changed copy.
     """
 
     # Append new fields only: older records then decode with their defaults.

@@ -215,9 +215,8 @@ def _records(items: Iterable[Item], result: SourceResult, args: argparse.Namespa
         else:
             try:
                 href = uris.parse(item.uri.url)
-                if args.seeds:
-                    _make_seed(item.uri, href)
-                _check(item.uri)
+                uri = _as_seed(item.uri, href) if args.seeds else item.uri
+                _check(uri)
             except InvalidUrl as error:
                 result.refuse(BadRecord(item.location, error.reason, f"not an http or https URL ({error})"))
             except RecordTooLarge as error:
@@ -227,9 +226,9 @@ def _records(items: Iterable[Item], result: SourceResult, args: argparse.Namespa
             else:
                 result.usable += 1
                 result.progress()
-                item.uri.force = item.uri.force or args.force
                 result.omitted.update(item.omitted)
-                yield item._replace(seen=item.seen or args.seen)
+                uri = msgspec.structs.replace(uri, force=uri.force or args.force)
+                yield item._replace(uri=uri, seen=item.seen or args.seen)
 
 
 def _check(uri: CrawlUri) -> None:
@@ -245,10 +244,9 @@ def _check(uri: CrawlUri) -> None:
         raise RecordTooLarge(f"{size:,} bytes with all its fields; a frontier accepts at most {MAX_RECORD:,}")
 
 
-def _make_seed(uri: CrawlUri, href: str) -> None:
-    """Make a URI a seed: the scope reads from `meta` which seed a URI descends from."""
+def _as_seed(uri: CrawlUri, href: str) -> CrawlUri:
+    """Return a URI as a seed: the scope reads from `meta` which seed a URI descends from."""
     if not isinstance(uri.meta, dict | None):
         raise ValueError("the meta of a seed is an object")
-    uri.meta = {**(uri.meta or {}), "seed": href}
-    uri.directive = min(uri.directive, Directive.MEDIUM)
-    uri.hops = ""
+    meta = {**(uri.meta or {}), "seed": href}
+    return msgspec.structs.replace(uri, meta=meta, directive=min(uri.directive, Directive.MEDIUM), hops="")

@@ -157,6 +157,8 @@ def import_(args: argparse.Namespace) -> int:
 
 def export(args: argparse.Namespace) -> None:
     """Write pending URIs queue by queue, each in its order, then URIs scheduled for later."""
+    from msgspec.structs import replace
+
     from budgetfrontier.formats import lists
     from budgetfrontier.reports.format import counted
     from budgetfrontier.store.reader import Reader
@@ -176,7 +178,7 @@ def export(args: argparse.Namespace) -> None:
         chosen = [(q.queue, q.queued, q.future) for q in reader.sorted_queues(_turn, where=test)]
         for key, uri in _exported(reader, chosen):
             if args.queue_keys:
-                uri.queue = key
+                uri = replace(uri, queue=key)
             out.write(line(uri) + "\n")
             count += 1
             if supported is not None:
@@ -198,6 +200,8 @@ def export(args: argparse.Namespace) -> None:
 
 def _exported(reader: Reader, chosen: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, CrawlUri]]:
     """Yield pending URIs, then those for later, with their queues, which are given by key, `queued` and `future`."""
+    from msgspec.structs import replace
+
     for key, queued, _ in chosen:
         if queued:
             for item in reader.each_pending(key, arrived=True):
@@ -205,8 +209,7 @@ def _exported(reader: Reader, chosen: Sequence[tuple[str, int, int]]) -> Iterato
     later = {key for key, _, future in chosen if future}
     for item in reader.each_future() if later else ():
         if item.queue in later:
-            item.uri.not_before = item.when
-            yield item.queue, item.uri
+            yield item.queue, replace(item.uri, not_before=item.when)
 
 
 def _turn(queue: QueueRecord) -> tuple[int, float, int]:

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from budgetfrontier import plugins
 from budgetfrontier.crawl import links
@@ -167,7 +168,7 @@ class Visitor:
             self._write_links(uri.url, batch)
             found = self._children(uri, batch)
             if response.location is not None and (uri.method != "GET" or uri.body):
-                keep_request(uri, response.status, found)
+                found = keep_request(uri, response.status, found)
             if len(batch) < _BATCH:
                 break
         return Visit(uri, response, response.outcome, found)
@@ -188,16 +189,19 @@ class Visitor:
     def _child(self, uri: CrawlUri, href: str, hop: str) -> CrawlUri:
         seed = uri.meta.get("seed") if isinstance(uri.meta, dict) else None
         meta = {"seed": seed} if seed else None
-        child = CrawlUri(href, via=uri.url, hops=uri.hops + hop, source=uri.source, meta=meta)
-        if hop == "E" and self._links.prefer_embeds:
-            child.directive = Directive.MEDIUM
-        elif hop == "R":
-            child.directive, child.priority = uri.directive, uri.priority
-            chain = [*_redirects(uri), uri.url][-_MOST_REDIRECTS:]
-            length = len(child.hops) - len(child.hops.rstrip("R"))
-            child.force = length <= _MOST_REDIRECTS and not _is_revisit(uri) and self._is_duplicate_target(chain, href)
-            child.meta = ({"seed": href} if redirected_seed(child) else meta or {}) | {_REDIRECTS: chain}
-        return child
+        directive = Directive.MEDIUM if hop == "E" and self._links.prefer_embeds else Directive.NORMAL
+        child = CrawlUri(href, via=uri.url, hops=uri.hops + hop, source=uri.source, meta=meta, directive=directive)
+        return self._redirected(uri, child) if hop == "R" else child
+
+    def _redirected(self, uri: CrawlUri, target: CrawlUri) -> CrawlUri:
+        """Return the target of a redirect with what it takes over from the URI that redirects to it."""
+        href, hops = target.url, target.hops
+        target = replace(target, directive=uri.directive, priority=uri.priority)
+        chain = [*_redirects(uri), uri.url][-_MOST_REDIRECTS:]
+        length = len(hops) - len(hops.rstrip("R"))
+        force = length <= _MOST_REDIRECTS and not _is_revisit(uri) and self._is_duplicate_target(chain, href)
+        meta = {"seed": href} if redirected_seed(target) else target.meta or {}
+        return replace(target, force=force, meta=meta | {_REDIRECTS: chain})
 
     def _is_duplicate_target(self, chain: list[str], href: str) -> bool:
         """Tell whether deduplication would drop the target of a redirect as a duplicate of a URL in its redirect chain.
@@ -225,18 +229,19 @@ def _redirects(uri: CrawlUri) -> list[str]:
     return list(uri.meta.get(_REDIRECTS, ())) if isinstance(uri.meta, dict) else []
 
 
-def keep_request(uri: CrawlUri, status: int, found: Iterable[CrawlUri]) -> None:
-    """Give the target of a redirect the method, the body and its Content headers of the request, as browsers do.
+def keep_request(uri: CrawlUri, status: int, found: list[CrawlUri]) -> list[CrawlUri]:
+    """Return what was found, the target of a redirect with the method, body and Content headers of the request.
 
-    After 303, and after 301 and 302 of a POST, the target is requested with GET; HEAD stays HEAD. Other headers,
-    such as credentials, are not passed on. https://fetch.spec.whatwg.org/#http-redirect-fetch (RFC 9110, section 15.4)
+    As in browsers, after 303, and after 301 and 302 of a POST, the target is requested with GET; HEAD stays HEAD. Other
+    headers, such as credentials, are not passed on.
+
+    Source: https://fetch.spec.whatwg.org/#http-redirect-fetch (RFC 9110, section 15.4)
     """
     if uri.method != "HEAD" and (status == 303 or (status in (301, 302) and uri.method == "POST")):
-        return
+        return found
     content = {name: value for name, value in (uri.headers or {}).items() if name.lower().startswith("content-")}
-    for child in found:
-        if child.hops.endswith("R"):
-            child.method, child.body, child.headers = uri.method, uri.body, content or None
+    kept = partial(replace, method=uri.method, body=uri.body, headers=content or None)
+    return [kept(child) if child.hops.endswith("R") else child for child in found]
 
 
 def should_revisit(uri: CrawlUri, visit: Visit) -> bool:

@@ -254,7 +254,7 @@ class KnownUrls:
         if row is not None:
             queue = self._tables.queues.look(row.queue)
             completed = queue.completed
-            uri.queue = uri.queue or queue.queue
+            uri = msgspec.structs.replace(uri, queue=uri.queue or queue.queue)
             via = uri if row.place else None
         read = self._admitter.read((uri,), tally, via)
         if row is not None and row.place and not tally.invalid:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from budgetfrontier import uris
 from budgetfrontier.model import CrawlUri, Directive
 from budgetfrontier.rules.seeds import SeedFate, is_seed, origin_of
@@ -62,8 +64,7 @@ class SeedTable:
     def moved(self, directive: int, value: bytes, queue: str, fate: SeedFate, now: float, reason: str = "") -> None:
         """Do `became` for the URI of a pending value."""
         if directive != NORMAL and self._counters.seeds:
-            uri = decode_uri(value, queue)
-            uri.directive = Directive(directive)
+            uri = replace(decode_uri(value, queue), directive=Directive(directive))
             self.became(uri, fate, reason, now)
 
     def _put(self, key: bytes, before: SeedFate | None, row: SeedRow) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
+from msgspec.structs import replace
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 
@@ -97,16 +98,16 @@ class Intake:
         queue = request.meta.get(QUEUE) or (None if self._one_queue else slot or scheme_queue)
         is_start = not filtered and bool(request.meta.get("is_start_request")) and STARTED not in request.meta
         payload, reason = self._serializer.store(request, url)
-        priority = self._priorities.priority(request)
+        priority, method = self._priorities.priority(request), request.method
+        if is_start:  # so that a resumed crawl does not repeat its start requests
+            identity = self._start_identity(request, storable=not reason) if self._start_identity else ""
+            method = start_method(method, identity)
         try:
-            uri = crawl_uri(request, url, queue=queue, payload=payload, priority=priority, method=request.method)
+            uri = crawl_uri(request, url, queue=queue, payload=payload, priority=priority, method=method)
         except BaseException:
             self._forget(request, payload)
             raise
-        uri.force = not is_start and not (filtered and self._own_dupefilter)
-        if is_start:  # so that a resumed crawl does not repeat its start requests
-            identity = self._start_identity(request, storable=not reason) if self._start_identity else ""
-            uri.method = start_method(uri.method, identity)
+        uri = replace(uri, force=not is_start and not (filtered and self._own_dupefilter))
         return Candidate(request, uri, is_start, reason, scheme_queue is None and self._is_plain(request))
 
     def settle(self, candidate: Candidate, admission: Admission | None) -> None:

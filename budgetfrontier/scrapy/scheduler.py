@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from scrapy.utils.job import job_dir
 
 from budgetfrontier import plugins
@@ -180,8 +181,7 @@ class Scheduler:
         uri = candidate.uri
         admission = self.frontier.schedule(uri)
         if admission is Admission.DUPLICATE and candidate.is_start and not self._resumed:
-            uri.force = True
-            admission = self.frontier.schedule(uri)
+            admission = self.frontier.schedule(replace(uri, force=True))
         if admission is Admission.ADDED and self._paused_at_finish():  # it was empty for a moment
             self.frontier.resume(reason="there is more to crawl", who=self._author)
         return admission

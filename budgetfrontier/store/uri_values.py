@@ -6,6 +6,8 @@ import struct
 from operator import attrgetter
 from typing import Any
 
+from msgspec.structs import force_setattr
+
 from budgetfrontier.model import CrawlUri, Directive
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO, priority_of
 from budgetfrontier.store import keys
@@ -116,9 +118,9 @@ def decode_uri(value: bytes, queue: str) -> CrawlUri:
         return CrawlUri(scheme + queue + value[1:].decode("latin-1"))  # the text is ASCII; Latin-1 never fails
     uri = _decode_fields(value[4:])
     if uri.url[:1] <= _HTTPS:
-        uri.url = expand(uri.url, queue)
+        force_setattr(uri, "url", expand(uri.url, queue))
     if uri.via:
-        uri.via = expand(uri.via, queue)
+        force_setattr(uri, "via", expand(uri.via, queue))
     return uri
 
 
@@ -169,9 +171,10 @@ def restore_pending(key: bytes, value: bytes, queue: str) -> CrawlUri:
 def restore_uri(rank: bytes, value: bytes, queue: str) -> CrawlUri:
     """Return the CrawlUri of a pending record, from its rank (the key without the queue) and value."""
     uri = decode_uri(value, queue)
-    directive, inverted, uri.cost, _ = keys.rank.unpack(rank)
+    directive, inverted, cost, _ = keys.rank.unpack(rank)
     if directive > Directive.NORMAL:
         raise Damage(f"{directive} is not a directive")
-    uri.directive = Directive(directive)
-    uri.priority = priority_of(inverted)
+    force_setattr(uri, "cost", cost)
+    force_setattr(uri, "directive", Directive(directive))
+    force_setattr(uri, "priority", priority_of(inverted))
     return uri

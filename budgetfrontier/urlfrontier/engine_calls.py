@@ -172,15 +172,16 @@ def uri_of(info: Any, *, moves: bool = False) -> str | CrawlUri | None:
     if not info.metadata:
         return CrawlUri(url, queue=key) if key else url
     payload = _metadata(info)
-    uri = CrawlUri(url, queue=key or None, payload=payload)
-    if _OF_OURS not in payload:
-        return uri
-    cost, priority = _number(info, _DEFAULT_COST), _number(info, _DEFAULT_PRIORITY)
-    if cost is not None:
-        uri.cost = max(cost, 0)
-    if priority is not None:
-        uri.priority = min(max(priority, -(1 << 31)), (1 << 31) - 1)
-    return uri
+    cost = priority = None
+    if _OF_OURS in payload:
+        cost, priority = _number(info, _DEFAULT_COST), _number(info, _DEFAULT_PRIORITY)
+    return CrawlUri(
+        url,
+        queue=key or None,
+        payload=payload,
+        cost=None if cost is None else max(cost, 0),
+        priority=min(max(priority or 0, -(1 << 31)), (1 << 31) - 1),
+    )
 
 
 def _metadata(info: Any) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from budgetfrontier import Finish, Frontier, Lease, Outcome, Reader
+from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, Outcome, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.opening import REPLICA
 from budgetfrontier.errors import LeaseExpired
@@ -200,6 +200,25 @@ def test_a_lease_cannot_be_changed_by_its_caller(tmp_path: Path, field: str, val
         if field != "id":
             f.finish(msgspec.structs.replace(copied, **{field: value}))
             assert f.summary().succeeded == 2
+        f.check()
+
+
+@pytest.mark.parametrize("field", CrawlUri.__struct_fields__)
+def test_the_uri_of_a_lease_cannot_be_changed_by_its_caller(field: str) -> None:
+    with memory() as f:
+        uri = CrawlUri("https://a.test/1", meta={"n": [1]}, headers={"A": "b"}, directive=Directive.MEDIUM)
+        f.schedule(uri)
+        lease = one(f)
+        before = msgspec.to_builtins(lease.uri)
+        for each in (uri, lease.uri):
+            with pytest.raises(AttributeError):
+                setattr(each, field, getattr(CrawlUri("https://b.test/2"), field))
+        lease.uri.meta["n"].append(2)
+        assert lease.uri.headers is not None
+        lease.uri.headers["A"] = "c"
+        f.finish(lease, Outcome.DEFERRED, discovered=["https://c.test/3"])
+        leased = {each.queue: each.uri for each in f.lease(2)}
+        assert msgspec.to_builtins(leased["a.test"]) == before and leased["c.test"].via == "https://a.test/1"
         f.check()
 
 

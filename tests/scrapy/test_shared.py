@@ -12,6 +12,7 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
+import msgspec
 import pytest
 from scrapy import FormRequest, Request, signals
 from scrapy.http import HtmlResponse
@@ -236,8 +237,7 @@ def test_nothing_that_somebody_else_wrote_is_unpickled_or_named(
     [lease] = frontier.lease(1)
     payload = lease.uri.payload
     assert payload is not None
-    lease.uri.payload, lease.uri.force = payload[:-1] + bytes([payload[-1] ^ 1]), True
-    frontier.schedule(lease.uri)
+    frontier.schedule(msgspec.structs.replace(lease.uri, payload=payload[:-1] + bytes([payload[-1] ^ 1]), force=True))
     with shared(BUDGETFRONTIER_KEY=KEY) as other:
         until(lambda: other.next_request() or frontier.summary().dead)
     assert frontier.summary().dead == 1 and "signature" in caplog.text

@@ -63,16 +63,15 @@ def _as_bytes(fields: dict[str, Any]) -> dict[str, Any]:
 def _start_url(fields: dict[str, Any]) -> CrawlUri:
     """Return the URI of a start URL in JSON, as scrapy-redis makes a FormRequest of it."""
     url, method, meta = text(fields.pop("url", None)), fields.pop("method", "GET"), fields.pop("meta", None)
-    uri = CrawlUri(url, method=text(method).upper(), meta=meta or None)
+    verb = text(method).upper()
     if not isinstance(meta, dict | None):
         raise NoRequest("its meta is no object")
-    if fields:
-        form = urlencode(fields, doseq=True)
-        if uri.method == "POST":
-            uri.body, uri.headers = form.encode(), {"Content-Type": _FORM}
-        else:
-            uri.url = urlunsplit(urlsplit(url)._replace(query=form))
-    return uri
+    form, body, headers = urlencode(fields, doseq=True), b"", None
+    if fields and verb == "POST":
+        body, headers = form.encode(), {"Content-Type": _FORM}
+    elif fields:
+        url = urlunsplit(urlsplit(url)._replace(query=form))
+    return CrawlUri(url, method=verb, meta=meta or None, body=body, headers=headers)
 
 
 def of_kumo(location: str, value: bytes, allowance: Allowance) -> Item:

@@ -54,14 +54,14 @@ def scrapy_request(request: Request, serializer: Serializer) -> Any:
     method = request.method.decode("ascii", "replace")
     body = request_meta.get(request.meta, request_meta.BODY, bytes) or b""
     payload = request_meta.get(request.meta, request_meta.SCRAPY, bytes)
-    uri = CrawlUri(request.url, method=method, body=body, payload=payload)
+    meta: dict[str, Any] | None = None
     if payload is None:
         own: dict[str, Any] = {"cookies": request.cookies}
         own |= {name: value for name in ("callback", "errback") if (value := _name(request.meta, name))}
         carried = request.meta.get(b"scrapy_meta")
-        uri.meta = {str(key): value for key, value in carried.items()} if isinstance(carried, Mapping) else {}
-        uri.meta |= {"depth": request_meta.depth_of(request.meta), "scrapy": own}
-    made = serializer.load(uri)
+        meta = {str(key): value for key, value in carried.items()} if isinstance(carried, Mapping) else {}
+        meta |= {"depth": request_meta.depth_of(request.meta), "scrapy": own}
+    made = serializer.load(CrawlUri(request.url, method=method, body=body, payload=payload, meta=meta))
     if payload is None:
         try:
             made.headers.update(request.headers)

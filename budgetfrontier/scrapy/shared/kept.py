@@ -39,8 +39,7 @@ class KeptRequests:
         """Add the URI of a request that is no duplicate; return its Admission. Raises what `Frontier.open` raises."""
         if self._frontier is None:
             self._frontier = Frontier.open(":memory:", self._settings, program=self._program)
-        uri.force = True
-        return self._frontier.schedule(uri)
+        return self._frontier.schedule(msgspec.structs.replace(uri, force=True))
 
     def ready_in(self) -> float | None:
         """Return the seconds until one is ready, None if there is none."""

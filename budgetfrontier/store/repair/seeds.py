@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from budgetfrontier import uris
 from budgetfrontier.model import CrawlUri, Directive
 from budgetfrontier.rules.seeds import is_seed, origin_of
@@ -68,7 +70,6 @@ class SeedRebuild:
                     number, directive, value = row.queue, row.rank[0], row.value
                 if directive != NORMAL:
                     name = self._findings.names[number]
-                    uri = decode_uri(value, name)
-                    uri.directive = Directive(directive)
+                    uri = replace(decode_uri(value, name), directive=Directive(directive))
                     if is_seed(uri):
                         yield uri, name

@@ -305,7 +305,7 @@ class TableRebuild:
         if _NO_NAME in uri.url:
             raise ValueError("its queue is unknown, and so is the host of its URL")
         if uri.via and _NO_NAME in uri.via:
-            uri.via = None
+            uri = replace(uri, via=None)
         check_url(uri.url)
         queue = self._queue_for(uri)
         return queue, with_tries(encode_uri(uri, uri.url, self._findings.names[queue]), *tries(value)), uri
