@@ -15,8 +15,9 @@ from budgetfrontier import Admission, CrawlUri, Frontier, uris
 from budgetfrontier.bus.partitioning import by_host
 from budgetfrontier.cli import main
 from budgetfrontier.cluster.routing import Router, partition_of_queue
-from budgetfrontier.crawl.fetch.addresses import Resolver, exempt_endpoints
+from budgetfrontier.crawl.fetch.addresses import Resolver
 from budgetfrontier.crawl.fetch.ports import BlockedPortError, check_port
+from budgetfrontier.crawl.fetch.refusals import exempt_endpoints
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.reports.known_hosts import KnownHosts
 from budgetfrontier.rules.queue_keys import queue_key_for

@@ -252,6 +252,7 @@ def _patterns(args: argparse.Namespace, reader: Reader, record: QueueRecord) -> 
 
 def explain(args: argparse.Namespace) -> None:
     """Print why a URL or a queue is not being crawled."""
+    from budgetfrontier.crawl.fetch.refusals import refusal
     from budgetfrontier.reports.explain import explain as explained
     from budgetfrontier.reports.log_search import past_of
     from budgetfrontier.reports.scope_check import scope_verdict
@@ -267,6 +268,7 @@ def explain(args: argparse.Namespace) -> None:
             job=str(args.job),
             scope=partial(scope_verdict, reader),
             past=partial(past_of, log=log, progress=_indexing),
+            refusal=partial(refusal, reader.settings),
         )
     output.write_explanation(args, answer)
 

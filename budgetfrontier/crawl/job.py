@@ -227,7 +227,7 @@ class Job:
     def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
         """Give up a robots.txt that has become a dead letter (a hook), so that no page waits for it."""
         if self._robots and is_robots(letter.uri):
-            self._robots.give_up(letter.uri.url)
+            self._robots.give_up(letter.uri.url, letter.reason)
 
     # Beginning
 

@@ -25,16 +25,7 @@ import msgspec
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
-from budgetfrontier.crawl.fetch.response import (
-    BLOCKED,
-    BROKEN,
-    CONNECT_FAILED,
-    CONNECTION_LOST,
-    DNS_FAILED,
-    TIMED_OUT,
-    TLS,
-    Response,
-)
+from budgetfrontier.crawl.fetch.response import BROKEN, Response, cause_of
 from budgetfrontier.crawl.interrupts import Interrupts
 from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.outputs import Outputs
@@ -49,7 +40,6 @@ from budgetfrontier.crawl.visit import PutBack, Visit, Visits, revisit, should_r
 from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.reports.format import counted
-from budgetfrontier.reports.log_tables import meaning
 from budgetfrontier.rules import crawl_states, uri_outcomes
 from budgetfrontier.rules.attempts import first_retry_told
 from budgetfrontier.rules.seeds import is_seed
@@ -62,12 +52,6 @@ if TYPE_CHECKING:
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # seconds between two checks for external commands
 _FAILED = (Outcome.RETRY, Outcome.FAILURE, Outcome.DEAD)
 _SEEDS_TOLD = 10
-_CUT = {
-    "connTrunc": "cut by the end of the connection",
-    "timeTrunc": "cut because it was too slow",
-    "badEncoding": "with damaged or incomplete compressed data",
-}
-_WITHOUT_RESPONSE = (DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN, BLOCKED)
 _CLOSING = (FrontierError, OSError)  # what may have closed the frontier, or a disk that fails: nothing may be finished
 NO_TIMEOUT = 300.0  # seconds that a page waits for its robots.txt if fetches have no timeout
 
@@ -454,17 +438,9 @@ def patience(settings: Settings) -> float:
 
 def finish_reason(uri: CrawlUri, outcome: Outcome, response: Response) -> str:
     """Return the reason with which a lease is finished: of a SUCCESS the status, if it is that of a seed."""
-    status = f"status {response.status}"
     if outcome is Outcome.SUCCESS:
-        return status if is_seed(uri) else ""
-    if response.status not in _WITHOUT_RESPONSE:
-        cut = next((why for note, why in _CUT.items() if note in response.notes), "")
-        return f"{status}, {cut}" if cut else response.reason or status
-    if response.reason.startswith(TLS):
-        return f"{response.reason} ({response.status})"
-    # One reason for one cause, whatever the host and the sizes: crawl.log has the error in the words of the library.
-    setting = f": {response.reason}" if "fetch." in response.reason and response.status != BLOCKED else ""
-    return f"{meaning(response.status)} ({response.status}){setting}"
+        return f"status {response.status}" if is_seed(uri) else ""
+    return cause_of(response)
 
 
 def _with_uri(lease: Lease, uri: CrawlUri) -> Lease:

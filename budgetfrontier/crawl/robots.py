@@ -15,7 +15,7 @@ from functools import partial
 
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
-from budgetfrontier.crawl.fetch.response import Response
+from budgetfrontier.crawl.fetch.response import Response, cause_of
 from budgetfrontier.crawl.robots_txt import Group, Rules, group_for, parsed_part
 from budgetfrontier.crawl.threads import in_thread
 from budgetfrontier.model import Outcome
@@ -58,11 +58,12 @@ class _Site:
 class _Awaited:
     """A site whose rules are not known: its robots.txt is awaited, failing, postponed, or given up."""
 
-    __slots__ = ("failing", "given_up", "postponed", "settled")
+    __slots__ = ("failing", "failure", "given_up", "postponed", "settled")
 
     def __init__(self) -> None:
         self.failing = False
         self.given_up: float | None = None  # until when, epoch seconds
+        self.failure = ""  # what it was given up for
         self.postponed: float | None = None  # until when, for a host that it redirects to
         self.settled = asyncio.Event()
 
@@ -140,7 +141,7 @@ class Robots:
             self.store(url, old._replace(expires=self._now() + min(STALE_LIFETIME, self.lifetime)))
             return Outcome.SUCCESS
         if response.outcome is Outcome.FAILURE:
-            self.give_up(url)
+            self.give_up(url, cause_of(response))
             return Outcome.DEAD
         site = self._await(key)
         site.failing = True
@@ -167,9 +168,10 @@ class Robots:
         self._cache_rules(key, stored)
         self._drop(key)
 
-    def give_up(self, url: str) -> None:
+    def give_up(self, url: str, failure: str) -> None:
         """Record that a robots.txt is not retried for `lifetime` seconds; its site is disallowed meanwhile."""
         site = self._await(site_of(url))
+        site.failure = failure
         site.given_up = self._now() + self.lifetime
         site.settled.set()
 
@@ -200,6 +202,11 @@ class Robots:
         if waiting is not None and waiting.postponed is not None:
             return Permission.POSTPONED
         return Permission.STOPPED if self._stopped else Permission.LATER
+
+    def failure(self, url: str) -> str:
+        """Return what the robots.txt of this URL's site was given up for, "" if it was not."""
+        site = self._waiting(site_of(url))
+        return "" if site is None else site.failure
 
     def delay(self, url: str) -> float | None:
         """Return the crawl-delay for a URL in seconds; None if there is none, or it is not known."""

@@ -29,7 +29,7 @@ from budgetfrontier.rules.scope import Scope, redirected_seed
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.credentials import UNSENDABLE
 from budgetfrontier.settings.robots_name import robots_name
-from budgetfrontier.vocabulary import NOFOLLOW, NOINDEX
+from budgetfrontier.vocabulary import NO_ROBOTS, NOFOLLOW, NOINDEX
 
 _BATCH = 500  # links of one page that are in memory at a time, about
 _LARGE = 256 * 1024  # bytes of a page from which links are extracted in a thread, so that other fetches are not delayed
@@ -44,7 +44,7 @@ _REFUSALS = {
     Permission.LATER: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "robots.txt did not answer yet"),
     Permission.POSTPONED: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "robots.txt waits for another host"),
     Permission.STOPPED: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "stopped before robots.txt came"),
-    Permission.UNREACHABLE: (Outcome.DEAD, ROBOTS_UNREACHABLE, "robots.txt unreachable"),
+    Permission.UNREACHABLE: (Outcome.DEAD, ROBOTS_UNREACHABLE, NO_ROBOTS),
 }
 
 _VALIDATORS = (("If-None-Match", "ETag"), ("If-Modified-Since", "Last-Modified"))
@@ -138,6 +138,8 @@ class Visitor:
             permission = await robots.permission(uri.url, patience=self._patience)
             if permission is not Permission.ALLOWED:
                 outcome, status, reason = _REFUSALS[permission]
+                if permission is Permission.UNREACHABLE:
+                    reason = f"{reason}: {robots.failure(uri.url)}"
                 return Visit(uri, Response(status=status, reason=reason), outcome)
         self._check(lease)
         response = await self._fetcher.get(uri, accept=lambda response: self._scope.objection_to(uri, response))

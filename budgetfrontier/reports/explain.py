@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from budgetfrontier import uris
-from budgetfrontier.model import CrawlState, CrawlUri, Directive, KeptUrl, QueueRecord, QueueState
+from budgetfrontier.model import CrawlState, CrawlUri, DeadLetter, Directive, KeptUrl, QueueRecord, QueueState
 from budgetfrontier.reports import near_queues
-from budgetfrontier.reports.explanation import Explanation, Outlook, ScopeOf
+from budgetfrontier.reports.explanation import Explanation, Outlook, RefusalOf, ScopeOf
 from budgetfrontier.reports.past import Past, PastOf, tell
 from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.reports.suggested_commands import named, one_more_session, replenish_amount
@@ -27,6 +27,7 @@ from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.store.start_command import AGAIN, start_command
 from budgetfrontier.units import counted, say_duration
 from budgetfrontier.uris import robots_url
+from budgetfrontier.vocabulary import NO_ROBOTS
 
 if TYPE_CHECKING:
     from budgetfrontier.store.reader import Reader
@@ -42,26 +43,36 @@ def explain(
     now: float | None = None,
     scope: ScopeOf | None = None,
     past: PastOf | None = None,
+    refusal: RefusalOf | None = None,
     anywhere: bool = False,
 ) -> Explanation:
     """Explain why `target`, a queue key or else a URL, is not being crawled.
 
     `job` is the folder for the suggested commands; `scope` returns the decision of the crawl's scope, `past` what its
-    logs have on a URL that is not pending. Cost: a pass over the queues whose turn comes first, and for a URL the cost
-    of `Reader.find`, which looks for it `anywhere` or where its host is.
+    logs have on a URL that is not pending, `refusal` why it would not fetch a URL. Cost: a pass over the queues whose
+    turn comes first, and for a URL the cost of `Reader.find`, which looks for it `anywhere` or where its host is.
     """
-    return _Explainer(reader, job, time.time() if now is None else now, scope, past, anywhere).explain(target)
+    now = time.time() if now is None else now
+    return _Explainer(reader, job, now, scope, past, refusal, anywhere).explain(target)
 
 
 class _Explainer:
     def __init__(
-        self, reader: Reader, job: str, now: float, scope: ScopeOf | None, past: PastOf | None, anywhere: bool
+        self,
+        reader: Reader,
+        job: str,
+        now: float,
+        scope: ScopeOf | None,
+        past: PastOf | None,
+        refusal: RefusalOf | None,
+        anywhere: bool,
     ) -> None:
         self._reader = reader
         self._job = job
         self._now = now
         self._scope = scope
         self._past = past
+        self._refusal = refusal
         self._anywhere = anywhere
         self._terminated = reader.summary().state is CrawlState.TERMINATED
 
@@ -110,8 +121,9 @@ class _Explainer:
         pending: PendingUri | None = found["pending"]
         queue = None if pending is None else self._reader.queue(pending.queue)
         self._explain_scope(explanation, found)
+        refused = self._explain_refusal(explanation, found)
         if pending is None or queue is None:
-            self._explain_gone(explanation, found)
+            self._explain_gone(explanation, found, refused=refused)
             return
         if pending.when is not None:
             left = pending.when - self._now
@@ -160,12 +172,23 @@ class _Explainer:
         else:
             explanation.add("out-of-scope", text)
 
+    def _explain_refusal(self, explanation: Explanation, found: dict[str, Any]) -> bool:
+        """Add that the crawl would not fetch a URL that waits or is not known; return whether that is so.
+
+        Without a scope, a program crawls, which has rules of its own.
+        """
+        if explanation.scope is None or self._refusal is None or (why := self._refusal(found["url"])) is None:
+            return False
+        if found["pending"] or not found["seen"]:
+            explanation.add("refused", f"The crawl does not fetch it: {why}.", verdict=Outlook.NEVER)
+        return True
+
     def _explain_lease(self, explanation: Explanation, pending: PendingUri) -> None:
         expires = [lease.expires for lease in self._reader.leases() if lease.uri.url == pending.uri.url]
         left = f" for {say_duration(max(expires) - self._now)} more at the most" if expires else ""
         explanation.add("leased", f"It is being crawled: a worker has it{left}.", verdict=Outlook.LEASED)
 
-    def _explain_gone(self, explanation: Explanation, found: dict[str, Any]) -> None:
+    def _explain_gone(self, explanation: Explanation, found: dict[str, Any], *, refused: bool) -> None:
         """Add why a URL is not pending: it is dead, done, or was never scheduled; or that it waits elsewhere."""
         url, letter, kept = found["url"], found["dead"], found["kept"]
         if kept is not None and kept.due is not None:
@@ -182,7 +205,7 @@ class _Explainer:
                 "dead-letter",
                 f"It is a dead letter: {letter.reason} (attempts {letter.attempts}, lost {letter.deliveries}).",
                 verdict=Outlook.BLOCKED,
-                command=self._command("dead-letters", "--replay", str(letter.id)),
+                command=self._command("dead-letters", "--replay", *self._letters_to_replay(letter)),
             )
             return
         if found["seen"]:
@@ -195,7 +218,7 @@ class _Explainer:
                 told.code,
                 told.text,
                 verdict=Outlook.NEVER,
-                command=self._command("import", "--force", url) if told.again else None,
+                command=self._command("import", "--force", url) if told.again and not refused else None,
             )
             if past:
                 self._explain_redirect(explanation, url, past)
@@ -209,7 +232,7 @@ class _Explainer:
             f"It was never scheduled: no page that was fetched links or redirects to it{skipped}, {kept_out}or the "
             "frontier or its queue was full.",
             verdict=Outlook.BLOCKED,
-            command=self._command("import", url),
+            command=None if refused else self._command("import", url),
         )
 
     def _explain_redirect(self, explanation: Explanation, url: str, past: Past) -> None:
@@ -227,6 +250,14 @@ class _Explainer:
             explanation.add(
                 "redirect-out-of-scope", f"What it redirects to is not crawled: {target} is {decision.text}."
             )
+
+    def _letters_to_replay(self, letter: DeadLetter) -> list[str]:
+        """Return the id of a dead letter, after that of the robots.txt for which it was given up, if that is one."""
+        found = [letter.id]
+        if letter.reason.startswith(NO_ROBOTS):
+            robots: DeadLetter | None = self._reader.find(robots_url(letter.uri.url))["dead"]
+            found = [robots.id, *found] if robots is not None else found
+        return list(map(str, found))
 
     def _explain_completed(self, explanation: Explanation, kept: KeptUrl) -> None:
         """Add that a URL waits for nothing, which a frontier that keeps its URLs knows without a log."""

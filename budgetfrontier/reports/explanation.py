@@ -50,6 +50,10 @@ ScopeOf = Callable[[str, "CrawlUri | None"], ScopeVerdict | None]
 """A function of a URL, and of its record if the frontier has one. It returns None if there is no scope."""
 
 
+RefusalOf = Callable[[str], str | None]
+"""A function of a URL, which returns why the crawl refuses to fetch it, None if it does not."""
+
+
 @dataclass(slots=True)
 class Explanation:
     """The result of `explain`. `when` is the earliest time (epoch seconds), if it is known.

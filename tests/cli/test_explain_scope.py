@@ -137,6 +137,30 @@ def test_a_frontier_without_scope_or_seeds_has_no_word(tmp_path: Path, cli: Cli)
     assert explained(cli, tmp_path, "https://other.test/")[2] is None
 
 
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("10.0.0.1/", "10.0.0.1 is a private address, and fetch.allow_private is false"),
+        ("more.test:25/", "more.test:25 is a port that browsers refuse to open, and no seed names it"),
+    ],
+)
+@pytest.mark.parametrize("known", ["never", "pending", "seen"])
+def test_no_command_imports_what_the_crawl_would_not_fetch(
+    job: Path, cli: Cli, place: str, told: str, known: str
+) -> None:
+    url = f"http://{place}"
+    with Frontier.open(job / "frontier") as frontier:
+        if known != "never":
+            frontier.schedule(CrawlUri(url, directive=Directive.HIGHEST))
+        while known == "seen" and (leases := frontier.lease(10)):
+            frontier.finish_many(leases)
+    answer = json.loads(cli("explain", job, url, "--format", "json").out)
+    texts = {reason["code"]: reason["text"] for reason in answer["reasons"]}
+    assert texts.get("refused", "") == ("" if known == "seen" else f"The crawl does not fetch it: {told}.")
+    assert answer["verdict"] == "never"
+    assert not [reason for reason in answer["reasons"] if "budgetfrontier import" in (reason["command"] or "")]
+
+
 def test_it_needs_no_extra(job: Path) -> None:
     extras = ("aiohttp", "brotlicffi", "fastwarc", "protego", "rich", "yarl", "multidict")
     code = (

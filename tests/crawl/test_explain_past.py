@@ -128,6 +128,21 @@ def test_a_page_that_waits_for_a_failing_robots_txt_names_the_failure(
     assert "http://a.test/robots.txt" in waits and "status 500. That was attempt 1 of 5" in waits
 
 
+def test_a_page_names_what_its_robots_txt_was_given_up_for_and_both_are_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, frontier = tmp_path / "job", {"retry": {"max_retries": 0}}
+    with Site({"a.test/robots.txt": text("", status=500)}) as site:
+        run(site.settings("http://a.test/", frontier=frontier), job)
+    assert main(["explain", str(job), "http://a.test/", "--format", "json"]) == 0
+    (dead,) = (one for one in json.loads(capsys.readouterr().out)["reasons"] if one["code"] == "dead-letter")
+    assert "It is a dead letter: robots.txt unreachable: status 500 (" in dead["text"]
+    with Reader(job / "frontier") as reader:
+        ids = {letter.uri.url: letter.id for letter in reader.dead_letters()}
+    both = f"{ids['http://a.test/robots.txt']} {ids['http://a.test/']}"
+    assert dead["command"] == f"budgetfrontier dead-letters {job} --replay {both}"
+
+
 def test_a_page_whose_line_was_cut_is_left_out(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (crawled / "logs/pages.jsonl").open("ab") as file:
         file.write(b'{"url":"http://a.test/1","title":"cu\n{"url":"http://a.test/1"\n[1]"url":"http://a.test/1"\n')

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from budgetfrontier import uris
 from budgetfrontier.crawl.fetch import addresses
-from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, endpoint_of, exempt_endpoints, is_public
+from budgetfrontier.crawl.fetch.addresses import Resolver
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
+from budgetfrontier.crawl.fetch.refusals import PrivateAddressError, endpoint_of, exempt_endpoints, is_public, refusal
 from budgetfrontier.crawl.fetch.response import BLOCKED, DNS_FAILED, Response
 from budgetfrontier.model import CrawlUri, Outcome
+from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import FetchSettings
 from tests.crawl.raw import RawServer
 from tests.support import PATIENCE
@@ -305,3 +308,22 @@ def test_a_seed_opens_its_own_port_only(monkeypatch: pytest.MonkeyPatch) -> None
     dns(monkeypatch, ["10.0.0.1"])
     (answer,) = fetch("http://a.test:6000/", seeds=["http://a.test:6000/"])
     assert answer.status == BLOCKED and "private address" in answer.reason  # a port is no address
+
+
+@pytest.mark.parametrize(
+    ("url", "fetch", "why"),
+    [
+        ("http://10.0.0.1/", {}, "10.0.0.1 is a private address, and fetch.allow_private is false"),
+        ("http://10.0.0.1/", {"allow_private": True}, None),
+        ("http://10.0.0.2:8080/b", {}, None),
+        ("http://a.test:25/", {"allow_private": True}, "a.test:25 is a port that browsers refuse to open"),
+        ("http://b.test:25/", {}, None),
+        ("http://a.test/", {}, None),
+    ],
+)
+def test_what_a_crawl_would_refuse_is_known_from_its_settings(
+    tmp_path: Path, url: str, fetch: dict[str, object], why: str | None
+) -> None:
+    seeds = [{"file": str(tmp_path / "gone.txt")}, "http://10.0.0.2:8080/a", "http://b.test:25/"]
+    told = refusal(Settings.from_dict({"seeds": seeds, "fetch": fetch}), url)
+    assert told is None if why is None else told is not None and told.startswith(why)

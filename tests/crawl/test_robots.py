@@ -199,10 +199,10 @@ def test_one_that_does_not_answer_is_retried_and_pages_wait(make: Make, now: Now
     assert made.record(ROBOTS, answer) is Outcome.RETRY
     assert verdict(made, patience=60.0) is Permission.LATER
     assert not made.is_needed(PAGE)
-    made.give_up(ROBOTS)
-    assert verdict(made) is Permission.UNREACHABLE
+    made.give_up(ROBOTS, "status 500")
+    assert verdict(made) is Permission.UNREACHABLE and made.failure(PAGE) == "status 500"
     now.time += LIFETIME
-    assert verdict(made) is Permission.LATER
+    assert verdict(made) is Permission.LATER and made.failure(PAGE) == ""
     assert made.is_needed(PAGE)
 
 
@@ -236,7 +236,7 @@ def test_a_broken_one_is_given_up_at_once(make: Make) -> None:
 
 def test_a_replayed_one_is_waited_for_again(make: Make) -> None:
     made = make()
-    made.give_up(ROBOTS)
+    made.give_up(ROBOTS, "status 500")
     made.expect(ROBOTS)
     assert verdict(made) is Permission.LATER
     made.record(ROBOTS, Response(status=200))
@@ -248,7 +248,7 @@ def test_a_replayed_one_is_waited_for_again(make: Make) -> None:
     [
         (lambda made: made.record(ROBOTS, Response(status=200)), Permission.ALLOWED),
         (lambda made: made.record(ROBOTS, Response(status=500)), Permission.LATER),
-        (lambda made: made.give_up(ROBOTS), Permission.UNREACHABLE),
+        (lambda made: made.give_up(ROBOTS, "status 500"), Permission.UNREACHABLE),
     ],
 )
 def test_pages_wait_for_one_that_is_on_its_way(

@@ -84,7 +84,7 @@ class Simulation:
 
     def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
         if is_robots(letter.uri):
-            self.robots.give_up(letter.uri.url)
+            self.robots.give_up(letter.uri.url, letter.reason)
 
     def close(self) -> None:
         self.frontier.close()

@@ -16,7 +16,7 @@ from aiohttp.http_exceptions import ContentLengthError, TransferEncodingError
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from budgetfrontier.crawl.fetch import encodings
-from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, check_literal, exempt_endpoints
+from budgetfrontier.crawl.fetch.addresses import Resolver
 from budgetfrontier.crawl.fetch.connections import (
     AddressedResponse,
     Connector,
@@ -28,6 +28,7 @@ from budgetfrontier.crawl.fetch.connections import (
 from budgetfrontier.crawl.fetch.descriptors import most_idle
 from budgetfrontier.crawl.fetch.headers import fields
 from budgetfrontier.crawl.fetch.ports import BlockedPortError, check_port
+from budgetfrontier.crawl.fetch.refusals import PrivateAddressError, check_literal, exempt_endpoints
 from budgetfrontier.crawl.fetch.requests import Requests, proxy_of, redact
 from budgetfrontier.crawl.fetch.response import (
     BLOCKED,

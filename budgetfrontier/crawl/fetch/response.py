@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from budgetfrontier.model import Outcome
+from budgetfrontier.reports.log_tables import meaning
 from budgetfrontier.rules import backoff
 from budgetfrontier.rules.uri_outcomes import may_pass
 
@@ -22,6 +23,12 @@ BLOCKED = -5001
 """Heritrix's "blocked from fetch by user setting": `fetch.allow_private` forbids the host's address, or the port is one
 that browsers block."""
 
+_CUT = {
+    "connTrunc": "cut by the end of the connection",
+    "timeTrunc": "cut because it was too slow",
+    "badEncoding": "with damaged or incomplete compressed data",
+}
+_WITHOUT_RESPONSE = (DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN, BLOCKED)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 _VALUE = re.compile(r'(?:[^,"]|"(?:\\.|[^"\\])*+"?)++')  # of a list: a comma within quotes separates nothing
@@ -125,3 +132,18 @@ class Response(msgspec.Struct, kw_only=True):
         if self.status not in backoff.OVERLOADED:
             return None
         return backoff.retry_after(self.headers.get("Retry-After", ""), self.started + (self.seconds or 0.0))
+
+
+def cause_of(response: Response) -> str:
+    """Return what an attempt failed for: the same for one cause, whatever the host and the sizes.
+
+    crawl.log has the error in the words of the library.
+    """
+    status = f"status {response.status}"
+    if response.status not in _WITHOUT_RESPONSE:
+        cut = next((why for note, why in _CUT.items() if note in response.notes), "")
+        return f"{status}, {cut}" if cut else response.reason or status
+    if response.reason.startswith(TLS):
+        return f"{response.reason} ({response.status})"
+    setting = f": {response.reason}" if "fetch." in response.reason and response.status != BLOCKED else ""
+    return f"{meaning(response.status)} ({response.status}){setting}"

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from budgetfrontier import uris
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.crawl.cache import StoredRobots
-from budgetfrontier.crawl.fetch.response import Response
+from budgetfrontier.crawl.fetch.response import Response, cause_of
 from budgetfrontier.crawl.host_delays import HostDelays
 from budgetfrontier.crawl.prerequisites import retry_wait, robots_uri
 from budgetfrontier.crawl.robots import Robots
@@ -137,7 +137,7 @@ class PageRobots:
         tries = self._tries.get(site, 0) + 1
         self._tries.put(site, tries)
         if tries > settings.max_retries:
-            self._robots.give_up(uri.url)
+            self._robots.give_up(uri.url, cause_of(response))
             return None
         wait = retry_wait(response, settings)
         self._robots.postpone(uri.url, self._now() + wait + _SOON)
