@@ -69,6 +69,10 @@ class OutputRemoved(FrontierError):
     """An output of the crawl was removed, replaced or truncated while it was written; run the same command again."""
 
 
+class WrongAddress(FrontierError):
+    """This is no address, or no URL, of what it should name; give one of the form that the message shows."""
+
+
 class ConnectionLost(FrontierError):
     """The server of this frontier does not answer; what it has acknowledged is on its disk. Look whether it runs."""
 

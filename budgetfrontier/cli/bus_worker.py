@@ -151,9 +151,13 @@ def _work(args: argparse.Namespace) -> None:
     stop = _Stop(patience)
     make = _database_worker if args.role == DB else _strategy_worker
     signals = stopped_by_signals(stop.ask)
+    try:
+        bus = connect(args.bus, patience=patience)
+    except SettingsError as error:
+        args.parser.error(f"argument --bus: {error}")
     with (
+        closing(bus),
         signals,
-        closing(connect(args.bus, patience=patience)) as bus,
         make(args, settings, bus, names, codec) as worker,
     ):
         where = shown(args.bus)

@@ -256,6 +256,14 @@ def address(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def reachable_address(text: str) -> str:
+    """Parse an argument that is an address at which others reach a server, of which the port is known."""
+    try:
+        return addresses.checked(text)
+    except FrontierError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def moment_or_age(text: str) -> float:
     """Parse an argument that is a time, in ISO 8601 (default zone: UTC), or an age such as 2h, to epoch seconds."""
     try:

@@ -27,6 +27,8 @@ def exit_code(error: Exception) -> int | None:
         return OK
     if isinstance(error, errors.SettingsError):
         return CONFIGURATION
+    if isinstance(error, errors.WrongAddress):
+        return USAGE
     if isinstance(error, errors.FrontierLocked):
         return LOCKED
     if isinstance(error, errors.CorruptFrontier):

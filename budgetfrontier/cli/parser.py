@@ -26,8 +26,24 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]
         """Parse arguments; the value of --cluster stands for JOB, the first one."""
         if "--cluster" in self._option_string_actions:
-            args = _cluster_first(sys.argv[1:] if args is None else args)
+            args = self._cluster_first(sys.argv[1:] if args is None else args)
         return super().parse_known_args(args, namespace)
+
+    def _cluster_first(self, args: Sequence[str]) -> list[str]:
+        """Return arguments with the value of --cluster as the first, without the option."""
+        given = list(args)
+        end = given.index("--") if "--" in given else len(given)
+        for place, text in enumerate(given[:end]):
+            option, equals, url = text.partition("=")
+            if option != "--cluster" or not (equals or place + 1 < len(given)):
+                continue
+            after = place + 1
+            if not equals:
+                url, after = given[after], after + 1
+            if not url.startswith("kafka://"):
+                self.error(f"argument --cluster: {url!r} is no crawl in partitions: give kafka://HOST:PORT/CRAWL")
+            return [url, *given[:place], *given[after:]]
+        return given
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
@@ -82,18 +98,6 @@ def _usage_of(option: argparse.Action) -> str:
     """Return an option with its value, such as `--limit N`."""
     value = option.metavar or ("{" + ",".join(map(str, option.choices)) + "}" if option.choices else "")
     return f"{option.option_strings[-1]} {value}".rstrip()
-
-
-def _cluster_first(args: Sequence[str]) -> list[str]:
-    """Return arguments with the value of --cluster as the first, without the option."""
-    for place, text in enumerate(args):
-        if text == "--":
-            break
-        if text == "--cluster" and place + 1 < len(args):
-            return [args[place + 1], *args[:place], *args[place + 2 :]]
-        if text.startswith("--cluster="):
-            return [text.partition("=")[2], *args[:place], *args[place + 1 :]]
-    return list(args)
 
 
 def _narrowed(text: str) -> str:

@@ -38,7 +38,7 @@ def register(commands: Commands) -> None:
         help="ADDRESS:PORT, or unix:PATH for a socket (default: 127.0.0.1:7171)",
     )  # fmt: skip
     parser.add_argument(
-        "--advertise", type=common.address, default=None, metavar="ADDRESS:PORT",
+        "--advertise", type=common.reachable_address, default=None, metavar="ADDRESS:PORT",
         help="the address at which clients reach this worker (default: that of --listen)",
     )  # fmt: skip
     common.add_server_access(parser)
@@ -75,7 +75,7 @@ def _work(args: argparse.Namespace) -> int:
     where = kafka.place_of(settings.crawl, settings.cluster.kafka)
     totals = ClusterSettings(max_uris=settings.cluster.max_uris, max_spend=settings.cluster.max_spend)
     stop = Stop()
-    with process.many_frontiers(), stopped_by_signals(stop.ask):
+    with process.many_frontiers(), stopped_by_signals(stop.ask), run.own_folder(args.folder):
         whole = run.work(
             where,
             replace(settings, cluster=totals),

@@ -17,6 +17,7 @@ import grpc.aio
 from budgetfrontier import protocol
 from budgetfrontier.client import calls, leased, link
 from budgetfrontier.client.calls import Rpc, Steps, Train
+from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired
 from budgetfrontier.model import (
@@ -60,7 +61,7 @@ class AsyncRemoteFrontier:
         """Take the arguments of `RemoteFrontier`. Does not connect yet."""
         self._link = link.Link(address, crawl, token, tls, quiet=quiet)
         self._held = calls.Held()
-        self.retry_for = retry_for
+        self.retry_for = arguments.number(retry_for, "retry_for")
         """Seconds for which a call is repeated after a lost connection; calls under way notice a change."""
         self._keep_leases = keep_leases
         self._closed = False

@@ -186,9 +186,7 @@ def _encodable(uri: protocol.Uri) -> protocol.Uri:
 
 def lease(count: int, ttl: float | None, wait: float) -> Steps[list[Lease]]:
     """Lease URIs; wait for the first for so many seconds on the server."""
-    count = arguments.whole(count, "count")
-    ttl = None if ttl is None else arguments.seconds(ttl, "ttl")
-    left = arguments.seconds(wait, "wait")
+    count, ttl, left = arguments.asked(count, ttl, wait)
     found: list[Lease] = []
     while True:
         asked, pause = min(count - len(found), protocol.MOST_ITEMS), min(left, protocol.LONGEST_WAIT)
@@ -205,20 +203,19 @@ def finish_and_lease(
     given: list[Lease | Finish], count: int, ttl: float | None, wait: float
 ) -> Steps[tuple[list[Lease], list[Lease]]]:
     """End leases, and lease URIs."""
+    count, ttl, wait = arguments.asked(count, ttl, wait)
     ended = [_end(each) for each in given]
     parts = list(_finishes(ended)) or [(0, 0)]
     late: list[Lease] = []
     if len(parts) > 1:
         late = yield from finish_many(given[: parts[-2][1]])
     start = parts[-1][0]
-    ttl = None if ttl is None else arguments.seconds(ttl, "ttl")
-    count = arguments.whole(count, "count")
     wanted = protocol.Wanted(min(count, protocol.MOST_ITEMS), ttl)
     exchange = protocol.Exchange(ended[start:], wanted)
     exchanged: protocol.Exchanged = yield Rpc(protocol.EXCHANGE, encoded(exchange))
     late += [lease_of(given[start + place]) for place in exchanged.late]
     leases = exchanged.leases
-    if not leases and count > 0 and arguments.seconds(wait, "wait") > 0.0:
+    if not leases and count > 0 and wait > 0.0:
         leases = yield from lease(count, ttl, wait)
     return late, leases
 

@@ -16,6 +16,7 @@ from budgetfrontier import protocol
 from budgetfrontier.client import calls, leased, link
 from budgetfrontier.client.calls import Rpc, Steps, Train
 from budgetfrontier.client.under_way import ThisThread, UnderWay
+from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import ConnectionLost, FrontierBusy, FrontierClosed, LeaseExpired, PolicyError
 from budgetfrontier.model import (
@@ -72,9 +73,9 @@ class RemoteFrontier:
         """
         self._link = link.Link(address, crawl, token, tls, quiet=quiet)
         self._held = calls.Held()
-        self.retry_for = retry_for
+        self.retry_for = arguments.number(retry_for, "retry_for")
         """Seconds for which a call is repeated after a lost connection; calls under way notice a change."""
-        self.timeout = timeout
+        self.timeout = None if timeout is None else arguments.number(timeout, "timeout")
         """Seconds for one try of a call; None: the usual ones."""
         self._keep_leases = keep_leases
         self._closed = False

@@ -15,6 +15,7 @@ from budgetfrontier.bus.interface import BusError
 from budgetfrontier.client import calls
 from budgetfrontier.cluster.owners import Owner
 from budgetfrontier.cluster.steps import MOVED, Answers, Ask, GiveUp, LookUp, Pause, Steps, silent
+from budgetfrontier.engine import arguments
 from budgetfrontier.errors import ConnectionLost
 
 _T = TypeVar("_T")
@@ -44,7 +45,7 @@ class Asking:
     """
 
     def __init__(self, crawl: str, retry_for: float) -> None:
-        self.crawl, self.retry_for = crawl, retry_for
+        self.crawl, self.retry_for = crawl, arguments.number(retry_for, "retry_for")
         self.owners: dict[int, str] = {}
         """The addresses of the workers, by partition."""
         self.found: Mapping[int, Owner] = {}

@@ -19,6 +19,7 @@ from budgetfrontier.cluster.client import JUST_NOW, SHORT
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.standing import Standing, crawl_state, crawl_summary
 from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, LookUp, Steps, silent
+from budgetfrontier.engine import arguments
 from budgetfrontier.errors import FrontierClosed, FrontierError
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
 from budgetfrontier.settings import Settings
@@ -101,6 +102,7 @@ class AsyncClusterFrontier:
         self, finished: Iterable[Lease | Finish], count: int = 1, *, ttl: float | None = None, wait: float = 0.0
     ) -> tuple[list[Lease], list[Lease]]:
         """End leases like `finish_many`, then lease URIs like `lease`; return what both return."""
+        count, ttl, wait = arguments.asked(count, ttl, wait)
         late = await self.finish_many(finished)
         return late, await self.lease(count, ttl=ttl, wait=wait)
 

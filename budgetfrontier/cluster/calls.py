@@ -152,8 +152,8 @@ class Calls:
 
     def lease(self, count: int, ttl: float | None, wait: float) -> Steps[list[Lease]]:
         """Lease URIs, of workers in turn; look again for the first one for so many seconds."""
-        count, ttl = int(count), None if ttl is None else float(ttl)
-        end = monotonic() + arguments.seconds(wait, "wait")
+        count, ttl, wait = arguments.asked(count, ttl, wait)
+        end = monotonic() + wait
         if count <= 0:
             return []
         while True:

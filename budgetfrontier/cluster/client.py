@@ -165,6 +165,7 @@ class ClusterFrontier:
         self, finished: Iterable[Lease | Finish], count: int = 1, *, ttl: float | None = None, wait: float = 0.0
     ) -> tuple[list[Lease], list[Lease]]:
         """End leases like `finish_many`, then lease URIs like `lease`; return what both return."""
+        count, ttl, wait = arguments.asked(count, ttl, wait)
         late = self.finish_many(finished)
         return late, self.lease(count, ttl=ttl, wait=wait)
 

@@ -13,7 +13,7 @@ from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
 from budgetfrontier.bus.kafka_errors import Heard, error_of
 from budgetfrontier.cluster import owners
 from budgetfrontier.cluster.owners import Owner, Owners
-from budgetfrontier.errors import FrontierError, MissingExtra
+from budgetfrontier.errors import FrontierError, MissingExtra, WrongAddress
 from budgetfrontier.settings.checks import topics_objection
 
 try:
@@ -41,13 +41,13 @@ class Place(NamedTuple):
 
 
 def place(url: str) -> Place:
-    """Return the place that `kafka://HOST:PORT,.../CRAWL?property=value` names. Raises FrontierError."""
+    """Return the place that `kafka://HOST:PORT,.../CRAWL?property=value` names. Raises WrongAddress."""
     parts = urlsplit(url)
     crawl = unquote(parts.path.strip("/"))
     if parts.scheme != "kafka" or not parts.netloc or not crawl or "/" in crawl:
-        raise FrontierError(f"{url!r:.200} names no crawl: give kafka://HOST:PORT/CRAWL")
+        raise WrongAddress(f"{url!r:.200} names no crawl: give kafka://HOST:PORT/CRAWL")
     if objection := topics_objection(crawl):
-        raise FrontierError(objection)
+        raise WrongAddress(objection)
     return Place(parts.netloc, crawl, dict(parse_qsl(parts.query)))
 
 

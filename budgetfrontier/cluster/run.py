@@ -26,6 +26,7 @@ from budgetfrontier.service.stopping import Stop
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.store.lock import LOCK, WriterLock
+from budgetfrontier.store.modes import folder_for
 
 _EVERYWHERE = ("0.0.0.0", "[::]", "")
 
@@ -46,13 +47,14 @@ def work(
     started: Callable[[str], None],
     stop: Stop,
 ) -> bool:
-    """Work until somebody asks for the end; tell whether no call was cut off. Raises what has ended the worker."""
+    """Work until somebody asks for the end; tell whether no call was cut off. Raises what has ended the worker.
+
+    The caller has the lock of `own_folder`.
+    """
     failures: list[BaseException] = []
     threads: list[threading.Thread] = []
     _check(settings, listen, advertise)
     store = _checked_store(settings.crawl, cluster)
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = WriterLock(folder / LOCK)
     snapshot_taking.clear_up(folder)
     options = {"linger.ms": "1", "fetch.wait.max.ms": "100", "compression.type": "lz4", **where.options}
     bus, directory = connect(where.brokers, options), KafkaDirectory(where)
@@ -99,10 +101,24 @@ def work(
             thread.join()
         if not threads:
             worker.close()
-        lock.release()
     if failures:
         raise failures[0]
     return whole
+
+
+@contextmanager
+def own_folder(folder: Path) -> Iterator[None]:
+    """Hold the lock of a worker's folder, which is made if need be. An error removes it if nothing else is in it."""
+    with folder_for(folder):
+        lock = WriterLock(folder / LOCK)
+        try:
+            yield
+        except BaseException:
+            if [path.name for path in folder.iterdir()] == [LOCK]:
+                (folder / LOCK).unlink()
+            raise
+        finally:
+            lock.release()
 
 
 def _check(settings: Settings, listen: str, advertise: str | None) -> None:

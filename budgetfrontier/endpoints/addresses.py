@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, WrongAddress
 
 UNIX: Final = "unix:"
 ANYBODY: Final = "--allow-anybody"
@@ -26,7 +26,7 @@ class HostPort(NamedTuple):
 
 
 def parsed(address: str, *, any_port: bool = False) -> HostPort | Path:
-    """Return the host and port of an address, or the path of its socket. Raises FrontierError for anything else.
+    """Return the host and port of an address, or the path of its socket. Raises WrongAddress for anything else.
 
     With `any_port`, the port may be 0, for a server that takes a free one.
 
@@ -38,13 +38,11 @@ def parsed(address: str, *, any_port: bool = False) -> HostPort | Path:
             return Path(address.removeprefix(UNIX))
     elif (found := _HOST_AND_PORT.fullmatch(address)) and (not any_port) <= int(found[3]) <= 65535:
         return HostPort(found[1] or found[2], int(found[3]))
-    raise FrontierError(
-        f"{address!r} is no address: give HOST:PORT, such as 127.0.0.1:7071 or [::1]:7071, or unix:PATH"
-    )
+    raise WrongAddress(f"{address!r} is no address: give HOST:PORT, such as 127.0.0.1:7071 or [::1]:7071, or unix:PATH")
 
 
 def checked(address: str, *, any_port: bool = False) -> str:
-    """Return an address that `parsed` takes. Raises FrontierError."""
+    """Return an address that `parsed` takes. Raises WrongAddress."""
     parsed(address, any_port=any_port)
     return address
 

@@ -35,9 +35,11 @@ def uris(values: object) -> None:
 
 
 def number(value: float, name: str) -> float:
-    """Return a number as a float. Raises ValueError for one that no float can hold."""
+    """Return a number as a float. Raises ValueError for one that no float can hold, TypeError for what is no number."""
     try:
         return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is a number, not {value!r:.60}") from None
     except OverflowError:
         raise ValueError(f"{name} is a number up to {float_info.max:.1e}, not {_brief(value)}") from None
 
@@ -54,8 +56,13 @@ def whole(value: float, name: str) -> int:
     """Return a whole number. Raises ValueError for infinity, and for what is no number."""
     try:
         return int(value)
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} is a whole number, not {_brief(value)}") from None
+
+
+def asked(count: int, ttl: float | None, wait: float) -> tuple[int, float | None, float]:
+    """Return how many URIs a caller asks for, for how long, and for how many seconds it waits for the first one."""
+    return whole(count, "count"), None if ttl is None else seconds(ttl, "ttl"), seconds(wait, "wait")
 
 
 def exactly(value: object, least: int, below: int) -> int | None:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from budgetfrontier.endpoints.addresses import HostPort, check_reach, parsed
 from budgetfrontier.endpoints.sockets import listening
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, WrongAddress
 from budgetfrontier.reports.known_hosts import REFUSED, SCRAPES, KnownHosts
 from budgetfrontier.reports.server_log import SERVER_LOG
 
@@ -35,7 +35,7 @@ class MetricsServer:
         """
         where = parsed(listen, any_port=True)
         if not isinstance(where, HostPort):
-            raise FrontierError(f"--metrics {listen}: give HOST:PORT, such as 127.0.0.1:9464")
+            raise WrongAddress(f"--metrics {listen}: give HOST:PORT, such as 127.0.0.1:9464")
         check_reach(where, option="--metrics", protected=False, anybody=anybody, remedy="")
         try:
             self.socket = listening(where, backlog=_BACKLOG)

@@ -188,10 +188,47 @@ def test_wrong_usage_is_2(cli: Cli, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        "crawl CONFIG --frontier nowhere",
+        "crawl CONFIG --frontier http://127.0.0.1:7071/news",
+        "crawl CONFIG --frontier 127.0.0.1:99999/news",
+        "crawl CONFIG --frontier kafka://",
+        "crawl CONFIG --metrics unix:PATH",
+        "crawl CONFIG --metrics nowhere",
+        "serve JOBS --listen nowhere",
+        "serve JOBS --metrics unix:PATH",
+        "console JOBS --listen nowhere",
+        "console --cluster kafka://",
+        "report --cluster nowhere",
+        "report --cluster=http://127.0.0.1/news",
+        "report kafka://",
+        "worker --config CONFIG --listen nowhere",
+        "worker --config CONFIG --advertise 127.0.0.1:0",
+        "bus-broker JOURNAL --listen nowhere",
+        "bus-worker --role strategy --bus nowhere",
+        "bus-worker --role strategy --bus zmq+tcp://nowhere",
+        "bus-worker --role strategy --bus redis://127.0.0.1:port",
+        "bus-worker --role strategy --bus kafka://",
+    ],
+)
+def test_an_address_that_is_none_is_wrong_usage_and_leaves_nothing_behind(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "CONFIG").write_text("seeds: [https://example.org/]\nfetch: {user_agent: 'Bot/1 (+https://a.test/)'}\n")
+    answer = cli(*arguments.split())
+    assert (answer.code, answer.out) == (2, "")
+    assert re.search(r"give |expected |there are ", answer.err)
+    assert [path.name for path in tmp_path.iterdir()] == ["CONFIG"]
+
+
+@pytest.mark.parametrize(
     ("error", "code"),
     [
         (errors.FrontierError("x"), 1),
         (errors.NotAFrontier(), 1),
+        (errors.WrongAddress(), 2),
         (FileNotFoundError(errno.ENOENT, "no such file", "x"), 1),
         (PermissionError(errno.EACCES, "denied", "x"), 1),
         (errors.StorageFull(), 3),

@@ -8,8 +8,8 @@ import pytest
 
 from budgetfrontier import Settings
 from budgetfrontier.cluster.kafka import Place
-from budgetfrontier.cluster.run import work
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.cluster.run import own_folder, work
+from budgetfrontier.errors import FrontierLocked, SettingsError
 from budgetfrontier.service.stopping import Stop
 from budgetfrontier.settings.schema import ClusterSettings
 
@@ -23,3 +23,17 @@ def test_an_address_that_nobody_can_call_is_not_published(tmp_path: Path, listen
             started=lambda address: None, stop=Stop(),
         )  # fmt: skip
     assert not (tmp_path / "w").exists()
+
+
+def test_a_worker_that_cannot_begin_leaves_no_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "w" / "1"
+    with pytest.raises(OSError, match="in use"), own_folder(folder):
+        with pytest.raises(FrontierLocked), own_folder(folder):
+            pass
+        raise OSError("the address is in use")
+    assert not list(tmp_path.iterdir())
+    with own_folder(folder):
+        (folder / "partition-0000").mkdir()
+    with pytest.raises(OSError, match="in use"), own_folder(folder):
+        raise OSError("the address is in use")
+    assert {path.name for path in folder.iterdir()} == {"lock", "partition-0000"}

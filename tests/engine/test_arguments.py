@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Finish, Frontier, FrontierError, Outcome
+from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.engine import arguments
 from tests.support import memory, one, pages
 
@@ -57,6 +58,31 @@ def test_a_number_that_no_float_can_hold_is_refused_with_the_bound(value: int) -
             call()
     with pytest.raises(ValueError, match="size is a number of bytes below 281,474,976,710,656, not a number of 1329"):
         arguments.size(value)
+
+
+@pytest.mark.parametrize("value", ["x", None, [], object(), "x" * 100])
+def test_what_is_no_number_is_refused_with_the_name_of_the_argument(value: Any) -> None:
+    given: Any = "x" if value is None else value  # None means that there is none
+    calls: dict[str, Callable[[Frontier], object]] = {
+        "ttl": lambda f: arguments.seconds(value, "ttl"),
+        "wait": lambda f: arguments.asked(1, None, value),
+        "fetch_seconds": lambda f: f.finish(one(f), fetch_seconds=given),
+        "crawl_delay": lambda f: f.landed(one(f), crawl_delay=given),
+        "until": lambda f: f.snooze("a.test", until=value),
+        "interval": lambda f: f.regulate("a.test", interval=given),
+        "seconds": lambda f: f.postpone_commit(value),
+        "rate": lambda f: f.verdict(rate=given),
+        "retry_for": lambda f: RemoteFrontier("127.0.0.1:1", retry_for=value),
+        "timeout": lambda f: RemoteFrontier("127.0.0.1:1", timeout=given),
+    }
+    with memory(concurrency=9) as f:
+        f.schedule_many(pages("A", 3))
+        for name, call in calls.items():
+            with pytest.raises(TypeError, match=f"^{name} is a number, not .{{1,60}}$"):
+                call(f)
+        with pytest.raises(ValueError, match=r"^count is a whole number, not "):
+            arguments.asked(value, None, 0)
+        f.check()
 
 
 def test_zero_has_no_sign() -> None:

@@ -12,6 +12,7 @@ from budgetfrontier.bus.broker import Fetch, Operation, Reply
 from budgetfrontier.bus.interface import SESSION, BusAway, BusError
 from budgetfrontier.bus.log_client import LogBus
 from budgetfrontier.bus.patience import STEP, Patience
+from budgetfrontier.errors import SettingsError
 
 REPEAT = 2.0
 """Seconds after which a request is sent again, to a broker that may have been restarted. None has an effect twice."""
@@ -38,7 +39,9 @@ class _Connection:
             self._socket.connect(address)
         except zmq.ZMQError as error:
             self.close()
-            raise BusError(f"{address}: {error.strerror}; expected zmq+tcp://HOST:PORT") from error
+            raise SettingsError(
+                f"{address}: {error.strerror}; expected zmq+tcp://HOST:PORT or zmq+ipc://PATH"
+            ) from error
         self._request = 0
 
     def call(self, operation: Operation, timeout: float) -> Any:

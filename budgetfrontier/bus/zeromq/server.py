@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import msgspec
@@ -18,13 +19,15 @@ from budgetfrontier.bus.log import LIMIT, Log
 from budgetfrontier.bus.zeromq.journal import Journal
 from budgetfrontier.endpoints.addresses import HostPort, check_reach
 from budgetfrontier.endpoints.sockets import owner_only
+from budgetfrontier.errors import WrongAddress
 
 TICK = 20
 """Milliseconds between two looks at operations that wait."""
 PATIENCE = 10.0
 """Seconds that an append waits for room; its client repeats it."""
 
-_TCP = re.compile(r"tcp://(.+):[^:]+")
+_TCP = re.compile(r"tcp://(.+):([^:]+)")
+_LAST_PORT = 65535
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[int, Operation]).decode
 _number = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw]).decode
@@ -51,30 +54,40 @@ def serve(
     """Serve at a ZeroMQ address such as tcp://127.0.0.1:5550 until `stop` is set, and close the journal.
 
     `limit` is the number of bytes in a partition above which producers wait. `started` gets the address, with the port
-    that was chosen if it was *, and the bytes of the journal that could not be read. Raises BusError if the address
-    cannot be used, FrontierError if other machines reach it and not `anybody` may use it, FrontierLocked if another
-    broker has the journal open.
+    that was chosen if it was *, and the bytes of the journal that could not be read. Raises WrongAddress, BusError if
+    the address cannot be used, FrontierError if other machines reach it and not `anybody` may use it, FrontierLocked if
+    another broker has the journal open.
     """
     _check_reach(address, anybody=anybody)
     log = Log(limit=limit)
-    written = Journal(journal, log)
-    context = zmq.Context()
-    socket = context.socket(zmq.ROUTER)
-    socket.setsockopt(zmq.LINGER, 1000)  # the last answers
-    try:
-        try:
-            with owner_only():  # of the socket of an ipc://PATH
-                socket.bind(address)
-        except zmq.ZMQError as error:
-            raise BusError(f"{address}: {error.strerror}; choose another address with --listen") from error
+    with ExitStack() as opened:
+        context = zmq.Context()
+        opened.callback(context.term)
+        socket = opened.enter_context(closing(context.socket(zmq.ROUTER)))
+        socket.setsockopt(zmq.LINGER, 1000)  # the last answers
+        _bind(socket, address)
+        written = opened.enter_context(closing(Journal(journal, log)))
         endpoint = socket.getsockopt(zmq.LAST_ENDPOINT)
         assert isinstance(endpoint, bytes)
         started(endpoint.decode().rstrip("\0"), written.dropped)
         _loop(socket, Broker(log, written.append), stop)
-    finally:
-        socket.close()
-        context.term()
-        written.close()
+
+
+def _bind(socket: zmq.Socket[bytes], address: str) -> None:
+    """Let a socket listen. Raises BusError, and WrongAddress."""
+    wrong = WrongAddress(
+        f"{address!r} is no address: give tcp://ADDRESS:PORT, such as tcp://127.0.0.1:5550, or ipc://PATH"
+    )
+    found = _TCP.fullmatch(address)
+    if found and found[2].isdecimal() and int(found[2]) > _LAST_PORT:  # which ZeroMQ would wrap
+        raise wrong
+    try:
+        with owner_only():  # of the socket of an ipc://PATH
+            socket.bind(address)
+    except zmq.ZMQError as error:
+        if error.errno in (errno.EINVAL, errno.EPROTONOSUPPORT):
+            raise wrong from error
+        raise BusError(f"{address}: {error.strerror}; choose another address with --listen") from error
 
 
 def _check_reach(address: str, *, anybody: bool) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from budgetfrontier import connections
 from budgetfrontier.crawl.frontiers import RemoteCrawl
 from budgetfrontier.endpoints.addresses import checked
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import WrongAddress
 
 
 class Address(NamedTuple):
@@ -24,7 +24,7 @@ _SOCKET = re.compile(r"(unix:[^#]+)(?:#(.+))?")
 
 
 def parsed_address(text: str, *, crawl: str) -> Address:
-    """Return the parts of HOST:PORT/CRAWL or unix:PATH#CRAWL; without a CRAWL, it is `crawl`. Raises FrontierError.
+    """Return the parts of HOST:PORT/CRAWL or unix:PATH#CRAWL; without a CRAWL, it is `crawl`. Raises WrongAddress.
 
     >>> parsed_address("127.0.0.1:7071/news", crawl="other")
     Address(server='127.0.0.1:7071', crawl='news')
@@ -33,13 +33,13 @@ def parsed_address(text: str, *, crawl: str) -> Address:
     """
     scheme, found, _ = text.partition("://")
     if found:
-        raise FrontierError(
+        raise WrongAddress(
             f"{text!r}: there are no frontiers at {scheme}://; give HOST:PORT/CRAWL, unix:PATH#CRAWL or "
             "kafka://HOST:PORT/CRAWL"
         )
     parts = (_SOCKET if text.startswith("unix:") else _HOST).fullmatch(text)
     if parts is None:
-        raise FrontierError(
+        raise WrongAddress(
             f"{text!r} is no address: give HOST:PORT/CRAWL, such as 127.0.0.1:7071/news, or unix:PATH#CRAWL"
         )
     return Address(checked(parts[1]), parts[2] or crawl)
@@ -52,7 +52,7 @@ def remote_crawl(
 
     kafka://HOST:PORT,.../CRAWL is a crawl in partitions, which several workers share.
 
-    Raises FrontierError for a wrong address, and MissingExtra.
+    Raises WrongAddress, and MissingExtra.
     """
     from budgetfrontier.crawl.shared.served import ServedCrawl  # needs the extra "grpc"
 

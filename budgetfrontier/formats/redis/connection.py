@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from budgetfrontier import redis_url
-from budgetfrontier.errors import FrontierError, MissingExtra
+from budgetfrontier.errors import FrontierError, MissingExtra, WrongAddress
 from budgetfrontier.redis_url import PASSWORD
 
 TIMEOUT = 30
@@ -39,7 +39,7 @@ def connected(url: str) -> Iterator[Server]:
     try:
         name, options = redis_url.read(url)
     except ValueError as error:
-        raise FrontierError(str(error)) from None
+        raise WrongAddress(str(error)) from None
     client = redis.Redis(
         **options,
         decode_responses=False,

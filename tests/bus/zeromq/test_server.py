@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ import zmq
 
 from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.zeromq import client, journal, server
-from budgetfrontier.errors import FrontierLocked
+from budgetfrontier.errors import FrontierLocked, SettingsError, WrongAddress
 from tests.bus.conformance import data, messages, receive, send, stream
 from tests.bus.conftest import zeromq_broker
 from tests.support import PATIENCE
@@ -187,7 +188,11 @@ def test_one_broker_has_a_journal(tmp_path: Path) -> None:
 
 
 def test_an_address_that_cannot_be_used_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(BusError, match="--listen"):
-        server.serve("tcp://nowhere", tmp_path / "journal", stop=threading.Event())
-    with pytest.raises(BusError, match="zmq"):
+    for wrong in ("nowhere", "tcp://nowhere", "http://127.0.0.1:5550", "tcp://127.0.0.1:99999"):
+        with pytest.raises(WrongAddress, match="give tcp://ADDRESS:PORT"):
+            server.serve(wrong, tmp_path / "folder" / "journal", stop=threading.Event())
+    with socket.create_server(("127.0.0.1", 0)) as busy, pytest.raises(BusError, match="--listen"):
+        server.serve(f"tcp://127.0.0.1:{busy.getsockname()[1]}", tmp_path / "journal", stop=threading.Event())
+    assert not list(tmp_path.iterdir()), "no journal is made before the address is known to be free"
+    with pytest.raises(SettingsError, match="zmq"):
         client.connect("nowhere")
