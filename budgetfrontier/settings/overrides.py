@@ -15,6 +15,7 @@ from budgetfrontier.settings.authority_index import AuthorityIndex
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.schema import FrontierSettings, Override
+from budgetfrontier.settings.unmatchable import never_matches
 from budgetfrontier.settings.validation import Validator
 
 __all__ = [
@@ -341,4 +342,6 @@ def validate_override(
         warnings += [warning.message for warning in validator.warnings]
     if problems:
         raise SettingsError(problems)
+    if warnings is not None and (doubt := never_matches(match)):
+        warnings.append(doubt)
     return override

@@ -30,6 +30,7 @@ from budgetfrontier.settings.names import ALIASES, field_name, not_per_uri, per_
 from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem, TooManyProblems, ValuePath
 from budgetfrontier.settings.schema import Override, RequestSettings, ScopeRule, Seed
 from budgetfrontier.settings.scope_rules import FORMS, check_rule
+from budgetfrontier.settings.unmatchable import matches_no_host, never_matches
 from budgetfrontier.settings.values import FLAG, TEXT, Type, brief, show
 from budgetfrontier.spelling import LONGEST
 
@@ -156,9 +157,13 @@ class Validator:
             hint = "; yes, no, on and off are texts here" if value in ("yes", "no", "on", "off") else ""
             self._add(path, f"expected {field.type.text}, got {error}{hint if field.type is FLAG else ''}")
             return default
-        if len(self.warnings) < MOST_PROBLEMS and (doubt := field.type.doubt(value, read, default)):
-            self.warnings.append(Problem(path, doubt))
+        self._warn(path, field.type.doubt(value, read, default))
         return read
+
+    def _warn(self, path: ValuePath, doubt: str | None) -> None:
+        """Add a warning, if there is a doubt."""
+        if doubt is not None and len(self.warnings) < MOST_PROBLEMS:
+            self.warnings.append(Problem(path, doubt))
 
     def overriding(self, data: Any) -> dict[str, Any]:
         """Return the settings of an override by dotted name; `data` may nest, {"retry": {"delay": 5}}, or not."""
@@ -271,6 +276,7 @@ class Validator:
         try:
             match = match_text(match)
             parse_match(match)
+            self._warn((*path, "match"), never_matches(match))
         except SettingsError as error:
             self._add((*path, "match"), *error.problems)
         at = self._place(path) if self._place is not None else ""
@@ -280,6 +286,7 @@ class Validator:
         try:
             value = TEXT.read(value)
             check_rule(value)
+            self._warn(path, never_matches(value))
         except ValueError as error:
             self._add(path, f"expected a scope rule ({FORMS}), got {error}")
             return None
@@ -302,6 +309,7 @@ class Validator:
     def _match(self, value: Any, path: ValuePath) -> str:
         try:
             parse_match(value)
+            self._warn(path, never_matches(value))
         except SettingsError as error:
             self._add(path, *error.problems)
         return str(value)
@@ -339,6 +347,7 @@ class Validator:
                 self._add((*path, str(pattern)), f'expected "ip:port", such as "127.0.0.1:8080", got {show(address)}')
             try:
                 found[uris.glob_form(str(pattern))] = str(address)
+                self._warn((*path, str(pattern)), matches_no_host(str(pattern)))
             except InvalidUrl as error:
                 self._add((*path, str(pattern)), f"expected a glob on hosts, such as *.test: {error}")
         return found

@@ -1,0 +1,80 @@
+"""Patterns that are valid and match nothing, as no normalized URL has what they ask for."""
+
+from __future__ import annotations
+
+import re
+
+from budgetfrontier.settings.matching import has_wildcards, parse_match
+from budgetfrontier.settings.values import brief
+
+_SPACE = re.compile(r"\s")
+_UPPER_CASE_HOST = re.compile(r"://[^/]*[A-Z]")
+_FORCED = "unless URIs are scheduled with such a key"
+
+
+def never_matches(text: str) -> str | None:
+    """Return a warning of a valid match or scope rule that can match no URI; None if it may, as far as can be told.
+
+    >>> never_matches("host:*.example.org:8080")
+    '"host:*.example.org:8080" matches nothing: the host is compared, which has no port'
+    """
+    kind, _, pattern = text.partition(":")
+    reason: str | None = None
+    match kind:
+        case "host":
+            reason = _no_host(pattern)
+        case "domain" if has_wildcards(pattern.removeprefix("*.")):
+            reason = "a domain has no wildcards, and stands for all hosts below it; write host: for a glob"
+        case "surt":
+            reason = _no_surt(pattern)
+        case "queue" | "queues":
+            reason = _no_key(parse_match(text).keys or (pattern,))
+        case "regex":
+            reason = _no_url(parse_match(text).needs)
+    return _warning(text, reason)
+
+
+def matches_no_host(pattern: str) -> str | None:
+    """Return a warning of a glob that can match no host; None if it may."""
+    return _warning(pattern, _no_host(pattern))
+
+
+def _warning(text: str, reason: str | None) -> str | None:
+    return reason and f'"{brief(text)}" matches nothing: {reason}'
+
+
+def _no_host(pattern: str) -> str | None:
+    """Return why a glob matches no host; None if it may."""
+    if "://" in pattern:
+        return "the host is compared, which has no scheme"
+    if "/" in pattern:
+        return "the host is compared, which has no path"
+    if ":" in pattern and not pattern.startswith("["):  # of an IPv6 address
+        return "the host is compared, which has no port"
+    return "a host has no spaces" if _SPACE.search(pattern) else None
+
+
+def _no_surt(prefix: str) -> str | None:
+    """Return why no SURT begins with a prefix; None if one may."""
+    if _SPACE.search(prefix):
+        return "a URL has no spaces; write %20"
+    if has_wildcards(prefix.partition(")")[0]):
+        return "a SURT prefix has no wildcards, and stands for all that begins with it"
+    return None
+
+
+def _no_key(keys: tuple[str, ...]) -> str | None:
+    """Return why no queue of a host has one of these keys; None if one may have each."""
+    for key in keys:
+        if "://" in key:
+            return f"the key of a queue has no scheme, {_FORCED}"
+        if _SPACE.search(key):
+            return f"the key of a queue has no spaces, {_FORCED}"
+    return None
+
+
+def _no_url(needed: str) -> str | None:
+    """Return why no normalized URL contains a text; None if one may."""
+    if _SPACE.search(needed):
+        return "a URL has no spaces; write %20"
+    return "the host of a URL is in lower case" if _UPPER_CASE_HOST.search(needed) else None
