@@ -25,7 +25,7 @@ import msgspec
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
-from budgetfrontier.crawl.fetch.response import BROKEN, Response, cause_of
+from budgetfrontier.crawl.fetch.response import BROKEN, PutBack, Response, cause_of
 from budgetfrontier.crawl.interrupts import Interrupts
 from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.outputs import Outputs
@@ -36,7 +36,7 @@ from budgetfrontier.crawl.report_process import write_reports
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.threads import in_disk_thread
 from budgetfrontier.crawl.unwritten import Result, UnwrittenResults
-from budgetfrontier.crawl.visit import PutBack, Visit, Visits, revisit, should_revisit
+from budgetfrontier.crawl.visit import Visit, Visits, revisit, should_revisit
 from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.reports.format import counted
@@ -337,6 +337,8 @@ class MainLoop:
         if isinstance(result.visit, PutBack):
             finish = Finish(result.lease, Outcome.DEFERRED, reason=result.visit.reason, delay=result.visit.seconds)
             self._written.append((finish, Response(status=0)))
+            if self._prerequisites and is_robots(result.lease.uri):
+                self._prerequisites.put_back(result.lease, result.visit.seconds)
         else:
             self._write(result.lease, result.visit, slot=result.slot)
 

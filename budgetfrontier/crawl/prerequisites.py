@@ -154,6 +154,13 @@ class Prerequisites:
             self._delays.end(key, max(rest, failed))
         return result
 
+    def put_back(self, lease: Lease, seconds: float) -> None:
+        """Forget the request for a robots.txt that was not made, as its lease goes back for so many seconds."""
+        _, key = self._in_flight.pop(lease.id, (None, lease.queue))
+        if key != lease.queue:
+            self._delays.end(key, 0.0)
+        self._robots.postpone(lease.uri.url, self._now() + seconds)
+
     def _record_final(self, lease: Lease, response: Response, status: int) -> RobotsResult:
         """Record the response at the end of the redirects. Pages are postponed while the robots.txt is retried."""
         url, delay = lease.uri.url, response.retry_after

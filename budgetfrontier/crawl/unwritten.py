@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from budgetfrontier.crawl.visit import PutBack, Visit
+from budgetfrontier.crawl.fetch.response import PutBack
+from budgetfrontier.crawl.visit import Visit
 from budgetfrontier.model import Lease
 
 MOST_HELD = 64 << 20

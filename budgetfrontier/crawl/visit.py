@@ -64,14 +64,6 @@ class Visit(msgspec.Struct):
     discovered: list[CrawlUri] = msgspec.field(default_factory=list)
 
 
-class PutBack(Exception):
-    """The end of a visit without a fetch: the URI goes back, uncharged, and its queue rests for so many seconds."""
-
-    def __init__(self, seconds: float, reason: str) -> None:
-        super().__init__(reason)
-        self.seconds, self.reason = seconds, reason
-
-
 class Visits(Protocol):
     """The methods of a visitor that the main loop calls: of `Visitor`, or of one that does more."""
 

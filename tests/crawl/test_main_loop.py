@@ -17,14 +17,14 @@ from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.crawl import main_loop, unwritten
 from budgetfrontier.crawl.cache import CrawlCache
-from budgetfrontier.crawl.fetch.response import Response
+from budgetfrontier.crawl.fetch.response import PutBack, Response
 from budgetfrontier.crawl.main_loop import MainLoop
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.outputs.files import GrowingFile
 from budgetfrontier.crawl.policy_failures import PolicyFailures
 from budgetfrontier.crawl.threads import in_disk_thread
 from budgetfrontier.crawl.unwritten import Result, UnwrittenResults
-from budgetfrontier.crawl.visit import PutBack, Visit
+from budgetfrontier.crawl.visit import Visit
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.model import Finish
 from budgetfrontier.store.environment import Environment

@@ -1,4 +1,4 @@
-"""Address resolution: DNS, hosts that the settings map to an address, and addresses that are refused as private."""
+"""Address resolution: DNS without private addresses, and hosts that the settings map to an address."""
 
 from __future__ import annotations
 

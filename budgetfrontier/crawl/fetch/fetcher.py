@@ -1,4 +1,4 @@
-"""The fetcher: one request per call, which returns a Response for every failure too. It follows no redirects."""
+"""The fetcher: one request per call, with a Response for each failure of a site, too. It follows no redirects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import ContentLengthError, TransferEncodingError
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from budgetfrontier.crawl.fetch import encodings
+from budgetfrontier.crawl.fetch import encodings, shortages
 from budgetfrontier.crawl.fetch.addresses import Resolver
 from budgetfrontier.crawl.fetch.connections import (
     AddressedResponse,
@@ -132,7 +132,9 @@ class Fetcher:
         check_port(href, self._ports)
 
     async def get(self, uri: CrawlUri, *, max_body: int | None = None, accept: Accept | None = None) -> Response:
-        """Fetch a URI (its url a normalized href) and return the Response. Raises nothing but CancelledError.
+        """Fetch a URI (its url a normalized href) and return the Response.
+
+        Raises PutBack if this machine lacks what a fetch needs, and otherwise nothing but CancelledError.
 
         Reads at most `max_body` bytes of a robots.txt, or as the setting says (None), compressed or not. `accept` is
         called when the header has arrived; if it returns a reason, the fetch ends without the body ("midFetchAbort").
@@ -164,6 +166,8 @@ class Fetcher:
             else:
                 self._fail(response, error)
         except Exception as error:  # aiohttp's, the system's, and any that hostile input may cause
+            if (back := shortages.put_back(error)) is not None:
+                raise back from None
             self._fail(response, error)
         response.seconds = loop.time() - begin
         if exchange is not None and exchange.seconds is not None and not self._proxy:

@@ -36,6 +36,14 @@ _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 _ESSENCE = re.compile(rf"[ \t\r\n]*+({_TOKEN}/{_TOKEN})[ \t\r\n]*+(?:;|$)")
 
 
+class PutBack(Exception):
+    """The end of a visit without a fetch: the URI goes back, uncharged, and its queue rests for so many seconds."""
+
+    def __init__(self, seconds: float, reason: str) -> None:
+        super().__init__(reason)
+        self.seconds, self.reason = seconds, reason
+
+
 class Response(msgspec.Struct, kw_only=True):
     """The result of a fetch: an HTTP response, or a negative status and a reason.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import threading
 from collections.abc import Callable
@@ -58,7 +59,9 @@ class SystemResolver:
         await self._free.acquire()
         try:
             threading.Thread(target=work, name="lookup", daemon=True).start()
-        except BaseException:
+        except BaseException as e:
             self._free.release()
+            if isinstance(e, RuntimeError):  # the system starts no more threads
+                raise OSError(errno.ENOMEM, str(e)) from None
             raise
         return await future

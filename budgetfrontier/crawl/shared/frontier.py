@@ -19,12 +19,12 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier.crawl.fetch.response import PutBack
 from budgetfrontier.crawl.frontiers import RemoteCrawl
 from budgetfrontier.crawl.shared.held import HeldLeases
 from budgetfrontier.crawl.shared.questions import Questions
 from budgetfrontier.crawl.shared.rests import Rests
 from budgetfrontier.crawl.shared.server import Server
-from budgetfrontier.crawl.visit import PutBack
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlState, Finish, Lease, Outcome, Summary
 from budgetfrontier.reports.format import counted

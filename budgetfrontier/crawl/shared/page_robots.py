@@ -14,13 +14,12 @@ from collections.abc import Awaitable, Callable
 from budgetfrontier import uris
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.crawl.cache import StoredRobots
-from budgetfrontier.crawl.fetch.response import Response, cause_of
+from budgetfrontier.crawl.fetch.response import PutBack, Response, cause_of
 from budgetfrontier.crawl.host_delays import HostDelays
 from budgetfrontier.crawl.prerequisites import retry_wait, robots_uri
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.robots_redirects import RobotsRedirects
 from budgetfrontier.crawl.shared.questions import Questions
-from budgetfrontier.crawl.visit import PutBack
 from budgetfrontier.model import CrawlUri, Lease, Outcome
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.uris import site_of
@@ -99,6 +98,8 @@ class PageRobots:
             response = await self._fetch(lease, hop)
         except PutBack:
             self._robots.postpone(uri.url, self._now())  # another visit may ask for it
+            if key != lease.queue:
+                self._delays.end(key, 0.0)
             raise
         if found := self._sitemaps(uri, response):
             await self._questions.schedule_many(found)  # before the rules are stored: it would not be fetched again

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
+from budgetfrontier.crawl.fetch.response import PutBack
 from budgetfrontier.crawl.frontiers import RemoteCrawl
 from budgetfrontier.crawl.shared.server import Server
-from budgetfrontier.crawl.visit import PutBack
 from budgetfrontier.model import CrawlUri, Lease, QueueRecord, Tally
 from budgetfrontier.settings.overrides import QueueSettings
 

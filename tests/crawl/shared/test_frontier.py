@@ -19,6 +19,7 @@ import pytest
 from rich.console import Console
 
 from budgetfrontier import CrawlState, CrawlUri, Finish, Lease, ManualClock, Outcome, Settings
+from budgetfrontier.crawl.fetch.response import PutBack
 from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.crawl.shared import frontier as shared_frontier
 from budgetfrontier.crawl.shared.frontier import SharedFrontier
@@ -26,7 +27,6 @@ from budgetfrontier.crawl.shared.held import HeldLeases
 from budgetfrontier.crawl.shared.job import crawl
 from budgetfrontier.crawl.shared.rests import Rests
 from budgetfrontier.crawl.shared.server import SILENT, Server
-from budgetfrontier.crawl.visit import PutBack
 from budgetfrontier.errors import PolicyError, StorageFull
 from tests.support import PATIENCE, logged, memory, pages
 

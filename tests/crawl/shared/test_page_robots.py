@@ -11,12 +11,11 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Lease, ManualClock, Outcome
 from budgetfrontier.crawl.cache import CrawlCache
-from budgetfrontier.crawl.fetch.response import Response
+from budgetfrontier.crawl.fetch.response import PutBack, Response
 from budgetfrontier.crawl.robots import Permission, Robots
 from budgetfrontier.crawl.robots_redirects import RobotsRedirects
 from budgetfrontier.crawl.shared.page_robots import LONGEST_REST, PageRobots
 from budgetfrontier.crawl.shared.questions import Questions
-from budgetfrontier.crawl.visit import PutBack
 from tests.support import memory, one
 
 RULES = Response(status=200, body=b"User-agent: *\nDisallow: /no\nCrawl-delay: 7", seconds=1.0)

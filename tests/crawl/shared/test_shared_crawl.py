@@ -18,9 +18,9 @@ from budgetfrontier import CrawlState, CrawlUri, Lease, QueueState, Settings
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.crawl.demo.run import serve
 from budgetfrontier.crawl.demo.web import CALENDAR, SHOP
+from budgetfrontier.crawl.fetch.response import PutBack
 from budgetfrontier.crawl.shared.addresses import remote_crawl
 from budgetfrontier.crawl.shared.frontier import SharedFrontier
-from budgetfrontier.crawl.visit import PutBack
 from budgetfrontier.errors import FrontierError, PolicyError, SettingsError
 from tests.client.served import Served
 from tests.crawl.held_up import FEW_WORKERS, HELD_UP, held_up
