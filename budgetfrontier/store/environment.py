@@ -9,6 +9,7 @@ import tempfile
 import threading
 from math import inf, log1p
 from pathlib import Path
+from typing import NoReturn
 from weakref import ref
 
 import lmdb
@@ -167,20 +168,25 @@ class Environment:
             self.due = True
 
     def check_place(self) -> None:
-        """Raise FrontierRemoved if the data file, or the one that is locked, is not in its place any more.
+        """Raise FrontierRemoved if the data file, or one of those that are locked, is not in its place any more.
 
-        Two `stat`s. Nobody else has written until then, for LMDB lets no other writer in before this transaction ends.
+        Three `stat`s. Nobody else has written until then: LMDB lets no other writer in before this transaction ends.
         """
         if self.memory:
             return
         if not self._fresh:
             self._check_data()
+            if lock_table.is_lost(self.env, self.path / "lock.mdb"):
+                self._refuse("lock.mdb", "whoever reads it now would find pages overwritten", "")
         if self._lock is not None and self._lock.is_lost():
-            raise FrontierRemoved(
-                f"{self.path / LOCK} was removed or replaced while the frontier was open, so that another process may "
-                "have opened it: what has changed since the last commit is lost. Leave this file where it is, and open "
-                "the frontier again once no other process has it open"
-            )
+            self._refuse(LOCK, "another process may have opened it", " once no other process has it open")
+
+    def _refuse(self, name: str, consequence: str, when: str) -> NoReturn:
+        """Raise FrontierRemoved for a locked file that is not in its place any more."""
+        raise FrontierRemoved(
+            f"{self.path / name} was removed or replaced while the frontier was open, so that {consequence}: what has "
+            f"changed since the last commit is lost. Leave this file where it is, and open the frontier again{when}"
+        )
 
     def _check_data(self) -> None:
         """Raise FrontierRemoved if the data file is not in its place any more."""

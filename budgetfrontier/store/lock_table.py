@@ -67,6 +67,15 @@ def secure(env: lmdb.Environment, path: Path) -> None:
     file.lock(os.getpid())
 
 
+def is_lost(env: lmdb.Environment, path: Path) -> bool:
+    """Return whether somebody has removed the lock file at `path`, so that readers register in another one."""
+    file = _files.get(env)
+    try:
+        return file is not None and not file.is_named(path)
+    except OSError:  # such as a folder that may not be entered any more
+        return False
+
+
 def close(env: lmdb.Environment) -> None:
     """Close an environment, and then its locks. A call that Ctrl-C has interrupted can be repeated."""
     env.close()

@@ -45,9 +45,14 @@ class Shared:
         self._schema = check_schema(self.env, self._path)
         self.db = open_tables(self.env, self._path, self._schema)
 
-    def _identity(self) -> tuple[int, int]:
+    def _identity(self) -> tuple[int, int, int | None]:
+        """Return what tells the data file, and the lock file in which readers register, from others."""
         file = os.stat(self._path / "data.mdb")
-        return file.st_dev, file.st_ino
+        try:
+            lock: int | None = os.stat(self._path / "lock.mdb").st_ino
+        except OSError:  # LMDB creates it, where it may
+            lock = None
+        return file.st_dev, file.st_ino, lock
 
     @staticmethod
     def join(path: Path) -> Shared:

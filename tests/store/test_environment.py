@@ -110,6 +110,26 @@ def test_a_frontier_whose_files_are_gone_says_so_at_its_next_use(
         frontier.check()
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_frontier_whose_table_of_readers_was_removed_says_so_before_pages_of_readers_are_overwritten(
+    tmp_path: Path, replaced: bool
+) -> None:
+    path = tmp_path / "frontier"
+    frontier = Frontier.open(path, NOW)
+    frontier.schedule("https://a.test/")
+    frontier.commit()
+    (path / "lock.mdb").unlink()
+    if replaced:
+        (path / "lock.mdb").write_bytes(b"")
+    with pytest.raises(FrontierRemoved, match=r"lock.mdb was removed or replaced .* open the frontier again$"):
+        frontier.schedule("https://b.test/")
+        frontier.commit()
+    with Frontier.open(path) as frontier:
+        frontier.schedule("https://b.test/")
+        frontier.commit()
+        frontier.check()
+
+
 @pytest.mark.parametrize("committed", [False, True])
 def test_a_frontier_whose_lock_was_removed_commits_nothing_and_leaves_it_to_the_process_that_has_opened_it(
     committed: bool, tmp_path: Path

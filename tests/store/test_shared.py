@@ -46,6 +46,18 @@ def test_a_file_that_replaced_another_is_opened_once_no_snapshot_is_held(path: P
     shared.leave()
 
 
+def test_readers_register_in_the_lock_file_that_is_there(path: Path) -> None:
+    shared = Shared.join(path)
+    assert records(shared) > 1
+    (path / "lock.mdb").unlink()
+    for _ in range(3):
+        records(shared)
+    with shared.begin():
+        assert lock_table.is_lost(shared.env, path / "lock.mdb") is False
+        assert (path / "lock.mdb").exists()
+    shared.leave()
+
+
 def test_a_forked_child_opens_its_own(path: Path) -> None:
     shared = Shared.join(path)
     expected = records(shared)
