@@ -111,6 +111,7 @@ class KeptTotals(msgspec.Struct, kw_only=True):
     active: int
     """URLs that wait, or are leased."""
     leased: int
+    """Leases that are out, of which a URL that was scheduled more than once with `force` may have several."""
     completed: int
     queues: int
     """Queues with any such URL."""

@@ -451,9 +451,10 @@ class Frontier:
     def fetched(self, uris: Iterable[tuple[CrawlUri, float | None]]) -> list[Known]:
         """Report fetches by URL: of each URI, and when it is to be fetched again (epoch seconds; None: never).
 
-        What is leased is finished as a SUCCESS, whoever leased it; what waits is charged and taken out; a URL that is
-        not known becomes known. A report that says nothing new changes nothing. Needs `frontier.keep_urls`. Raises
-        PolicyError. O(log n) for each; all of them are one operation.
+        What is leased is finished as a SUCCESS, whoever leased it. What waits in its queue is charged and taken out;
+        what is scheduled for later is taken out without a charge. A URL that is not known becomes
+        known. A report that says nothing new changes nothing. Needs `frontier.keep_urls`. Raises PolicyError. O(log n)
+        for each; all of them are one operation.
         """
         known, guard = self._kept(), self._guard
         found = [

@@ -157,7 +157,8 @@ class KnownUrls:
         """Take reports of URLs that were fetched, and when each is to be fetched again (None: never), in order.
 
         One that is leased is finished as a SUCCESS. One that waits in its queue, because its lease has expired or
-        because another has fetched it, is charged and taken out. Raises PolicyError; the reports before are taken.
+        because another has fetched it, is charged and taken out; one that is scheduled for later is not charged. Raises
+        PolicyError; the reports before are taken.
         """
         ended: Ended = {}
         try:

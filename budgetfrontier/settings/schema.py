@@ -244,7 +244,9 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_ttl: Annotated[
         float, Field("a leased URI returns to its queue after this long without a result", POSITIVE_DURATION)
     ] = 300.0
-    commit_interval: Annotated[float, Field("sync to disk at least this often", DURATION)] = 0.5
+    commit_interval: Annotated[
+        float, Field("sync to disk this often; `crawl` waits longer for a slow disk", DURATION)
+    ] = 0.5
     commit_operations: Annotated[int, Field("sync to disk after this many operations", integer(1))] = 500_000
     suffix_list: Annotated[
         str | None, Field("a public suffix list file instead of the bundled one, for registered-domain", "file")

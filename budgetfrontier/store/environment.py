@@ -185,7 +185,8 @@ class Environment:
         """Raise FrontierRemoved for a locked file that is not in its place any more."""
         raise FrontierRemoved(
             f"{self.path / name} was removed or replaced while the frontier was open, so that {consequence}: what has "
-            f"changed since the last commit is lost. Leave this file where it is, and open the frontier again{when}"
+            "changed since the last commit was not stored. Leave this file where it is, and open the frontier again"
+            f"{when}"
         )
 
     def _check_data(self) -> None:
@@ -206,7 +207,7 @@ class Environment:
             what = "was replaced by another file"
             now = "Open the frontier again: what is there now counts"
         raise FrontierRemoved(
-            f"{self._data} {what} while it was open: what has changed since the last commit is lost. {now}"
+            f"{self._data} {what} while it was open: what has changed since the last commit was not stored. {now}"
         )
 
     def commit(self) -> None:

@@ -123,6 +123,14 @@ def test_a_report_after_the_lease_has_expired_counts_once() -> None:
         f.check()
 
 
+def test_a_report_of_what_is_scheduled_for_later_charges_nothing() -> None:
+    with kept(ManualClock(START)) as f:
+        f.schedule(CrawlUri(URL, not_before=START + 60))
+        assert f.fetched([(CrawlUri(URL), None)]) == [Known.CHANGED]
+        assert (f.summary().expenditure, f.summary().future) == (0, 0) and waits(f, URL) == "nothing"
+        f.check()
+
+
 def test_a_date_may_be_changed_while_the_url_waits() -> None:
     clock = ManualClock(START)
     with kept(clock) as f:
