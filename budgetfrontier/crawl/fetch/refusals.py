@@ -1,4 +1,4 @@
-"""What a crawl refuses to fetch: private addresses and blocked ports, unless the settings or a seed allow them."""
+"""Refusals of fetches: private addresses and blocked ports, unless the settings or a seed allow them."""
 
 from __future__ import annotations
 
