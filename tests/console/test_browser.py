@@ -10,9 +10,10 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from budgetfrontier import Frontier
+from budgetfrontier.console.app import Console
 from budgetfrontier.console.pages.table import PAGES
 from tests.console.browser import CHROMIUM, Tab, chromium, served, tab
-from tests.console.conftest import get
+from tests.console.conftest import TOKEN, Client, get, visit
 from tests.console.hostile_job import KEYS, MARK, make
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium; .ci/system-packages installs it")
@@ -169,6 +170,40 @@ def test_a_narrow_page_shows_which_one_it_is_and_is_not_wider_than_the_window(ho
                 assert await page.value("document.documentElement.scrollWidth <= innerWidth"), path
 
     asyncio.run(act())
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"op": "adjust", "match": "*", "total": "50", "set": "politeness.min_delay=10s", "reason": "x"},
+        {"op": "retire", "queue": '"snoozed.test"', "reason": "x"},
+    ],
+)
+def test_a_dry_run_shows_the_new_values_on_a_narrow_page(
+    job: Path, devtools: str, tmp_path: Path, form: dict[str, str]
+) -> None:
+    async def dry_run(client: Client, console: Console) -> str:
+        headers, text = {"Authorization": f"Bearer {TOKEN}"}, ""
+        async with client.post("/steer", data=form, headers=headers) as answer:
+            where = answer.url.path
+        while "What it would do" not in text:
+            async with client.get(where, headers=headers) as answer:
+                text = await answer.text()
+        return text
+
+    saved = tmp_path / "dry_run.html"
+    saved.write_text(visit(job, dry_run, token=TOKEN))
+    cells = "[...document.querySelectorAll('main td')]"
+
+    async def run() -> None:
+        async with tab(devtools) as page:
+            await page.look(width=390)
+            await page.visit(saved.as_uri())
+            assert await page.value(f"{cells}.length") >= 2
+            off = f"{cells}.filter(one => one.getBoundingClientRect().right > innerWidth).length"
+            assert await page.value(off) == 0
+
+    asyncio.run(run())
 
 
 def test_a_page_that_was_saved_looks_as_it_did(job: Path, devtools: str, tmp_path: Path) -> None:
