@@ -17,7 +17,7 @@ from budgetfrontier.cluster.merging import AuditRow, merged_audit, numbers_as_te
 from budgetfrontier.cluster.operation import Command, Operator, PartitionRow, refused
 from budgetfrontier.console.forms import Asked
 from budgetfrontier.console.jobs import Gone, Job
-from budgetfrontier.console.overtaken import Since, is_about
+from budgetfrontier.console.overtaken import Since
 from budgetfrontier.console.sampling import Sample
 from budgetfrontier.console.steer_process import Order, Step
 from budgetfrontier.engine.remote import whoami
@@ -56,9 +56,9 @@ NEWEST = 200
 _T = TypeVar("_T")
 
 
-def newest_commands(operator: Operator, count: int = NEWEST) -> list[AuditRow]:
-    """Return the newest commands of the audit, the newest first."""
-    found = operator.ask("audit", list[Audited], count=count)
+def newest_commands(operator: Operator, count: int = NEWEST, *, key: str | None = None) -> list[AuditRow]:
+    """Return the newest commands of the audit, the newest first; only those that concern a queue if it is named."""
+    found = operator.ask("audit", list[Audited], count=count, key=key)
     return merged_audit(found)[::-1][:count]
 
 
@@ -182,11 +182,11 @@ class ClusterJob(Job):
 
     def overtaken(self, asked: Asked, step: Step) -> Since:
         """Return the commands since a dry run that may have changed what it has shown."""
+        effect = step.effect or {}
+        key = effect.get("queue") if asked.op != "delete" else None
         with self._looking:
-            rows = [row for row in newest_commands(self._operator()) if row.id not in step.seen and not row.entry.error]
-        key, effect = asked.args.get("queue"), step.effect or {}
-        if asked.op != "delete" and isinstance(effect.get("queue"), str):
-            rows = [row for row in rows if is_about(row.entry, str(key), f"http://{key}/")]
+            found = newest_commands(self._operator(), key=key if isinstance(key, str) else None)
+        rows = [row for row in found if row.id not in step.seen and not row.entry.error]
         return Since([named_entry(row) for row in rows], None, len(rows))
 
     def queues(

@@ -6,11 +6,13 @@ from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from budgetfrontier.console.steering import Task
-from budgetfrontier.reports.audit_filter import deleted_queues, touches
+from budgetfrontier.reports.audit_filter import coverage, deleted_queues, touches
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.view import View
 
+MATCHED = 20
+"""URIs of a queue that the patterns of commands are compared with, for a page."""
 _READ = 1000  # entries of the audit
 
 
@@ -45,20 +47,10 @@ def since(view: View, task: Task) -> Since:
     key = effect.get("queue")
     queue = view.find_queue(key) if isinstance(key, str) else None
     if queue is not None:
-        commands = [entry for entry in commands if is_about(entry, queue.queue, queue.last_enqueued)]
+        covers = coverage(view, queue.queue, looked_at=MATCHED)
+        commands = [entry for entry in commands if covers(entry)]
     now = str(view.summary().state if queue is None else queue.state)
     return Since(commands, (then, now) if then != now else None)
-
-
-def is_about(entry: AuditEntry, key: str, url: str) -> bool:
-    """Tell whether a command was about a queue, by its key or by a pattern."""
-    named = entry.args.get("queue")
-    if named is not None:
-        return bool(named == key)
-    match = entry.args.get("match")
-    if isinstance(match, str):
-        return match == "*" or parse_match(match).matches(url, key)
-    return False
 
 
 def _match(op: str, args: dict[str, Any]) -> Match | None:

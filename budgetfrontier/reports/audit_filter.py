@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from budgetfrontier.engine.commands.dead_letters import NAMED
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules.undoing import PAUSING, command_of
 from budgetfrontier.settings.matching import Match, parse_match, selects, spellings
@@ -21,14 +22,14 @@ _OF_NO_QUEUE = PAUSING | {"terminate", "drop", "discard"}
 Covers = Callable[[AuditEntry], str | None]
 
 
-def coverage(view: View, key: str) -> Covers:
+def coverage(view: View, key: str, *, looked_at: int = _LOOKED_AT) -> Covers:
     """Return a function that tells how an entry concerns a queue: "named", "yes", "partly", "perhaps", or None: not.
 
-    "yes" and "partly" are of patterns: all URIs of the queue match, of its first 1,000, or some. "perhaps": its URIs do
+    "yes" and "partly" are of patterns: all URIs of the queue match, of its first ones, or some. "perhaps": its URIs do
     not tell, because it has none, or other settings were given at an opening.
     """
     queue = view.find_queue(key)
-    urls = [] if queue is None else [item.uri.url for item in view.pending(queue, _LOOKED_AT)]
+    urls = [] if queue is None else [item.uri.url for item in view.pending(queue, looked_at)]
     if not urls and queue is not None and queue.last_enqueued:
         urls = [queue.last_enqueued]
 
@@ -59,7 +60,11 @@ def coverage(view: View, key: str) -> Covers:
         named = entry.args.get("queue", effect.get("queue"))
         if named is not None:
             return "named" if named == key or selects(str(named), key) else None
-        if entry.command in ("delete", "drop", "replay"):
+        about = command_of(entry.command, effect)
+        letters = effect.get("of_queues", ())
+        if about in ("drop", "replay") and (key in letters or 0 < len(letters) < NAMED):
+            return "named" if key in letters else None
+        if about in ("delete", "drop", "replay"):
             return "perhaps"
         settings = entry.command == "settings" and any(
             name == "overrides" or name.startswith("frontier.") for name in effect.get("after", {})

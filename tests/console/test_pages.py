@@ -39,6 +39,17 @@ def test_leases_are_listed_with_their_age(job: Path) -> None:
     assert "http://out.test/1" in one and "http://other.test/1" not in one
 
 
+def test_the_history_of_a_queue_has_what_was_done_to_its_dead_letters(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        (letter,) = frontier.dead_letters()
+        frontier.drop_dead_letters([letter.id], reason="of no use", who="bob")
+        frontier.delete(queue="d*.test", pattern="nothing", reason="a glob", who="bob")
+    history = get(job, f"/queue/{letter.queue}")[1].partition("History")[2]
+    assert "Dropped 1 dead letter" in history and "of no use" in history and "<td>named</td>" in history
+    assert "a glob" in history
+    assert "of no use" not in get(job, "/queue/named.test")[1].partition("History")[2]
+
+
 def test_dead_letters_are_listed_by_reason_and_in_pages(job: Path) -> None:
     with Frontier.open(job / "frontier") as frontier:
         frontier.schedule_many(f"http://h{n}.test/" for n in range(60))

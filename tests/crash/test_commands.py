@@ -133,7 +133,7 @@ def test_commands_of_the_api_go_on_too(path: Path) -> None:
     killed(work)
     assert [command for _, command, _, _ in told(path)] == ["settings", "pause"]
     finish_all(path)
-    assert told(path)[2:] == [(0, "replay", {"replayed": DEAD}, False)]
+    assert told(path)[2:] == [(0, "replay", {"replayed": DEAD, "of_queues": ["c.test"]}, False)]
     with on_disk(path.parent) as f:
         assert (f.summary().dead, f.summary().queued) == (0, 2 * KEPT + 5 + DEAD)
 

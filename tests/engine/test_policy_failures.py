@@ -233,7 +233,7 @@ def test_a_replay_whose_policy_fails_after_its_first_step_says_that_the_letters_
         with pytest.raises(PolicyError, match=r"for https://b\.test/0.*what the command had done before it .* stays"):
             f.replay()
         assert [letter.queue for letter in f.dead_letters()] == ["b.test"]
-        assert f.audit()[-1].effect == {"replayed": 1}
+        assert f.audit()[-1].effect == {"replayed": 1, "of_queues": ["a.test"]}
         f.check()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Frontier, Reader
-from budgetfrontier.reports.audit_filter import deleted_queues, touches
+from budgetfrontier import Frontier, Outcome, Reader
+from budgetfrontier.reports.audit_filter import coverage, deleted_queues, touches
 from budgetfrontier.settings.matching import Match, parse_match
 
 COMMANDS: dict[str, Callable[[Frontier], object]] = {
@@ -78,3 +78,22 @@ def test_an_undo_touches_what_it_gives_back(tmp_path: Path) -> None:
 def test_the_queues_of_a_deletion() -> None:
     assert deleted_queues(None).matches("", "x") and deleted_queues("[ab].test").matches("", "x")
     assert deleted_queues("a.test").keys == ("a.test",) and not deleted_queues("a.*").matches("", "b.test")
+
+
+@pytest.mark.parametrize("command", ["replay", "drop", "undo"])
+def test_commands_to_dead_letters_concern_the_queues_that_these_were_of(tmp_path: Path, command: str) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule_many(f"http://{host}.test/" for host in "ab")
+        for lease in frontier.lease(2):
+            frontier.finish(lease, Outcome.DEAD, reason="gone")
+        (letter,) = (one.id for one in frontier.dead_letters() if one.queue == "a.test")
+        if command == "replay":
+            frontier.replay([letter])
+        else:
+            frontier.drop_dead_letters([letter])
+        if command == "undo":
+            frontier.undo(frontier.audit()[-1].id)
+    with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+        entry = next(view.newest_commands())
+        told = [coverage(view, key)(entry) for key in ("a.test", "b.test")]
+    assert told == (["perhaps"] * 2 if command == "undo" else ["named", None])

@@ -9,7 +9,6 @@ from budgetfrontier.cluster.merging import merged_adjustments, merged_audit, num
 from budgetfrontier.cluster.operation import Operator
 from budgetfrontier.console.cluster_job import ClusterJob, named_entry, newest_commands
 from budgetfrontier.console.jobs import Job
-from budgetfrontier.console.overtaken import is_about
 from budgetfrontier.console.pages.adjustments import ROWS
 from budgetfrontier.console.pages.queue import HEAD, sources, with_terms
 from budgetfrontier.console.query import NotThere, Query
@@ -43,7 +42,7 @@ def queue(job: Job, query: Query) -> dict[str, Any]:
         url = found.pending[0].uri.url if found.pending else found.queue.last_enqueued
         effective = Effective(settings.frontier, [*settings.overrides, *adjustments])
         values = effective.for_uri(url or "http://none.invalid/", key)
-        rows = merged_audit({number: operator.ask_one(number, "audit", list[Audited], count=_READ)})
+        rows = merged_audit({number: operator.ask_one(number, "audit", list[Audited], count=_HISTORY, key=key)})
         return {
             "title": f"Queue {clean(key[:80])}",
             "queue": found.queue,
@@ -53,7 +52,7 @@ def queue(job: Job, query: Query) -> dict[str, Any]:
             "spread": [],
             "patterns": path_patterns(item.uri.url for item in sample.pending),
             "sampled": len(sample.pending),
-            "history": [named_entry(row) for row in rows[::-1] if is_about(row.entry, key, url)][:_HISTORY],
+            "history": [(named_entry(row), row.covers) for row in rows[::-1]],
         }
 
     return job.ask(look)[0]

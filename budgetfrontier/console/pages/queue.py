@@ -7,8 +7,9 @@ from itertools import islice
 from typing import Any
 
 from budgetfrontier.console.jobs import Job
-from budgetfrontier.console.overtaken import is_about
+from budgetfrontier.console.overtaken import MATCHED
 from budgetfrontier.console.query import NotThere, Query
+from budgetfrontier.reports.audit_filter import coverage
 from budgetfrontier.reports.cost_terms import cost_terms
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.reports.format import clean
@@ -20,7 +21,7 @@ from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.view import PendingUri
+from budgetfrontier.store.view import PendingUri, View
 
 HEAD = SPREAD = 50
 """URIs that are shown of the head of a queue, and spread over the whole."""
@@ -41,7 +42,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         sample = spread(view, queue, FOR_PATTERNS)
         url = head[0].uri.url if head else queue.last_enqueued
         settings, adjustments = view.settings()[0], view.adjustments()
-        history = _history(view.newest_commands(), key, url)
+        history = _history(view, key)
     overrides = [*settings.overrides, *adjustments]
     in_force = Effective(settings.frontier, overrides).for_uri(url or "http://none.invalid/", key)
     step = max(len(sample) // SPREAD, 1)
@@ -80,6 +81,8 @@ def sources(
     return sorted(rows, key=lambda row: not row["source"])
 
 
-def _history(commands: Iterable[AuditEntry], key: str, url: str) -> list[AuditEntry]:
-    """Return the last commands that were about this queue, newest first."""
-    return [entry for entry in islice(commands, _COMMANDS) if is_about(entry, key, url)][:50]
+def _history(view: View, key: str) -> list[tuple[AuditEntry, str]]:
+    """Return the last commands that concern this queue, newest first, and how: as `audit --queue` tells it."""
+    covers = coverage(view, key, looked_at=MATCHED)
+    found = ((entry, covers(entry)) for entry in islice(view.newest_commands(), _COMMANDS))
+    return [*islice(((entry, how) for entry, how in found if how), 50)]

@@ -11,6 +11,9 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.records import Progress
 from budgetfrontier.store.uri_values import with_tries
 
+NAMED = 100
+"""The most queues that the audit names for dead letters: an effect with fewer names all of them."""
+
 
 def check(args: dict[str, Any]) -> None:
     """Raise for ids that could not be those of dead letters."""
@@ -20,12 +23,12 @@ def check(args: dict[str, Any]) -> None:
 
 def start_replay(args: dict[str, Any]) -> Progress:
     """Return the progress of a replay that begins."""
-    return Progress([0], {"replayed": 0})
+    return Progress([0], {"replayed": 0, "of_queues": []})
 
 
 def start_drop(args: dict[str, Any]) -> Progress:
     """Return the progress of a drop that begins."""
-    return Progress([0], {"dropped": 0})
+    return Progress([0], {"dropped": 0, "of_queues": []})
 
 
 def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int, limit: int) -> tuple[list[Any], bool]:
@@ -44,6 +47,13 @@ def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int
     return [(n, row) for n, row in found if n <= upto and (queue is None or row.name == queue)], done
 
 
+def _count(progress: Progress, what: str, found: list[Any]) -> None:
+    """Add dead letters to the effect that the audit keeps, with the queues that they are of."""
+    progress.effect[what] += len(found)
+    named = dict.fromkeys([*progress.effect["of_queues"], *(row.name for _, row in found)])
+    progress.effect["of_queues"] = [*named][:NAMED]
+
+
 def replay(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
@@ -56,7 +66,7 @@ def replay(
         queue, value = kernel.tables.queues.get(row.queue), with_tries(row.value, 0, 0)
         kernel.returns.place(queue, rank, value, precedence, now, Arrival.NEW)
         kernel.tables.dead_letters.remove(number)
-    progress.effect["replayed"] += len(found)
+    _count(progress, "replayed", found)
     return done
 
 
@@ -69,5 +79,5 @@ def drop(
         kernel.tables.removed.keep(progress.effect, [(keys.DEAD, dict.fromkeys(keys.u64.pack(n) for n, _ in found))])
     for number, _ in found:
         kernel.tables.dead_letters.remove(number)
-    progress.effect["dropped"] += len(found)
+    _count(progress, "dropped", found)
     return done

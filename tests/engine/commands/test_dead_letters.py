@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from budgetfrontier import Frontier, Outcome
-from budgetfrontier.engine.commands import runner
+from budgetfrontier.engine.commands import dead_letters, runner
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import FrontierError
 from tests.support import crawl, memory, pages
@@ -36,7 +36,7 @@ def test_ids_are_taken_once_each_and_unknown_ones_are_passed_over(op: str) -> No
     with given_up("A", 3) as f:
         first, _, last = (letter.id for letter in f.dead_letters())
         entry = f.apply(Command(op, {"ids": [last, first, first, -1, 10**9]}, "me", ""), number=1)
-        assert list(entry.effect.values()) == [2]
+        assert list(entry.effect.values()) == [2, ["a.test"]]
         assert f.summary().dead == 1
         f.check()
 
@@ -45,9 +45,21 @@ def test_ids_are_taken_once_each_and_unknown_ones_are_passed_over(op: str) -> No
 def test_a_step_takes_so_many(op: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "STEP", 2)
     with given_up("AB", 3) as f:
-        assert f.apply(Command(op, {"queue": "b.test"}, "me", ""), number=1).effect == {word: 3}
+        entry = f.apply(Command(op, {"queue": "b.test"}, "me", ""), number=1)
+        assert entry.effect == {word: 3, "of_queues": ["b.test"]}
         assert [letter.queue for letter in f.dead_letters()] == ["a.test"] * 3
         f.check()
+
+
+@pytest.mark.parametrize("op", ["replay", "drop"])
+def test_the_audit_names_the_queues_and_no_more_than_so_many(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "NAMED", 2)
+    monkeypatch.setattr(runner, "STEP", 2)
+    with given_up("ABC", 2) as f:
+        first = next(letter.id for letter in f.dead_letters() if letter.queue == "b.test")
+        assert f.apply(Command(op, {"ids": [first]}, "me", ""), number=1).effect["of_queues"] == ["b.test"]
+        rest = f.apply(Command(op, {"ids": None}, "me", ""), number=2).effect["of_queues"]
+    assert len(rest) == 2 and set(rest) < {"a.test", "b.test", "c.test"}
 
 
 @pytest.mark.parametrize("op", ["replay", "drop"])
