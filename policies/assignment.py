@@ -85,6 +85,7 @@ class RegisteredDomain:
         return self._extract(host).top_domain_under_public_suffix or host
 
 
+@lru_cache(maxsize=4)  # to read a list takes 0.1 s
 def _extractor(suffix_list: str | None) -> TLDExtract:
     """Return tldextract with a public suffix list, None for its own one with the default rule; it asks no network.
 
@@ -138,6 +139,7 @@ def with_default_rule(suffix_list: str) -> str:
     return f"{suffix_list}\n{_DEFAULT}\n"
 
 
+@lru_cache(maxsize=1)
 def bundled_suffix_list() -> str:
     """Return the rules of the public suffix list bundled with the installed tldextract, its private ones included.
 
