@@ -162,6 +162,15 @@ def test_the_statuses_in_the_whole_crawl_log_are_counted(job: Path, monkeypatch:
     assert "of crawl.log; the next page counts on" in text and ">500 Internal Server Error<" in text
 
 
+def test_statuses_of_a_log_that_begins_late_are_not_said_to_be_all(job: Path) -> None:
+    (job / "logs").mkdir()
+    line = "2099-11-20T22:00:00.000Z   500 1 http://a.test/ L - text/html #001 - - - -\n"
+    (job / "logs" / "crawl.log").write_text(line)
+    _, text = get(job, "/errors")
+    assert "in crawl.log, which begins at 2099-11-20T22:00:00.000Z: attempts were made before that" in text
+    assert "in all of crawl.log" not in text
+
+
 def test_a_log_that_grows_is_counted_on_and_one_that_shrinks_anew(tmp_path: Path) -> None:
     counts, log = StatusCounts(), tmp_path / "crawl.log"
     assert counts.counted(tmp_path) == ({}, 1.0)

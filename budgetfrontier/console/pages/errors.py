@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -10,6 +11,8 @@ from budgetfrontier.console.pages.dead_letters import counted_reasons
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path, link_to
 from budgetfrontier.console.status_counts import LOG
+from budgetfrontier.reports import crawl_log
+from budgetfrontier.reports.log_coverage import lacks_beginning
 from budgetfrontier.reports.log_tables import meaning
 from budgetfrontier.reports.totals import by_outcome, refusals
 from budgetfrontier.store.queue_listing import queues_by_id
@@ -21,8 +24,11 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     """Return the errors of a job."""
     totals, scanned = job.sample_now().totals, job.scanned()
     queues = []
+    log, runs = job.folder / "logs" / LOG, job.reader.runs()
+    begins = crawl_log.first_time(log) if log.is_file() else ""
     with job.view() as view:
         dead = counted_reasons(view)
+        late = bool(begins) and lacks_beginning(view, runs, begins, None, time.time())
         if scanned is not None:
             ids, _ = scanned.columns.page("errors", state=None, text="", start=0, limit=TOP)
             queues = [queue for queue in queues_by_id(view, ids) if queue.errors]
@@ -39,6 +45,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "scan_progress": job.scans.progress,
         "scan_error": job.scans.error,
         "share": share,
+        "begins": begins if late else "",
         "statuses": [
             (f"{status} {meaning(status)}".strip(), link_to(job.base, "/logs", file=LOG, q=f" {status} "), n)
             for status, n in statuses.most_common(TOP)
