@@ -1,4 +1,4 @@
-"""The records of queues in memory, where every URI changes a dozen of their fields."""
+"""The records of queues in memory, and the totals, of which every URI changes a dozen of fields each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from operator import attrgetter
 
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.store.encoding import decoder
+from budgetfrontier.store.records import Counters
 
 
 class LiveQueue(QueueRecord, array_like=True, gc=False, eq=False):
@@ -16,21 +17,23 @@ class LiveQueue(QueueRecord, array_like=True, gc=False, eq=False):
     """
 
 
-def set_plainly(kind: type) -> None:
-    """Let the fields of a class of records be set by `object`, if this version of msgspec and Python can do that.
+def set_plainly(record: object, field: str) -> None:
+    """Let the fields of all records of a class be set by `object`, if this version of msgspec and Python can do that.
 
     The attributes are given after the creation of the class, which would replace them.
     """
+    kind = type(record)
     for name in ("__setattr__", "__delattr__"):
         setattr(kind, name, getattr(object, name))
     try:
-        kind("", 0).id = 1
+        setattr(record, field, getattr(record, field))
     except TypeError:  # "can't apply this __setattr__": the one of Struct does the same
         for name in ("__setattr__", "__delattr__"):
             delattr(kind, name)
 
 
-set_plainly(LiveQueue)
+set_plainly(LiveQueue("", 0), "id")
+set_plainly(Counters(), "queued")
 
 decode_live = decoder(LiveQueue)
 

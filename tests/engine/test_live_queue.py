@@ -10,7 +10,7 @@ import pytest
 from budgetfrontier.engine.live_queue import LiveQueue, decode_live, record_of, set_plainly
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.records import decode_queue
+from budgetfrontier.store.records import Counters, decode_queue
 
 
 @pytest.fixture
@@ -38,11 +38,23 @@ def test_every_field_can_be_set_and_the_garbage_collector_knows_nothing_of_it(ch
     assert not gc.is_tracked(queue)
 
 
-def test_a_class_whose_fields_object_cannot_set_keeps_its_own_code() -> None:
-    class Kind(type):
-        """One that `object.__setattr__` refuses."""
+def test_queues_and_totals_are_set_by_the_code_of_object() -> None:
+    assert vars(LiveQueue)["__setattr__"] is vars(Counters)["__setattr__"] is object.__setattr__
 
-    set_plainly(Kind)
+
+def test_a_class_whose_fields_object_cannot_set_keeps_its_own_code() -> None:
+    class Kind:
+        """One of which `object` cannot set the fields."""
+
+        @property
+        def id(self) -> int:
+            return 0
+
+        @id.setter
+        def id(self, value: int) -> None:
+            raise TypeError("can't apply this __setattr__")
+
+    set_plainly(Kind(), "id")
     assert "__setattr__" not in vars(Kind)
 
 
