@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome, QueueRecord, Tally
+from budgetfrontier.model import CrawlUri, Directive, Finish, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.rules import backoff, charges, queue_states, uri_outcomes, wake_times
 from budgetfrontier.rules.backoff import OVERLOADED
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED, SNOOZED
@@ -33,9 +33,9 @@ class Finisher:
         self._turns = turns
         self._admitter = admitter
         # What each finish looks up.
-        self._bound = (
-            tables, tables.counters, tables.rotation, tables.pending, tables.queues.cache.get, tables.queues.dirty.add
-        )  # fmt: skip
+        of_queues = tables.queues.cache.get, tables.queues.dirty.add
+        of_end = tables.leases.out, tables.pending.removed.append, tables.busiest.charged.append
+        self._bound = tables, tables.counters, tables.rotation, *of_queues, *of_end
 
     def __repr__(self) -> str:
         c = self._tables.counters
@@ -58,64 +58,43 @@ class Finisher:
         if after is not queue.state:
             self._turns.move(queue, after, now)
 
-    def finish(
-        self,
-        lease: Lease,
-        outcome: Outcome,
-        fetch_seconds: float | None,
-        crawl_delay: float | None,
-        discovered: Sequence[str | CrawlUri],
-        reason: str,
-        delay: float | None,
-        retire_queue: bool,
-        size: int,
-        status: int,
-        now: float,
-    ) -> None:
-        """End an attempt. Policies are asked first: a PolicyError leaves everything as it was.
+    def finish(self, lease: Lease, ending: Finish | None, now: float) -> None:
+        """End an attempt as a checked `ending` says; None: a SUCCESS of which nothing else is known.
 
+        Policies are asked first: a PolicyError leaves everything as it was.
         `PendingTable.remove`, `charges.charge`, and the common cases of `queue_states.after_finish` and `Rotation.move`
         are written out, as in `BatchFinisher.end_successes`: calls of them would cost a tenth of a lease and its
         finish. tests/engine/test_finish_many.py compares both.
         """
-        tables, counters, rotation, pending, cached, dirty = self._bound
-        in_force, cost, queue_id, landed = tables.in_force, lease.cost, lease.queue_id, lease.landed
+        tables, counters, rotation, cached, dirty, out_now, remove, charged = self._bound
+        in_force, cost, queue_id, key = tables.in_force, lease.cost, lease.queue_id, lease.key
         settings = in_force.base if in_force.trivial else in_force.effective.for_uri(lease.uri.url, lease.queue)
-        rest = 0.0
-        if not landed and (outcome is _SUCCESS or wake_times.calls_for_rest(outcome)):
-            if fetch_seconds is None and crawl_delay is None and in_force.same_rest is not None:
-                rest = in_force.same_rest
-            else:
-                rest = in_force.rest(lease.uri, settings, fetch_seconds, crawl_delay)
-        read = self._admitter.read(discovered, Tally(), lease.uri) if discovered else ()
+        rest = in_force.same_rest if ending is None and not lease.landed else None
+        if rest is None:
+            rest = self._politeness(lease, ending, settings)
+        found: Sequence[str | CrawlUri] = () if ending is None else ending.discovered  # type: ignore[assignment]  # it was checked
+        read = self._admitter.read(found, Tally(), lease.uri) if found else None
         queue = cached(queue_id) or tables.queues.get(queue_id)
         dirty(queue_id)
-        if status and status in OVERLOADED:
-            delay = self._back_off(queue, settings, delay, now)
-        if outcome is _RETRY or delay:
-            self._rest_after(queue, lease, outcome, settings, rest, delay, status, now)
+        delay = None
+        if ending is not None:
+            delay = self._heed(queue, lease, ending, settings, rest, now)
         elif rest > 0.0:
             self._rest(queue, rest, now)
-        if read:
+        if read is not None:
             self._admitter.admit(read, Tally(), now, lease.uri)
         if queue.revision != counters.settings_revision:
             self._turns.settings.refresh(queue)
-        del tables.leases.out[lease.id]
+        del out_now[lease.id]
         out = queue.out = queue.out - 1
         queue.reserved -= cost
-        if landed:
+        if lease.landed:
             queue.landed -= 1
-        if size:
-            queue.bytes += size
-            counters.bytes += size
-        if outcome is _SUCCESS:
-            key = lease.key
+        if ending is None or ending.outcome is _SUCCESS:
             counters.succeeded += 1
             if key[DIRECTIVE] != NORMAL:
-                self._note_early(lease, reason, now)
-            if status and status >= ERROR and key[DIRECTIVE] != _HIGHEST:
-                self._note_answer(queue, status, reason, now)
-            pending.removed.append(key)
+                self._note_early(lease, "" if ending is None else ending.reason, now)
+            remove(key)
             queue.queued -= 1
             if queue.state is not RETIRED:
                 counters.queued -= 1
@@ -124,22 +103,22 @@ class Finisher:
             queue.charges += 1
             queue.last_cost = cost
             counters.expenditure += cost
-            tables.busiest.charged.append(key)
+            charged(key)
         else:
-            self._end(queue, lease, outcome, settings, reason, delay, status, now)
-        state = queue.state
+            self._end(queue, lease, ending, settings, delay, now)
+        state, retire = queue.state, ending is not None and ending.retire_queue
         if (
             state is IN_PROCESS
             and queue.queued
             and queue.balance > 0
             and not out
-            and not retire_queue
+            and not retire
             and queue.total_budget < 0
             and queue.precedence <= rotation.best_waiting
         ):
             after = READY if queue.wake_time <= now else SNOOZED
         else:
-            after = queue_states.after_finish(queue, settings, now, rotation.best_waiting, retire_queue)
+            after = queue_states.after_finish(queue, settings, now, rotation.best_waiting, retire)
         if state is IN_PROCESS and after is READY:
             counters.in_process -= 1
             counters.ring_back = queue.position = counters.ring_back + 1
@@ -160,23 +139,32 @@ class Finisher:
         elif queue.rest < until <= max(queue.block, queue.paced_until):  # it counts if the block is undone
             queue.rest = until
 
-    def _rest_after(
-        self,
-        queue: QueueRecord,
-        lease: Lease,
-        outcome: Outcome,
-        settings: QueueSettings,
-        politeness: float,
-        delay: float | None,
-        status: int,
-        now: float,
-    ) -> None:
-        """Let a queue rest when a retry, or a `delay` given by name, may lengthen that."""
-        seconds, by_name = wake_times.wait_after(outcome, lease.attempt, settings, politeness, delay, status)
-        if by_name and delay:
-            queue.delayed = max(queue.delayed, now + delay)
-        if seconds > 0.0:
-            self._rest(queue, seconds, now)
+    def _politeness(self, lease: Lease, ending: Finish | None, settings: QueueSettings) -> float:
+        """Return for how long a queue rests for politeness. Raises PolicyError."""
+        if lease.landed or (ending is not None and not wake_times.calls_for_rest(ending.outcome)):
+            return 0.0
+        fetch_seconds, crawl_delay = (None, None) if ending is None else (ending.fetch_seconds, ending.crawl_delay)
+        return self._tables.in_force.rest(lease.uri, settings, fetch_seconds, crawl_delay)
+
+    def _heed(
+        self, queue: QueueRecord, lease: Lease, ending: Finish, settings: QueueSettings, politeness: float, now: float
+    ) -> float | None:
+        """Let a queue rest as an ending asks for, and count the answer; return the delay that replaces a retry's."""
+        delay, status, outcome = ending.delay, ending.status, ending.outcome
+        if status in OVERLOADED:
+            delay = self._back_off(queue, settings, delay, now)
+        if outcome is _RETRY or delay:  # they may lengthen the rest
+            seconds, by_name = wake_times.wait_after(outcome, lease.attempt, settings, politeness, delay, status)
+            if by_name and delay:
+                queue.delayed = max(queue.delayed, now + delay)
+            politeness = seconds
+        if politeness > 0.0:
+            self._rest(queue, politeness, now)
+        queue.bytes += ending.size
+        self._tables.counters.bytes += ending.size
+        if outcome is _SUCCESS and status >= ERROR and lease.key[DIRECTIVE] != _HIGHEST:
+            self._note_answer(queue, status, ending.reason, now)
+        return delay
 
     @staticmethod
     def _back_off(queue: QueueRecord, settings: QueueSettings, asked: float | None, now: float) -> float | None:
@@ -196,17 +184,16 @@ class Finisher:
         self,
         queue: QueueRecord,
         lease: Lease,
-        outcome: Outcome,
+        ending: Finish,
         settings: QueueSettings,
-        reason: str,
         delay: float | None,
-        status: int,
         now: float,
     ) -> None:
         """Count and charge an attempt that was no success, and put its URI where it belongs."""
         tables, counters, key = self._tables, self._tables.counters, lease.key
+        outcome, reason = ending.outcome, ending.reason
         if outcome is _RETRY:
-            outcome = self._retry(queue, lease, settings, reason, delay, status, now)
+            outcome = self._retry(queue, lease, ending, settings, delay, now)
         elif outcome is Outcome.DEFERRED:
             counters.deferred += 1
             tables.pending.put_back(queue.id, key)
@@ -245,14 +232,13 @@ class Finisher:
         self,
         queue: QueueRecord,
         lease: Lease,
+        ending: Finish,
         settings: QueueSettings,
-        reason: str,
         delay: float | None,
-        status: int,
         now: float,
     ) -> Outcome:
         """Put the URI back for another attempt, or give it up; return which, as RETRY or DEAD."""
-        tables, key = self._tables, lease.key
+        tables, key, reason, status = self._tables, lease.key, ending.reason, ending.status
         value = tables.pending.value(key)
         attempts, deliveries = tries(value)
         value = with_tries(value, attempts + 1, deliveries)

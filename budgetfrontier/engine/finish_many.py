@@ -73,6 +73,10 @@ class BatchFinisher:
             return item
         if not isinstance(item, Finish) or not isinstance(item.lease, Lease):
             raise TypeError(f"{_TAKES}, not {type(item).__name__}")
+        return self.checked(item)
+
+    def checked(self, item: Finish) -> Finish:
+        """Return an ending whose arguments can be used as they are; the lease is not looked at."""
         outcome, found = item.outcome, item.discovered
         fetch_seconds, crawl_delay, delay = item.fetch_seconds, item.crawl_delay, item.delay
         if fetch_seconds is not None or crawl_delay is not None or delay is not None:
@@ -154,24 +158,11 @@ class BatchFinisher:
             if lease is None:
                 late.append(item.lease)
                 continue
-            outcome = item.outcome
-            finish(
-                lease,
-                outcome,
-                item.fetch_seconds,
-                item.crawl_delay,
-                item.discovered,  # type: ignore[arg-type]  # it was checked
-                item.reason,
-                item.delay,
-                item.retire_queue,
-                item.size,
-                item.status,
-                now,
-            )
+            finish(lease, item, now)
             if not counters.queued or counters.state is not _RUNNING:
                 self._guard.settle()
             if hooks.on_finish:
-                hooks.finished(lease, outcome)
+                hooks.finished(lease, item.outcome)
 
     def end_successes(self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float) -> None:
         """End leases as successes without a reason, of which at most waits and `size` are known. Raises PolicyError.

@@ -300,37 +300,40 @@ class Frontier:
         Raises LeaseExpired for a lease that has ended, and PolicyError, having changed nothing. For a lease that has
         landed, `fetch_seconds` and `crawl_delay` are ignored.
         """
-        guard = self._guard
+        ending = None
+        if (
+            outcome is not _SUCCESS
+            or discovered
+            or fetch_seconds is not None
+            or crawl_delay is not None
+            or reason
+            or delay is not None
+            or retire_queue
+            or size
+            or status
+        ):
+            self._guard.enter()
+            ending = self._batch_finisher.checked(
+                Finish(
+                    lease,
+                    outcome,
+                    fetch_seconds=fetch_seconds,
+                    crawl_delay=crawl_delay,
+                    discovered=discovered,
+                    reason=reason,
+                    delay=delay,
+                    retire_queue=retire_queue,
+                    size=size,
+                    status=status,
+                )
+            )
+        self._end(lease, ending)
+
+    def _end(self, lease: Lease, ending: Finish | None) -> None:
+        """End a lease, as a success if no ending is given. Raises LeaseExpired."""
+        guard, leases, counters = self._guard, self._tables.leases, self._counters
         if get_ident() != guard.owner:
             guard.refuse()
-        if outcome.__class__ is not Outcome:
-            outcome = Outcome(outcome)
-        if fetch_seconds is not None or crawl_delay is not None or delay is not None:
-            fetch_seconds, crawl_delay, delay = arguments.waits(fetch_seconds, crawl_delay, delay)
-        if size != 0:
-            size = arguments.size(size)
-        if status != 0:
-            status = arguments.status(status)
-        if reason.__class__ is not str:
-            reason = str(reason or "")
-        found = guard.materialize(discovered) if discovered else ()
-        self._end(lease, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire_queue, size, status)
-
-    def _end(
-        self,
-        lease: Lease,
-        outcome: Outcome,
-        fetch_seconds: float | None,
-        crawl_delay: float | None,
-        found: Sequence[str | CrawlUri],
-        reason: str,
-        delay: float | None,
-        retire_queue: bool,
-        size: int,
-        status: int,
-    ) -> None:
-        """End a lease, once the arguments are checked. Raises LeaseExpired."""
-        guard, leases = self._guard, self._tables.leases
         now = guard.read_clock() + guard.skew
         if not guard.latest <= now <= guard.horizon:
             now = guard.now()
@@ -346,15 +349,13 @@ class Frontier:
             guard.refuse()
         try:
             guard.owner = INSIDE
-            self._finisher.finish(
-                mine, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire_queue, size, status, now
-            )
-            if not self._counters.queued or self._counters.state is not _RUNNING:
+            self._finisher.finish(mine, ending, now)
+            if not counters.queued or counters.state is not _RUNNING:
                 guard.settle()
             if self._hooks.on_finish:
-                self._hooks.finished(mine, outcome)
+                self._hooks.finished(mine, _SUCCESS if ending is None else ending.outcome)
             commits, env, queues, dirty, waiting = guard.of_end
-            commits.changes += 1 + len(found) if found else 1
+            commits.changes += 1 if ending is None else 1 + len(ending.discovered)  # type: ignore[arg-type]  # it was checked
             guard.owner = guard.thread
         except BaseException as e:
             guard.owner = BROKEN
@@ -362,10 +363,10 @@ class Frontier:
         if (
             commits.changes >= commits.most
             or monotonic() >= commits.next_tick
-            or env.due
-            or len(dirty) >= env.most_queues
-            or queues.overfull
             or waiting
+            or (
+                ending is not None and (env.due or len(dirty) >= env.most_queues or queues.overfull)
+            )  # by what it found
         ):
             guard.leave(0)
 
@@ -379,10 +380,8 @@ class Frontier:
         """
         if finished.__class__ is list and len(finished) == 1 and finished[0].__class__ is Lease:
             # As each batch is, once all that is left is of one host: what a batch shares is more than one finish takes.
-            if get_ident() != self._guard.owner:
-                self._guard.refuse()
             try:
-                self._end(finished[0], _SUCCESS, None, None, (), "", None, False, 0, 0)
+                self._end(finished[0], None)
             except LeaseExpired:
                 return list(finished)
             return []

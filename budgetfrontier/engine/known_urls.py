@@ -18,7 +18,7 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.url_table import LATEST, UrlTable
 from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.model import CrawlUri, KeptTotals, KeptUrl, Lease, Outcome, Tally
+from budgetfrontier.model import CrawlUri, Finish, KeptTotals, KeptUrl, Lease, Outcome, Tally
 from budgetfrontier.rules import charges
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.store import keys
@@ -211,7 +211,7 @@ class KnownUrls:
         cost = lease.cost if lease is not None and uri.cost is None else uri.cost
         revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost)
         if lease is not None:
-            self._finisher.finish(lease, Outcome.SUCCESS, None, None, (revisit,), "", None, False, 0, 0, now)
+            self._finisher.finish(lease, Finish(lease, discovered=(revisit,)), now)
             del self._leases[lease.key]
             known = Known.FINISHED
         elif row is not None and row.place and row.due == int(again) and name == uri.queue:
@@ -308,7 +308,7 @@ class KnownUrls:
             return False
         completed = self._tables.queues.look(row.queue).completed
         if lease is not None:
-            self._finisher.finish(lease, Outcome.DISREGARDED, None, None, (), "", None, False, 0, 0, now)
+            self._finisher.finish(lease, Finish(lease, Outcome.DISREGARDED), now)
             self._tables.pending.settle()
         elif row.place:
             self._take_out(row, now, SeedFate.DELETED, charged=False)
