@@ -96,7 +96,7 @@ class Finisher:
                 self._note_early(lease, "" if ending is None else ending.reason, now)
             remove(key)
             queue.queued -= 1
-            if queue.state is not RETIRED:
+            if queue.state is not RETIRED:  # `queued_totals.is_queued`, without a call
                 counters.queued -= 1
             queue.balance -= cost
             queue.expenditure += cost

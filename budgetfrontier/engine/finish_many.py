@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, repeat
+from operator import attrgetter
 from typing import Any, cast
 
 from budgetfrontier.engine import arguments, batches
@@ -30,6 +31,7 @@ _BARE, _TIMED, _OTHER = range(3)
 _DIRECTIVES, _HIGHEST = slice(DIRECTIVE, None, pending.size), int(Directive.HIGHEST)
 _EMPTY = b""  # there is only one
 _SEQUENCES = (list, tuple)
+_id = attrgetter("id")
 _ONLY_TEXT = {str}
 
 
@@ -58,7 +60,7 @@ class BatchFinisher:
         if not bare:
             given = [self._checked(item) for item in given]
         leases = given if bare else [item.lease if item.__class__ is Finish else item for item in given]
-        if not {type(lease.id) for lease in cast("list[Lease]", leases)} <= {int}:
+        if not set(map(type, map(_id, leases))) <= {int}:
             raise TypeError(f"{_TAKES}, with the ids that they were given")
         late: list[Lease] = []
         for part, changes in _bare_parts(given) if bare else _parts(given):
@@ -89,6 +91,7 @@ class BatchFinisher:
             and item.retire_queue.__class__ is bool  # type: ignore[redundant-expr]  # callers may give anything
             and item.size == 0
             and item.status.__class__ is int
+            and (item.status == 0 or arguments.status(item.status))
         ):
             return item  # nothing in it has to be changed, as for most pages with links
         if found.__class__ is list:

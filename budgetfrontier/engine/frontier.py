@@ -95,6 +95,9 @@ class Frontier:
             )
             self._kernel.put_again = self._known.put_again
         self._steering = Steering(self._guard)
+        tables = self._tables
+        of_tables = self._counters, tables, tables.leases, tables.future, tables.rotation
+        self._of_lease = self._guard, self._kernel.turns, *of_tables
 
     @classmethod
     def open(
@@ -196,24 +199,31 @@ class Frontier:
         call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy fails
         before the first URI; if it fails after it, the next call raises. O(1) per URI, about 2 µs.
         """
-        guard, kernel, tables, counters = self._guard, self._kernel, self._tables, self._counters
+        guard, turns, counters, tables, out, future, rotation = self._of_lease
         count = count if count.__class__ is int else arguments.whole(count, "count")
         ttl = tables.in_force.frontier.lease_ttl if ttl is None else tables.in_force.lease_ttl(ttl)
         if get_ident() != guard.owner:
             guard.refuse()
+        leases: list[Lease] = []
         try:
             guard.owner = INSIDE
             now = guard.read_clock() + guard.skew
             if not guard.latest <= now <= guard.horizon:
                 now = guard.now()
             guard.latest = now
-            rolling = counters.revive_upto > 0 or counters.regrade_upto > 0 or kernel.underway
-            if rolling or now >= tables.leases.next_expiry:
-                kernel.catch_up(now)  # it looks at the same, but is a call
-                if kernel.underway and guard.batch is None:
-                    guard.delivery.go_on()
-            leases = kernel.lease(count, ttl, now, rolling)
-            if not leases or kernel.turns.cut_short:
+            turns.cut_short = False
+            if (
+                now >= out.next_expiry
+                or now >= rotation.next_wake
+                or now >= future.next_due
+                or counters.revive_upto > 0
+                or counters.regrade_upto > 0
+                or guard.kernel.underway
+            ):
+                guard.catch_up(now)
+            if counters.state is _RUNNING:
+                turns.lease(leases, count, ttl, now)
+            if not leases or turns.cut_short:
                 guard.commit_after_lease(len(leases), count)
             if self._known is not None:
                 self._known.leased(leases)
@@ -258,9 +268,7 @@ class Frontier:
         try:
             guard.owner = INSIDE
             now = guard.now()
-            kernel.catch_up(now)
-            if kernel.underway and guard.batch is None:
-                guard.delivery.go_on()
+            guard.catch_up(now)
             leases = kernel.lease_queues(queues, per_queue, key, ttl, now, limit)
             if not leases or kernel.turns.cut_short:
                 guard.commit_after_lease(len(leases), queues)

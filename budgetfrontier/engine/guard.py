@@ -153,6 +153,14 @@ class Guard:
         self.latest = now
         return now
 
+    def catch_up(self, now: float) -> None:
+        """Do what comes before a lease: end leases, continue what is in progress, and let return what is due."""
+        kernel = self.kernel
+        kernel.catch_up(now)
+        if kernel.underway and self.batch is None:
+            self.delivery.go_on()
+        kernel.let_return(now)
+
     def settle(self) -> None:
         """Update the state of the crawl after a change."""
         counters = self.kernel.counters

@@ -29,7 +29,6 @@ class Kernel:
     def __init__(self, env: Environment, counters: Counters) -> None:
         self.tables = Tables(env, counters)
         self.counters = counters
-        self._future, self._rotation = self.tables.future, self.tables.rotation
         self.turns = Turns(self.tables)
         self.unfinished_leases = UnfinishedLeases(self.tables, self.turns)
         self.returns = Returns(self.tables, self.turns)
@@ -56,39 +55,20 @@ class Kernel:
         if self.counters.revive_upto > 0 or self.counters.regrade_upto > 0:  # `Rollout.waiting`, without a call
             self.rollout.step()
 
-    def lease(self, count: int, ttl: float, now: float, rolling: bool) -> list[Lease]:
-        """Lease up to `count` URIs, after the URIs and the snoozed queues that are due have returned.
-
-        `rolling`: a roll-out, or a command of several steps, was in progress when the call began.
-        Raises PolicyError if a policy fails before the first URI. That nothing is due is seen here: calls that find
-        that out would cost a tenth of a lease of one URI.
-        """
-        leases: list[Lease] = []
-        turns, counters = self.turns, self.counters
-        turns.cut_short = rolling and (self.rollout.waiting or self.underway)
-        if counters.state is _RUNNING:
-            if now >= self._future.next_due:
-                self.returns.place_due(now)
-            if now >= self._rotation.next_wake:
-                turns.wake_due(now)
-            try:
-                turns.lease(leases, count, ttl, now)
-            except PolicyError:
-                if not leases:
-                    raise  # else the next call meets that queue first, and raises
-        return leases
+    def let_return(self, now: float) -> None:
+        """Let URIs and snoozed queues that are due return: the last step before a lease, some hundreds in one call."""
+        self.turns.cut_short = self.rollout.waiting or self.underway
+        if self.counters.state is _RUNNING:
+            self.returns.place_due(now)
+            self.turns.wake_due(now)
 
     def lease_queues(
         self, queues: int, per_queue: int, key: str | None, ttl: float, now: float, limit: int
     ) -> list[Lease]:
-        """Lease URIs by queue, after what is due has returned; see `Frontier.lease_queues`."""
+        """Lease URIs by queue; see `Frontier.lease_queues`."""
         leases: list[Lease] = []
-        turns, counters = self.turns, self.counters
-        turns.cut_short = counters.revive_upto > 0 or counters.regrade_upto > 0 or self.underway
-        if counters.state is not _RUNNING:
+        if self.counters.state is not _RUNNING:
             return leases
-        self.returns.place_due(now)
-        turns.wake_due(now)
         try:
             if key is None:
                 self.queue_leases.lease(leases, queues, per_queue, ttl, now, limit)

@@ -122,8 +122,9 @@ class Turns:
         return queue
 
     def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
-        """Hand out up to `count` URIs, each queue in its turn, into an empty list, before a PolicyError, too.
+        """Hand out up to `count` URIs, each queue in its turn, into an empty list.
 
+        Raises PolicyError if a policy fails before the first URI.
         Two things are written out here for speed, and compared with what they stand for in tests/engine: the move that
         a turn ends with (`Rotation.move`; calls of it would cost 15 to 20 % of a lease and its finish), and
         `restore_pending` for a plain URI, as most are (2 %). Where all queues have the same budgets, and none of them
@@ -149,13 +150,13 @@ class Turns:
                     if gone:
                         ring.skip()
                         next_id = ring.popleft
-                    if not (turns and ids):
-                        if turns and ring.back is not ids and ring.refill():
+                    if not ids:
+                        if ring.back is not ids and ring.refill():
                             continue
-                        if not turns:
-                            self.cut_short |= bool(ring or counters.inactive)
-                            return
                         if not counters.inactive:
+                            return
+                        if turns <= 0:
+                            self.cut_short = True
                             return
                         turns -= 1
                         self.activate_next(now)
@@ -191,6 +192,9 @@ class Turns:
                         self._give_back_turn(queue_id)
                         rotation.move(queue, RETIRED)
                         turns -= 1
+                        if turns <= 0:
+                            self.cut_short |= bool(ring or counters.inactive)
+                            return
                         continue
                     out = queue.out
                     if out and not may_lease(queue, concurrency, settings.reached):
@@ -223,6 +227,9 @@ class Turns:
                     in_ring += 1
                 else:
                     queue.state = IN_PROCESS
+        except PolicyError:
+            if not leased:
+                raise  # else the next call meets that queue first, and raises
         finally:
             made = len(leased)
             counters.in_process += made - in_ring

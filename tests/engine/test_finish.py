@@ -279,5 +279,9 @@ def test_a_page_that_stays_ill_is_tried_three_times_in_an_hour() -> None:
 def test_a_status_is_a_whole_number(status: Any) -> None:
     with memory() as f:
         f.schedule_many(pages("A", 1))
+        lease = one(f)
         with pytest.raises(ValueError, match="status is that of an HTTP response"):
-            f.finish(one(f), status=status)
+            f.finish(lease, status=status)
+        with pytest.raises(ValueError, match="status is that of an HTTP response"):
+            f.finish_many([Finish(lease, status=status)])
+        f.finish(lease)
