@@ -20,7 +20,7 @@ from budgetfrontier.store.uri_values import LONGEST_SHOWN, shorten
 
 _pack = keys.u32.pack
 
-CACHE = 48 << 10
+CACHE = 28 << 10
 """Records kept in memory at the most, about 700 bytes each."""
 
 

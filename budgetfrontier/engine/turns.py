@@ -49,6 +49,8 @@ class Turns:
         """Move a queue; one that goes to its rest wakes no later than settings allow."""
         if state is SNOOZED and queue.state is not SNOOZED:
             self._clip(queue, now)
+        elif state is EXHAUSTED:
+            self._tables.pending.forget(queue.id)  # nothing is left of what was read of it
         self._rotation.move(queue, state, front=front)
 
     def _clip(self, queue: QueueRecord, now: float) -> None:

@@ -229,6 +229,17 @@ def test_a_uri_that_ended_stays_taken_only_until_its_record_is_deleted() -> None
     assert not taken
 
 
+def test_nothing_of_a_queue_stays_in_memory_once_it_is_empty() -> None:
+    frontier = memory(hold_queues=False)
+    frontier.schedule_many(pages("A", 2) + pages("B", 1) + pages("C", 1))
+    frontier.finish_many(frontier.lease(3)[:2])
+    frontier.finish(one(frontier))
+    table = kernel(frontier).tables.pending
+    assert {record.queue for record in map(kernel(frontier).tables.queues.look, table.runs)} == {"c.test"}
+    assert table.runs.keys() == table._read.keys()
+    frontier.check()
+
+
 def test_active_queues_share_the_room_for_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending, "MOST_READ", 20 * 250 * 2)
     frontier = memory(hold_queues=False, concurrency=2)

@@ -37,7 +37,7 @@ from budgetfrontier.store.uri_values import (
     shorten,
 )
 
-AUTHORITIES = 48 << 10  # kept in memory at the most, about 400 bytes each
+AUTHORITIES = 28 << 10  # kept in memory at the most, about 300 bytes each
 
 # What the URL parser leaves as it is in paths and queries of http and https, unless a segment starts with a dot.
 _UNTOUCHED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~./-?=&:+,!*$@;()[]|")
@@ -358,6 +358,7 @@ class Candidates:
             digest = uris.authority_hash(canonical)
         except Exception as e:
             raise self._no_form(url, e) from e
+        canonical = prefix if canonical == prefix else canonical  # one string less for most hosts
         known = Authority(canonical, digest, check_key(key), *plain_start(prefix, key))
         if len(prefix) < 512:
             self._known.put(prefix, known)
