@@ -22,7 +22,17 @@ from budgetfrontier.rules.backoff import UNAVAILABLE
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.uri_outcomes import ERROR, attempts_after_answer
-from budgetfrontier.rules.verdict import SILENT, is_hung, opener, pause_sentence, process_line, raise_first, verdict
+from budgetfrontier.rules.verdict import (
+    SILENT,
+    after_policy_failure,
+    has_failed_policy,
+    is_hung,
+    opener,
+    pause_sentence,
+    process_line,
+    raise_first,
+    verdict,
+)
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.store.start_command import AGAIN, start_command
 from budgetfrontier.units import counted, say_duration
@@ -528,11 +538,14 @@ class _Explainer:
         if summary.state in (CrawlState.PAUSED, CrawlState.PAUSING):
             # Starting a crawl that paused when it was finished also resumes it.
             starts = summary.pause_reason == FINISH and not standing.process.alive
+            ways, command = "", None if starts else self._command("resume")
+            if has_failed_policy(standing):
+                ways, command = after_policy_failure(standing)
             explanation.add(
                 "paused",
-                f"{pause_sentence(standing)} Nothing is handed out.",
+                f"{pause_sentence(standing)} Nothing is handed out. {ways}".rstrip(),
                 verdict=Outlook.BLOCKED,
-                command=None if starts else self._command("resume"),
+                command=command,
             )
         elif summary.state is CrawlState.FINISHED:
             runs = standing.process.alive or standing.process.server is not None

@@ -14,7 +14,7 @@ import msgspec
 from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
 from budgetfrontier.rules.crawl_states import FINISH, LIMIT, POLICY, SCOPE
 from budgetfrontier.rules.crawled import crawled
-from budgetfrontier.rules.run_history import SERVE, may_crawl, steered_by
+from budgetfrontier.rules.run_history import SERVE, WORKER, may_crawl, steered_by
 from budgetfrontier.units import counted, say_duration
 
 SILENT = 60.0
@@ -106,9 +106,10 @@ def verdict(standing: Standing) -> Verdict:
     if state in (CrawlState.PAUSED, CrawlState.PAUSING):
         if _is_at_limit(s):
             return Verdict("limit", "warn", pause_sentence(s))
-        return Verdict(
-            "paused" if state is CrawlState.PAUSED else "pausing", "warn", pause_sentence(s), _command(s, "resume")
-        )
+        slug, ways, remedy = ("paused" if state is CrawlState.PAUSED else "pausing"), "", _command(s, "resume")
+        if has_failed_policy(s):
+            ways, remedy = after_policy_failure(s)
+        return Verdict(slug, "warn", f"{pause_sentence(s)} {ways}".rstrip(), remedy)
     found = _at_work(s)
     if 0 < s.max_queued <= s.totals.queued:
         full = f"The frontier is full ({s.totals.queued:,} of max_queued {s.max_queued:,}): new URIs are refused."
@@ -192,7 +193,9 @@ def _over(s: Standing) -> Verdict:
         ways = "`unretire` revives them" if s.retired_by_name == retired else "`adjust` a budget to revive them"
         if 0 < s.retired_by_name < retired:
             ways += f", and `unretire` the {s.retired_by_name:,} that were retired by name"
-        text = f"The crawl is {how}: {left}; {ways}."
+        ended = not s.process.alive and s.process.server is None
+        again = f" Then start it again{f': `{s.start}`' if s.start else ''}." if ended else ""
+        text = f"The crawl is {how}: {left}; {ways}.{again}"
         return Verdict("retired", "warn", text, _command(s, "queues", "--state", "RETIRED"))
     done = crawled(totals)
     if not done.total:
@@ -240,11 +243,33 @@ def _stopped(s: Standing) -> Verdict:
     told = _stop(s, stop) if stop else "how the last one stopped is not known"
     commit = _commit_clause(s)
     text, remedy = f"No process runs this crawl: {told}{commit}.{raise_first(stop)}", s.start
-    if (s.totals.pause_reason or "").startswith(POLICY):  # the next run resumes it
-        text = f"{text} Fix the policy, and start the crawl again: it goes on by itself."
+    if has_failed_policy(s):
+        ways, remedy = after_policy_failure(s)
+        text = f"{text} {ways}"
     elif s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):  # it stays so when it is started
         text, remedy = f"{text} {pause_sentence(s)}", _command(s, "resume")
     return Verdict(slug, "bad" if stop is None or _stopped_badly(s) else "warn", text, remedy)
+
+
+def has_failed_policy(standing: Standing) -> bool:
+    """Tell whether a crawl is paused because one of its policies failed."""
+    state, reason = standing.totals.state, standing.totals.pause_reason or ""
+    return state in (CrawlState.PAUSED, CrawlState.PAUSING) and reason.startswith(POLICY)
+
+
+def after_policy_failure(standing: Standing) -> tuple[str, str | None]:
+    """Return what to do after the failure of a policy, and its command: a process imports a policy only once.
+
+    A crawl that has its frontier open itself resumes at its next start; one whose frontier is served does not.
+    """
+    s, stop = standing, standing.process.last_stop
+    served = SERVE if s.process.server is not None else ""
+    program = s.process.program if s.process.alive else served or (stop.program if stop else "")
+    if program not in (SERVE, WORKER):
+        return "Fix the policy, and start the crawl again: it goes on by itself.", s.start
+    resume = _command(s, "resume")
+    then = f"resume the crawl: `{resume}`" if resume else "resume the crawl"
+    return f"Fix the policy, start `{program}` again, which has imported the old one, and {then}.", None
 
 
 def raise_first(stop: Run | None) -> str:
@@ -268,7 +293,8 @@ def _unused(s: Standing) -> Verdict:
     commit = _commit_clause(s)
     text = f"Nobody uses this crawl: {opener(s.process)}{told}{commit}."
     if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):
-        return Verdict("paused", "warn", f"{pause_sentence(s)} {text}", _command(s, "resume"))
+        ways, remedy = after_policy_failure(s) if has_failed_policy(s) else ("", _command(s, "resume"))
+        return Verdict("paused", "warn", f"{pause_sentence(s)} {text} {ways}".rstrip(), remedy)
     return Verdict("unused", "warn" if told else "good", text)
 
 

@@ -119,7 +119,8 @@ def test_only_retired_queues_are_left(job: Path, cli: Cli) -> None:
         fetch(f)
     assert told(cli, job)[:2] == (
         "retired",
-        "The crawl is finished: only retired queues are left (2, with 6 URIs); `adjust` a budget to revive them.",
+        "The crawl is finished: only retired queues are left (2, with 6 URIs); `adjust` a budget to revive them. "
+        f"Then start it again: `budgetfrontier crawl CONFIG --job {job}`.",
     )
 
 
@@ -452,3 +453,11 @@ def test_the_command_that_is_suggested_works(job: Path, cli: Cli) -> None:
         f.commit()
         remedy = json.loads(cli("report", job, "--format", "json").out)["verdict"]["remedy"]
     assert cli(*shlex.split(remedy)[1:]).code == 0
+
+
+def test_explain_says_what_helps_after_the_failure_of_a_policy(job: Path, cli: Cli) -> None:
+    with opened(job) as f:
+        f.schedule_many(pages("a", count=1))
+        f.pause(reason="policy: the cost policy m:cost raised KeyError")
+    found = cli("explain", job, "a.test").out
+    assert "Fix the policy, and start the crawl again: it goes on by itself." in found and "resume" not in found

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
+from budgetfrontier.rules.run_history import CRAWL, SERVE, WORKER
 from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, last_commit, process_line, verdict
 
 NOW = 1_000_000.0
@@ -235,7 +236,8 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
     "retired": (
         standing(CrawlState.FINISHED, queues(retired=8), succeeded=20, more={"held": 15}, process=stopped(None)),
         "warn",
-        "The crawl is finished: only retired queues are left (8, with 15 URIs); `adjust` a budget to revive them.",
+        "The crawl is finished: only retired queues are left (8, with 15 URIs); `adjust` a budget to revive them. "
+        "Then start it again: `budgetfrontier crawl CONFIG --job jobs/news`.",
         "budgetfrontier queues jobs/news --state RETIRED",
     ),
     "finished (its retired queues hold nothing back)": (
@@ -488,6 +490,32 @@ def test_after_the_failure_of_a_policy_the_crawl_is_started_again_and_not_resume
     found = verdict(standing(CrawlState.PAUSED, queues(ready=1), process=process, pause_reason="policy: the cost ..."))
     assert found.text.endswith(" Fix the policy, and start the crawl again: it goes on by itself.")
     assert (found.slug, found.remedy) == ("error", "budgetfrontier crawl CONFIG --job jobs/news")
+
+
+@pytest.mark.parametrize(
+    ("process", "program"),
+    [
+        (Process(alive=True, pid=7, program=SERVE, last_call=NOW, last_commit=NOW), SERVE),
+        (Process(alive=True, pid=None, program=WORKER, last_call=NOW, last_commit=NOW), WORKER),
+        (served(stopped(RunEnd.EXIT)), SERVE),
+    ],
+)
+def test_a_policy_that_failed_in_a_server_needs_it_to_start_again_before_the_crawl_is_resumed(
+    process: Process, program: str
+) -> None:
+    found = verdict(standing(CrawlState.PAUSED, queues(ready=1), process=process, pause_reason="policy: the cost ..."))
+    assert (found.slug, found.remedy) == ("paused", None)
+    assert found.text.endswith(
+        f" Fix the policy, start `{program}` again, which has imported the old one, and resume the crawl: "
+        "`budgetfrontier resume jobs/news`."
+    )
+
+
+def test_a_policy_that_failed_in_a_crawl_that_still_runs_needs_no_resume() -> None:
+    process = Process(alive=True, pid=7, program=CRAWL, last_call=NOW, last_commit=NOW)
+    found = verdict(standing(CrawlState.PAUSING, queues(ready=1), process=process, pause_reason="policy: the cost ..."))
+    assert (found.slug, found.remedy) == ("pausing", "budgetfrontier crawl CONFIG --job jobs/news")
+    assert found.text.endswith(" Fix the policy, and start the crawl again: it goes on by itself.")
 
 
 def test_a_process_that_was_stopped_by_a_signal_is_continued_and_not_killed() -> None:
