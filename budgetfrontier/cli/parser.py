@@ -48,8 +48,11 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
+        from budgetfrontier.settings import synonyms  # imported here because only mistakes need it
+
         choices = [str(choice) for choice in action.choices]
-        meant = did_you_mean(str(value), choices)
+        known = synonyms.command(str(value))  # its letters may be more like those of another command
+        meant = f"; did you mean {known}?" if known in choices else did_you_mean(str(value), choices)
         hint = meant or f" (choose from {', '.join(choices)})"
         raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
 

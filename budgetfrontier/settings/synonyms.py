@@ -1,4 +1,4 @@
-"""Names that other crawlers have for our settings, and that similar letters would take for others of ours.
+"""Names that other crawlers have for our settings and commands, which similar letters would take for others of ours.
 
 The words are those of Scrapy, Heritrix, Nutch and StormCrawler, wget and curl, and browsertrix, with some that are
 simply near. Case and separators do not count: `DOWNLOAD_DELAY`, `fetcher.server.delay`, `scopeType`, `--wait`.
@@ -87,6 +87,28 @@ _ELSEWHERE = {
 }
 
 
+_COMMANDS = {
+    "report": "status stat stats state info summary statistics",
+    "queues": "list ls hosts domains",
+    "crawl": "run start fetch go",
+    "pause": "stop halt suspend",
+    "resume": "continue unpause",
+    "terminate": "kill abort cancel end finish",
+    "audit": "history log changes",
+    "adjust": "set budget budgets override configure update",
+    "snooze": "block delay",
+    "delete": "purge remove rm clear",
+    "check-config": "validate lint config checkconfig",
+    "verify": "check fsck repair doctor",
+    "console": "ui web dashboard gui",
+    "top": "monitor watch",
+    "init": "new create startproject",
+    "import": "add load inject seed enqueue schedule",
+    "export": "dump",
+    "dead-letters": "dead failed failures dlq",
+}
+
+
 def folded(word: str) -> str:
     """Return a name without case and separators: names that differ in these alone are one."""
     return re.sub(r"[^a-z0-9]", "", word.lower())
@@ -96,6 +118,11 @@ def folded(word: str) -> str:
 def targets() -> dict[str, str]:
     """Return the settings that are meant, by their dotted names, for each folded word of another crawler."""
     return {folded(word): target for target, words in _WORDS.items() for word in words.split()}
+
+
+def command(word: str) -> str:
+    """Return the command that other tools call so; "" if none is known."""
+    return next((name for name, words in _COMMANDS.items() if word.lower() in words.split()), "")
 
 
 @cache

@@ -139,6 +139,9 @@ def test_short_names_of_columns_can_be_sorted_by(crowded: Path, cli: Cli) -> Non
     [
         (["quees", "job"], "queues"),
         (["Report", "job"], "report"),
+        (["status", "job"], "report"),
+        (["stop", "job"], "pause"),
+        (["log", "job"], "audit"),
         (["queues", "job", "--mach", "x"], "--match"),
         (["queues", "job", "--stat=READY", "--limt=3"], "--limit"),
         (["queues", "job", "--sort", "quued"], "queued"),

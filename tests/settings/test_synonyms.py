@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from budgetfrontier.cli.commands import GROUPS
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings, synonyms
 from budgetfrontier.settings.field import all_settings
@@ -19,6 +20,14 @@ def test_each_word_leads_to_a_setting_and_none_to_two() -> None:
     assert not synonyms.targets().keys() & synonyms.elsewhere().keys()
     words = [word for words in synonyms._WORDS.values() for word in words.split()]
     assert len(words) == len(set(map(synonyms.folded, words)))
+
+
+def test_each_word_for_a_command_leads_to_one_and_is_none() -> None:
+    names = {name for group in GROUPS.values() for name in group}
+    words = [word for words in synonyms._COMMANDS.values() for word in words.split()]
+    assert set(synonyms._COMMANDS) <= names
+    assert len(words) == len(set(words)) and not names & set(words)
+    assert (synonyms.command("Status"), synonyms.command("nothing")) == ("report", "")
 
 
 def test_no_word_is_the_name_of_another_setting() -> None:

@@ -64,7 +64,10 @@ def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: b
     restore = [one for one in restore if one.id not in there]
     remove = [number for number in inverse["remove"] if number in there]
     if not remove and not restore:
-        raise FrontierError(f"what {entry.id} has changed is not in force any more: later commands have replaced it")
+        raise FrontierError(
+            f"what {entry.id} has changed is not in force any more: later commands have replaced it: undo "
+            "these first, the newest first, or give a new `adjust`"
+        )
     changed = [*restore, *(there[number] for number in remove)]
     later = [one for one in there.values() if one.id > entry.id and any(_contend(one, each) for each in changed)]
     gone = len(remove) < len(inverse["remove"])
