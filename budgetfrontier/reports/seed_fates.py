@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier import uris
@@ -185,11 +186,15 @@ def _target(found: ListedSeed, statuses: Mapping[str, int]) -> str:
 
 def _code_in(row: SeedRow) -> int | None:
     """Return the status that the last attempt of a seed was finished with, if the reason is one."""
-    text = row.reason
-    if text.startswith(_STATUS) and text[len(_STATUS) :].isdecimal():
-        return int(text[len(_STATUS) :])
-    if row.fate is SeedFate.DISREGARDED:
-        return FORBIDDEN if text == "robots" else OUT_OF_SCOPE if text.startswith("out of scope") else None
+    return _code(row.fate, row.reason)
+
+
+@lru_cache(1024)
+def _code(fate: SeedFate, reason: str) -> int | None:
+    if reason.startswith(_STATUS) and reason[len(_STATUS) :].isdecimal():
+        return int(reason[len(_STATUS) :])
+    if fate is SeedFate.DISREGARDED:
+        return FORBIDDEN if reason == "robots" else OUT_OF_SCOPE if reason.startswith("out of scope") else None
     return None
 
 
