@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from operator import itemgetter
+from collections import Counter, defaultdict
 
 from budgetfrontier.rules import busiest
 from budgetfrontier.rules.busiest import NOTHING, Busy
-from budgetfrontier.store import keys
-
-_PRICED = keys.pending_start.size
-_priced = itemgetter(slice(_PRICED))  # the part of a pending key up to the cost
 
 
 class BusiestQueues:
-    """The counts of the current hour. Memory: `busiest.ROOM` queues, and the keys of one commit.
+    """The counts of the current hour. Memory: `busiest.ROOM` queues, and the attempts of one commit.
 
-    For each attempt, the key of its URI, which tells queue and cost, is put into a list, and counted with the commit.
+    For each attempt, the id of its queue is put into the list of its cost. The lists are counted with the commit.
     """
 
     def __init__(self) -> None:
-        self.charged: list[bytes] = []
-        """The keys of the URIs whose attempts were charged since the last commit."""
+        self.charged: defaultdict[int, list[int]] = defaultdict(list)
+        """By cost: the ids of the queues to which attempts were charged since the last commit."""
         self.start()
 
     def __repr__(self) -> str:
@@ -31,7 +26,7 @@ class BusiestQueues:
         """Go on from what was stored of this hour, or begin an hour with nothing."""
         self._counts = dict(stored.counts) if stored else {}
         self._low = stored.others if stored else NOTHING  # of the others, nothing is known any more
-        self._by_cost: Counter[bytes] = Counter()
+        self._by_cost: defaultdict[int, Counter[int]] = defaultdict(Counter)
 
     def missed(self, amounts: busiest.Amounts) -> None:
         """Note that any queue may have so much more in this hour."""
@@ -44,11 +39,10 @@ class BusiestQueues:
 
     def settle(self) -> None:
         """Count the attempts since the last commit."""
-        if not self.charged:
-            return
-        self._by_cost.update(map(_priced, self.charged))
+        for cost, queue_ids in self.charged.items():
+            self._by_cost[cost].update(queue_ids)
         self.charged.clear()
-        if len(self._by_cost) + len(self._counts) > busiest.ROOM:
+        if sum(map(len, self._by_cost.values())) + len(self._counts) > busiest.ROOM:
             self._add_up()
             if len(self._counts) > busiest.ROOM // 2:
                 self._counts, dropped = busiest.without_smallest(self._counts, busiest.ROOM)
@@ -62,9 +56,9 @@ class BusiestQueues:
         return Busy(counts, self._low, busiest.plus(self._low, others))
 
     def _add_up(self) -> None:
-        counts, unpack = self._counts, keys.pending_start.unpack
-        for key, times in self._by_cost.items():
-            queue_id, _, _, cost = unpack(key)
-            spent, fetched = counts.get(queue_id, NOTHING)
-            counts[queue_id] = spent + times * cost, fetched + times
+        counts = self._counts
+        for cost, attempts in self._by_cost.items():
+            for queue_id, times in attempts.items():
+                spent, fetched = counts.get(queue_id, NOTHING)
+                counts[queue_id] = spent + times * cost, fetched + times
         self._by_cost.clear()

@@ -34,7 +34,7 @@ class Finisher:
         self._admitter = admitter
         # What each finish looks up.
         of_queues = tables.queues.cache.get, tables.queues.dirty.add
-        of_end = tables.leases.out, tables.pending.removed.append, tables.busiest.charged.append
+        of_end = tables.leases.out, tables.pending.removed.append, tables.busiest.charged
         self._bound = tables, tables.counters, tables.rotation, *of_queues, *of_end
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class Finisher:
             queue.charges += 1
             queue.last_cost = cost
             counters.expenditure += cost
-            charged(key)
+            charged[cost].append(queue_id)
         else:
             self._end(queue, lease, ending, settings, delay, now)
         state, retire = queue.state, ending is not None and ending.retire_queue
@@ -224,7 +224,7 @@ class Finisher:
                 counters.retried_expenditure += spent
             else:
                 counters.given_up_expenditure += spent
-            tables.busiest.charged.append(key)
+            tables.busiest.charged[lease.cost].append(queue.id)
             if penalty:
                 tables.busiest.penalized(queue.id, penalty)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, repeat
-from operator import attrgetter
 from typing import Any, cast
 
 from budgetfrontier.engine import arguments, batches
@@ -31,7 +30,6 @@ _BARE, _TIMED, _OTHER = range(3)
 _DIRECTIVES, _HIGHEST = slice(DIRECTIVE, None, pending.size), int(Directive.HIGHEST)
 _EMPTY = b""  # there is only one
 _SEQUENCES = (list, tuple)
-_id = attrgetter("id")
 _ONLY_TEXT = {str}
 
 
@@ -60,7 +58,7 @@ class BatchFinisher:
         if not bare:
             given = [self._checked(item) for item in given]
         leases = given if bare else [item.lease if item.__class__ is Finish else item for item in given]
-        if not set(map(type, map(_id, leases))) <= {int}:
+        if not set(map(type, [lease.id for lease in cast("list[Lease]", leases)])) <= {int}:
             raise TypeError(f"{_TAKES}, with the ids that they were given")
         late: list[Lease] = []
         for part, changes in _bare_parts(given) if bare else _parts(given):
@@ -186,6 +184,7 @@ class BatchFinisher:
         unlimited = in_force.trivial and settings.queue_total_budget < 0 and not counters.own_budgets
         ring_back, best_waiting = counters.ring_back, rotation.best_waiting
         items: Iterator[Finish | None] = repeat(None) if timed is None else iter(timed)
+        charged, cost_before = tables.busiest.charged, -1
         written = retired = spent = others = size = received = 0
         try:
             for lease in leases:
@@ -222,6 +221,9 @@ class BatchFinisher:
                 queue.expenditure += cost
                 queue.charges += 1
                 queue.last_cost = cost
+                if cost != cost_before:
+                    cost_before, charge = cost, charged[cost].append
+                charge(queue_id)
                 spent += cost
                 if size:
                     queue.bytes += size
@@ -266,7 +268,6 @@ class BatchFinisher:
                 if counters.seeds:
                     self._note_seeds(ended, now)
             counters.in_process -= len(ended) - others
-            tables.busiest.charged += ended
 
     def _note_seeds(self, ended: Iterable[bytes], now: float) -> None:
         """Note which seeds have ended as successes, given by their keys; none has a reason."""
