@@ -100,25 +100,23 @@ class QueueCache:
         """Return the record of a legal queue key, to be changed; a new queue is EXHAUSTED until it gets a URI."""
         queue_id = self._ids.get(key)
         if queue_id is None:
-            stored = key.encode()
-            found = self._env.txn.get(stored, db=self._env.db[keys.QUEUE_IDS])
-            if found is None:
-                return self._create(key, stored)
-            queue_id = self._ids[key] = keys.u32.unpack(found)[0]
+            cursor, new_id = self._env.queue_ids, self._counters.queue_id + 1
+            if cursor.put(key.encode(), _pack(new_id), True, False):  # one search for a queue that is new
+                return self._create(key, new_id)
+            queue_id = self._ids[key] = keys.u32.unpack(cursor.value())[0]
         queue = self.cache.get(queue_id)
         if queue is None:
             return self.get(queue_id)
         self.dirty.add(queue_id)
         return queue
 
-    def _create(self, key: str, stored: bytes) -> QueueRecord:
+    def _create(self, key: str, queue_id: int) -> QueueRecord:
         self._counters.queues += 1
-        self._counters.queue_id = queue_id = self._counters.queue_id + 1
+        self._counters.queue_id = queue_id
         queue = self.cache[queue_id] = LiveQueue(key, queue_id)
         self._ids[key] = queue_id
         self.dirty.add(queue_id)
         self.overfull |= len(self.cache) > CACHE
-        self._env.txn.put(stored, keys.u32.pack(queue_id), db=self._env.db[keys.QUEUE_IDS])
         return queue
 
     def _id(self, key: str) -> int | None:

@@ -156,7 +156,7 @@ class Rotation:
         queue.position = counters.fifo_back
         precedence = queue.precedence
         key = keys.fifo.pack(precedence, queue.position)
-        self._env.txn.put(key, keys.u32.pack(queue.id), db=self._env.db[keys.INACTIVE])
+        self._env.inactive.put(key, keys.u32.pack(queue.id))
         self.waiting[precedence] = self.waiting.get(precedence, 0) + 1
         if precedence < self.best_waiting:
             self.best_waiting = precedence
@@ -166,7 +166,9 @@ class Rotation:
         if precedence not in self.waiting:
             raise Damage(f"queue {queue.queue} is INACTIVE, and no such queue waits at precedence {precedence}")
         self._counters.inactive -= 1
-        self._env.txn.delete(keys.fifo.pack(precedence, queue.position), db=self._env.db[keys.INACTIVE])
+        cursor, key = self._env.inactive, keys.fifo.pack(precedence, queue.position)
+        if cursor.key() == key or cursor.set_key(key):  # `front_inactive` has left it there
+            cursor.delete()
         self.waiting[precedence] -= 1
         if not self.waiting[precedence]:
             del self.waiting[precedence]

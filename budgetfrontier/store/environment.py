@@ -137,6 +137,7 @@ class Environment:
         self._most_added = inf if pages <= MOST_SEEN_PAGES else -pages * log1p(-MOST_SEEN_PAGES / pages)
         self.pending = self.txn.cursor(self.db[keys.PENDING])
         self.inactive = self.txn.cursor(self.db[keys.INACTIVE])
+        self.queue_ids = self.txn.cursor(self.db[keys.QUEUE_IDS])
         self.snoozed = self.txn.cursor(self.db[keys.SNOOZED])
         self.seen = self.txn.cursor(self.db[keys.SEEN])
 
