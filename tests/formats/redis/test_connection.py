@@ -46,7 +46,7 @@ def urls(client: Any) -> Any:
     ],
 )
 def test_a_url_that_is_wrong_is_not_quoted(job: Job, url: str, problem: str) -> None:
-    assert job.import_(url).code == 1
+    assert job.import_(url).code == 2
     assert problem in job.err and "expected redis://[USER[:PASSWORD]@]HOST" in job.err
     assert not any(secret in job.err for secret in ("sec/ret", "sec#ret", "secret"))
 
