@@ -58,8 +58,15 @@ def entries(path: Path, *, since: float = 0.0) -> Iterator[Entry]:
 
 def first_time(path: Path) -> str:
     """Return the time of the first line of a log that can be read, "" if there is none. Raises OSError."""
-    found = next(entries(path), None)
-    return found.time.decode("ascii", "replace") if found else ""
+    return next((time for found in entries(path) if _is_time(time := found.time.decode("ascii", "replace"))), "")
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 def entry(line: bytes) -> Entry | None:

@@ -10,7 +10,7 @@ import pytest
 from budgetfrontier import CrawlUri, Directive, Lease
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.outputs.logs import crawl_line
-from budgetfrontier.reports.crawl_log import entries, last_with, statuses
+from budgetfrontier.reports.crawl_log import entries, first_time, last_with, statuses
 
 START = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -112,3 +112,11 @@ def test_entries_leave_out_what_is_no_line(tmp_path: Path) -> None:
     assert [(entry.status, entry.size, entry.mime) for entry in entries(log)] == [
         (200, 12, b"text/html"), (-2, 12, b"text/html"),
     ]  # fmt: skip
+
+
+def test_the_time_of_a_log_is_that_of_its_first_line_that_has_one(tmp_path: Path) -> None:
+    log, rest = tmp_path / "crawl.log", "   200 1 http://a.test/ L - text/html #001 - - - -\n"
+    log.write_text("".join(f"{time}{rest}" for time in ("<b>", "2026-13-01T00:00:00Z", "2026-11-20T22:00:00.000Z")))
+    assert first_time(log) == "2026-11-20T22:00:00.000Z"
+    log.write_text(f"<b>{rest}")
+    assert first_time(log) == ""
