@@ -18,7 +18,7 @@ from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.state import COMMANDS
 from budgetfrontier.errors import CommandInProgress, FrontierError, NotAFrontier, SettingsError
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
-from tests.cluster.test_partition import OWN, replica
+from tests.cluster.test_partition import OWN, replica_contents
 from tests.support import PATIENCE
 
 
@@ -129,7 +129,7 @@ def test_the_treasurer_sends_commands_to_all_partitions_in_one_order(owner: Owne
         for each in (owner, two):
             assert [entry.who for entry in each.partition.frontier.audit()] == ["me", "you"]
             assert each.partition.state.entries() == {b"1": 1, b"2": 2}
-    assert contents(replica(tmp_path / "other", owner.log)) == contents(owner.partition)
+    assert replica_contents(tmp_path / "other", owner.log) == contents(owner.partition)
 
 
 def test_adjustments_stay_known_however_many_other_commands_come(owner: Owner) -> None:

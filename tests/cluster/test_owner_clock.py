@@ -16,7 +16,7 @@ from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.partition import AHEAD
 from budgetfrontier.protocol import Uris, Wanted
 from tests.cluster.log import CRAWL, Log, Owner, contents
-from tests.cluster.test_partition import OWN, replica
+from tests.cluster.test_partition import OWN, replica_contents
 from tests.cluster.test_worker import bus, crawl, running
 from tests.support import START, until
 
@@ -53,7 +53,7 @@ def test_a_claim_sets_the_time_back_and_cuts_waits_and_keeps_leases(owner: Owner
     assert owner.finish(second.id) == []
     owner.log.time = START + 10 + 900  # the longest delay
     assert {lease.queue for lease in owner.lease(2)} == {first.queue, second.queue}
-    assert contents(replica(tmp_path / "other", owner.log)) == contents(owner.partition)
+    assert replica_contents(tmp_path / "other", owner.log) == contents(owner.partition)
 
 
 def test_a_small_difference_of_clocks_does_not_set_the_time_back(owner: Owner) -> None:

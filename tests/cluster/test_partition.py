@@ -38,13 +38,13 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
     owner.partition.close()
 
 
-def replica(folder: Path, log: Log) -> Partition:
-    """Another copy, which has applied the log and no more."""
-    partition = Partition(folder, CRAWL, 0, PARTITIONS)
-    while partition.state.position < len(log.entries):
-        partition.apply(log.entries[partition.state.position :])
-        partition.commit()
-    return partition
+def replica_contents(folder: Path, log: Log) -> dict[str, list[tuple[bytes, bytes]]]:
+    """Return the records of another copy, which has applied the log and no more."""
+    with closing(Partition(folder, CRAWL, 0, PARTITIONS)) as partition:
+        while partition.state.position < len(log.entries):
+            partition.apply(log.entries[partition.state.position :])
+            partition.commit()
+        return contents(partition)
 
 
 def random_log(owner: Owner, random: Random, steps: int) -> None:
@@ -253,7 +253,7 @@ def test_however_many_entries_may_come_before_the_first_claim(tmp_path: Path, mo
         log.find(origin, *(f"https://{OWN[0]}/{origin}/{page}" for page in range(20)))
     with closing(Owner(tmp_path / "one", log)) as owner:
         assert owner.partition.frontier.summary().queued == 600
-        assert contents(replica(tmp_path / "other", log)) == contents(owner.partition)
+        assert replica_contents(tmp_path / "other", log) == contents(owner.partition)
 
 
 def test_a_first_claim_that_is_found_after_other_entries_lets_them_be_read_again(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_a_claim_puts_its_settings_in_force(owner: Owner, tmp_path: Path) -> Non
     owner.epoch = owner.log.claim()
     owner.finish(lease.id)
     assert owner.partition.frontier.summary().queues["RETIRED"] == 1
-    assert contents(replica(tmp_path / "other", owner.log)) == contents(owner.partition)
+    assert replica_contents(tmp_path / "other", owner.log) == contents(owner.partition)
 
 
 def test_nothing_is_committed_for_a_claim_before_the_others_are_told(owner: Owner, tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_claims_with_other_fixed_settings_have_no_effect(owner: Owner, tmp_path:
         assert "was begun with other settings, which are fixed: frontier." in reason
     owner.log.settings = settings
     assert len(owner.lease()) == 1  # it is the owner still
-    assert contents(replica(tmp_path / "other", owner.log)) == contents(owner.partition)
+    assert replica_contents(tmp_path / "other", owner.log) == contents(owner.partition)
 
 
 def test_what_a_kill_leaves_of_a_partition_that_was_being_created_is_removed(tmp_path: Path) -> None:
