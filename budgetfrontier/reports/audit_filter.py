@@ -6,11 +6,10 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from budgetfrontier.engine.commands.dead_letters import NAMED
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules.undoing import PAUSING, command_of
 from budgetfrontier.settings.matching import Match, parse_match, selects, spellings
-from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.records import NAMED_QUEUES, AuditEntry
 
 if TYPE_CHECKING:
     from budgetfrontier.store.view import View
@@ -62,7 +61,7 @@ def coverage(view: View, key: str, *, looked_at: int = _LOOKED_AT) -> Covers:
             return "named" if named == key or selects(str(named), key) else None
         about = command_of(entry.command, effect)
         letters = effect.get("of_queues", ())
-        if about in ("drop", "replay") and (key in letters or 0 < len(letters) < NAMED):
+        if about in ("drop", "replay") and (key in letters or 0 < len(letters) < NAMED_QUEUES):
             return "named" if key in letters else None
         if about in ("delete", "drop", "replay"):
             return "perhaps"

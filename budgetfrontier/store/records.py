@@ -187,6 +187,10 @@ class Progress(msgspec.Struct, array_like=True, gc=False):
     effect: dict[str, Any]
 
 
+NAMED_QUEUES = 100
+"""The most queues that the audit names for dead letters: an effect with fewer names all of them."""
+
+
 class AuditEntry(msgspec.Struct, array_like=True, gc=False):
     """A command that was applied: who gave it, when, why, and its effect.
 

@@ -54,7 +54,7 @@ def test_interrupted_once_it_finishes_what_is_in_flight(tmp_path: Path) -> None:
     with Endless() as site, started(site, tmp_path, "http://slow.test/slow", "http://a.test/0") as process:
         until(lambda: site.hits["/slow"] > 0 and len(site.hits) > 10, process)
         process.send_signal(signal.SIGINT)
-        until_said("in flight; once more", process)
+        until_said("in flight; Ctrl-C or SIGTERM again stops at once", process)
         site.released.set()
         code, said = end(process)
         fetched = sum(site.hits.values())
@@ -74,7 +74,7 @@ def test_interrupted_twice_it_stops_at_once_and_goes_on_later(tmp_path: Path) ->
         with started(site, tmp_path, *seeds) as process:
             until(lambda: site.hits["/slow"] > 0 and len(site.hits) > 10, process)
             process.send_signal(signal.SIGINT)
-            until_said("in flight; once more", process)
+            until_said("in flight; Ctrl-C or SIGTERM again stops at once", process)
             process.send_signal(signal.SIGINT)
             code, said = end(process)
         assert code == 1 and "stopped at once" in said and "Traceback" not in said
@@ -104,7 +104,7 @@ def test_a_lookup_that_hangs_holds_up_no_stop(tmp_path: Path) -> None:
             assert process.stdout is not None
             process.stdout.readline()
             process.send_signal(signal.SIGINT)
-            until_said("once more", process)
+            until_said("again stops at once", process)
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=PATIENCE)
         finally:

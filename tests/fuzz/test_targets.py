@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +14,15 @@ from tests.fuzz.targets import TARGETS, corpus
 
 SLOW = {"batches": 2, "mailbox": 5, "frontier": 2, "sources": 2}
 """Those that open frontiers get fewer examples."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_other_tests_is_collected() -> Iterator[None]:
+    """Finalize what other tests have left now, and not where a target has come to the recursion limit."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -102,6 +102,8 @@ def connected(version: str, address: str) -> Iterator[JavaClient]:
 
 def classpath(version: str) -> str:
     """Return the classpath of the client, fetched and compiled if the cache has it not. Raises `NotInstalled`."""
+    if shutil.which("java") is None:
+        raise NotInstalled("java is not installed (.ci/system-packages installs it)")
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(_SOURCES.iterdir()))).hexdigest()[:16]
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "budgetfrontier-tests", "urlfrontier")
     ready = folder / f"{version}-{digest}"

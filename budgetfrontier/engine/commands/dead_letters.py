@@ -8,11 +8,8 @@ from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.url_table import Arrival
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import Progress
+from budgetfrontier.store.records import NAMED_QUEUES, Progress
 from budgetfrontier.store.uri_values import with_tries
-
-NAMED = 100
-"""The most queues that the audit names for dead letters: an effect with fewer names all of them."""
 
 
 def check(args: dict[str, Any]) -> None:
@@ -51,7 +48,7 @@ def _count(progress: Progress, what: str, found: list[Any]) -> None:
     """Add dead letters to the effect that the audit keeps, with the queues that they are of."""
     progress.effect[what] += len(found)
     named = dict.fromkeys([*progress.effect["of_queues"], *(row.name for _, row in found)])
-    progress.effect["of_queues"] = [*named][:NAMED]
+    progress.effect["of_queues"] = [*named][:NAMED_QUEUES]
 
 
 def replay(

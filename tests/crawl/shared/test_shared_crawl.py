@@ -275,7 +275,7 @@ def test_what_is_no_address_is_refused(address: str) -> None:
     ("options", "why", "exit_code"),
     [
         (["--frontier", "a.test:1", "--paused", "--metrics", "127.0.0.1:0"], "--paused and --metrics: not with", 2),
-        (["--frontier", "ftp://host/x"], "no frontiers at ftp", 1),
+        (["--frontier", "ftp://host/x"], "no frontiers at ftp", 2),
         (["--token-file", "secret"], "--frontier, which is not given", 2),
     ],
 )

@@ -53,7 +53,7 @@ def test_a_step_takes_so_many(op: str, word: str, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("op", ["replay", "drop"])
 def test_the_audit_names_the_queues_and_no_more_than_so_many(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "NAMED", 2)
+    monkeypatch.setattr(dead_letters, "NAMED_QUEUES", 2)
     monkeypatch.setattr(runner, "STEP", 2)
     with given_up("ABC", 2) as f:
         first = next(letter.id for letter in f.dead_letters() if letter.queue == "b.test")
