@@ -56,10 +56,14 @@ class BatchFinisher:
         given = guard.materialize(finished)
         bare = set(map(type, given)) == {Lease}  # then nothing is asked of each
         if not bare:
-            given = [self._checked(item) for item in given]
+            given = [self._plain(item) for item in given]
         leases = given if bare else [item.lease if item.__class__ is Finish else item for item in given]
         if not set(map(type, [lease.id for lease in cast("list[Lease]", leases)])) <= {int}:
             raise TypeError(f"{_TAKES}, with the ids that they were given")
+        if not bare:
+            for item in given:
+                if item.__class__ is Finish:
+                    self._read_links(item)
         late: list[Lease] = []
         for part, changes in _bare_parts(given) if bare else _parts(given):
             failed = guard.operate(partial(self._end, part, bare, late), changes=changes)
@@ -67,16 +71,28 @@ class BatchFinisher:
                 raise failed
         return late
 
-    def _checked(self, item: object) -> Lease | Finish:
-        """Return what was given, with arguments that can be used as they are."""
+    def _plain(self, item: object) -> Lease | Finish:
+        """Return what was given, with arguments that can be used as they are, but for links."""
         if isinstance(item, Lease):
             return item
         if not isinstance(item, Finish) or not isinstance(item.lease, Lease):
             raise TypeError(f"{_TAKES}, not {type(item).__name__}")
-        return self.checked(item)
+        return self._without_links(item)
 
     def checked(self, item: Finish) -> Finish:
         """Return an ending whose arguments can be used as they are; the lease is not looked at."""
+        found = self._without_links(item)
+        self._read_links(found)
+        return found
+
+    def _read_links(self, item: Finish) -> None:
+        """Make the links of an ending a sequence. An iterator can be read once: nothing else may be wrong any more."""
+        found = item.discovered
+        if found.__class__ not in _SEQUENCES:
+            item.discovered = self._guard.materialize(found) if found else ()
+
+    def _without_links(self, item: Finish) -> Finish:
+        """Return an ending with arguments that can be used as they are, and links as they were given."""
         outcome, found = item.outcome, item.discovered
         fetch_seconds, crawl_delay, delay = item.fetch_seconds, item.crawl_delay, item.delay
         if fetch_seconds is not None or crawl_delay is not None or delay is not None:
@@ -92,16 +108,12 @@ class BatchFinisher:
             and (item.status == 0 or arguments.status(item.status))
         ):
             return item  # nothing in it has to be changed, as for most pages with links
-        if found.__class__ is list:
-            found = list(found)
-        elif found:
-            found = self._guard.materialize(found)
         return Finish(
             item.lease,
             outcome if outcome.__class__ is Outcome else Outcome(outcome),
             fetch_seconds=fetch_seconds,
             crawl_delay=crawl_delay,
-            discovered=found or (),
+            discovered=found,
             reason=str(item.reason or ""),
             delay=delay,
             retire_queue=bool(item.retire_queue),

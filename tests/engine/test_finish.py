@@ -285,3 +285,29 @@ def test_a_status_is_a_whole_number(status: Any) -> None:
         with pytest.raises(ValueError, match="status is that of an HTTP response"):
             f.finish_many([Finish(lease, status=status)])
         f.finish(lease)
+
+
+WRONG: dict[str, Any] = {
+    "status": 1 << 20,
+    "size": -1,
+    "delay": "soon",
+    "fetch_seconds": float("nan"),
+    "outcome": "none",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("many", [False, True])
+def test_a_refused_finish_has_not_read_its_links(wrong: str, many: bool) -> None:
+    with memory() as f:
+        f.schedule_many(["https://a.test/", "https://b.test/"])
+        first, second = f.lease(2)
+        links, outcome = iter(["https://c.test/"]), WRONG[wrong] if wrong == "outcome" else Outcome.SUCCESS
+        given = {} if wrong == "outcome" else {wrong: WRONG[wrong]}
+        with pytest.raises((TypeError, ValueError)):
+            if many:
+                f.finish_many([Finish(first, discovered=links), Finish(second, outcome, **given)])
+            else:
+                f.finish(first, outcome, discovered=links, **given)
+        f.finish(first, discovered=links)
+        assert f.queue("c.test") is not None
