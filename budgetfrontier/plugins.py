@@ -57,6 +57,20 @@ def is_own(spec: object) -> bool:
         return False
 
 
+def is_builtin(kind: str, spec: object) -> bool:
+    """Tell whether a spec names a built-in policy of a kind, by its own name or that of Heritrix."""
+    try:
+        return _builtin(kind, _parse(kind, spec)[0]) in _module(kind).BUILTIN
+    except PolicyError:
+        return False
+
+
+def _builtin(kind: str, name: str) -> str:
+    """Return the built-in policy that a name would mean, whether or not there is one."""
+    found: str = _module(kind).HERITRIX.get(name.rpartition(".")[2], name.replace("_", "-"))
+    return found
+
+
 def _is_reference(name: str) -> bool:
     return ":" in name
 
@@ -78,7 +92,7 @@ def _find(kind: str, name: str) -> Any:
     module = _module(kind)
     if _is_reference(name):
         return _load(kind, name)
-    builtin = module.HERITRIX.get(name.rpartition(".")[2], name.replace("_", "-"))
+    builtin = _builtin(kind, name)
     if builtin in module.BUILTIN:
         return module.BUILTIN[builtin]
     installed = _installed(kind)

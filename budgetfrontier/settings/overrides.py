@@ -342,6 +342,6 @@ def validate_override(
         warnings += [warning.message for warning in validator.warnings]
     if problems:
         raise SettingsError(problems)
-    if warnings is not None and (doubt := never_matches(match)):
+    if warnings is not None and (doubt := never_matches(match, own_keys=True)):
         warnings.append(doubt)
     return override

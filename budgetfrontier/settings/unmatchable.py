@@ -8,12 +8,15 @@ from budgetfrontier.settings.matching import has_wildcards, parse_match
 from budgetfrontier.settings.values import brief
 
 _SPACE = re.compile(r"\s")
-_UPPER_CASE_HOST = re.compile(r"://[^/]*[A-Z]")
+# Characters that stand for themselves, at least once, between a scheme at the start of a URL and the path: no userinfo.
+_UPPER_CASE_HOST = re.compile(r"(?:\^|\\A)https?\??://(?=[^/]*[A-Z])(?:[\w-]|\\?\.)+(?::[0-9]+)?/(?![?*{])", re.ASCII)
 _FORCED = "unless URIs are scheduled with such a key"
 
 
-def never_matches(text: str) -> str | None:
+def never_matches(text: str, *, own_keys: bool = False) -> str | None:
     """Return a warning of a valid match or scope rule that can match no URI; None if it may, as far as can be told.
+
+    Queues may have any keys with `own_keys`, as an assignment policy of one's own gives them.
 
     >>> never_matches("host:*.example.org:8080")
     '"host:*.example.org:8080" matches nothing: the host is compared, which has no port'
@@ -27,10 +30,10 @@ def never_matches(text: str) -> str | None:
             reason = "a domain has no wildcards, and stands for all hosts below it; write host: for a glob"
         case "surt":
             reason = _no_surt(pattern)
-        case "queue" | "queues":
+        case "queue" | "queues" if not own_keys:
             reason = _no_key(parse_match(text).keys or (pattern,))
         case "regex":
-            reason = _no_url(parse_match(text).needs)
+            reason = _no_url(pattern, parse_match(text).needs)
     return _warning(text, reason)
 
 
@@ -73,8 +76,9 @@ def _no_key(keys: tuple[str, ...]) -> str | None:
     return None
 
 
-def _no_url(needed: str) -> str | None:
-    """Return why no normalized URL contains a text; None if one may."""
+def _no_url(pattern: str, needed: str) -> str | None:
+    """Return why no normalized URL matches a regular expression, for which it `needs` a text; None if one may."""
     if _SPACE.search(needed):
         return "a URL has no spaces; write %20"
-    return "the host of a URL is in lower case" if _UPPER_CASE_HOST.search(needed) else None
+    has_upper_case_host = needed and _UPPER_CASE_HOST.match(pattern)  # a path or query may hold such a URL
+    return "the host of a URL is in lower case" if has_upper_case_host else None

@@ -74,6 +74,7 @@ class Validator:
         self.folder, self.environment, self._place = folder, environment, place
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
+        self._matches: list[tuple[ValuePath, str]] = []
         self._root: type[msgspec.Struct] = msgspec.Struct
         self._readers: dict[str, Callable[[Any, ValuePath], Any]] = {
             "addresses": self._addresses,
@@ -112,10 +113,21 @@ class Validator:
             except ValueError:
                 self._add(("profile",), f"expected the name of a profile, got {show(name)}")
         settings = self.section(base, data, ())
+        self._warn_of_matches(settings)
         match settings:
             case object(crawl=name, cluster=schema.ClusterSettings(kafka=str())) if found := topics_objection(name):
                 self._add(("crawl",), found)
         return settings
+
+    def _warn_of_matches(self, settings: object) -> None:
+        """Add warnings of patterns that match nothing, once it is known which keys the queues of the settings have."""
+        match settings:
+            case object(frontier=schema.FrontierSettings(queue_assignment_policy=spec)):
+                own_keys = bool(self._matches) and not plugins.is_builtin("assignment", spec)
+            case _:
+                own_keys = True
+        for path, text in self._matches:
+            self._warn(path, never_matches(text, own_keys=own_keys))
 
     def section(self, base: S, data: Any, path: ValuePath) -> S:
         """Return `base` with the fields in the mapping `data` changed."""
@@ -276,7 +288,7 @@ class Validator:
         try:
             match = match_text(match)
             parse_match(match)
-            self._warn((*path, "match"), never_matches(match))
+            self._matches.append(((*path, "match"), match))
         except SettingsError as error:
             self._add((*path, "match"), *error.problems)
         at = self._place(path) if self._place is not None else ""
@@ -286,7 +298,7 @@ class Validator:
         try:
             value = TEXT.read(value)
             check_rule(value)
-            self._warn(path, never_matches(value))
+            self._matches.append((path, value))
         except ValueError as error:
             self._add(path, f"expected a scope rule ({FORMS}), got {error}")
             return None
@@ -309,7 +321,7 @@ class Validator:
     def _match(self, value: Any, path: ValuePath) -> str:
         try:
             parse_match(value)
-            self._warn(path, never_matches(value))
+            self._matches.append((path, value))
         except SettingsError as error:
             self._add(path, *error.problems)
         return str(value)
