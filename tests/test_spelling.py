@@ -86,3 +86,31 @@ def test_nothing_is_suggested_for_what_is_not_alike() -> None:
     assert nearest("A" * (LONGEST + 1), ["A" * LONGEST]) == nearest(7, [7]) == ""
     assert did_you_mean("retierd", ["READY", "RETIRED"]) == "; did you mean RETIRED?"
     assert did_you_mean("retierd", ["READY", "RETIRED"], quote='"') == '; did you mean "RETIRED"?'
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("pauze", "pause"), ("resme", "resume"), ("buget", "budget"), ("queus", "queues"), ("hostname_", "hostname"),
+        ("aply", "apply"), ("limt", "limit"), ("quees", "queues"), ("Report", "report"), ("hop", "hops"), ("ui", "uri"),
+        ("delya", "delay"), ("canonicalisatio", "canonicalization"), ("xueue", "queue"),
+    ],
+)  # fmt: skip
+def test_one_or_two_wrong_letters_are_understood(wrong: str, meant: str) -> None:
+    assert nearest(wrong, ["something", meant, "else"]) == meant
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        ("restore", "resume"), ("retry", "retire"), ("daemon", "demo"), ("wait", "wake"), ("rate", "date"),
+        ("max_seconds", "max_spend"), ("max_hosts", "max_hops"), ("max_hours", "max_uris"), ("max_speed", "min_speed"),
+        ("follow", "nofollow"), ("path", "depth"), ("site", "size"), ("codes", "scope"), ("pages", "max_uris"),
+    ],
+)  # fmt: skip
+def test_another_word_is_not_taken_for_a_name(other: str, name: str) -> None:
+    assert nearest(other, [name]) == ""
+
+
+def test_a_letter_is_rather_missing_than_wrong() -> None:
+    assert nearest("queus", ["queue", "queues"]) == "queues"

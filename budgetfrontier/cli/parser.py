@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
 
         choices = [str(choice) for choice in action.choices]
         known = synonyms.command(str(value))  # its letters may be more like those of another command
-        meant = f"; did you mean {known}?" if known in choices else did_you_mean(str(value), choices)
+        meant = f"; did you mean {known}?" if known.partition(" ")[0] in choices else did_you_mean(str(value), choices)
         hint = meant or f" (choose from {', '.join(choices)})"
         raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
 

@@ -133,7 +133,7 @@ def _check(hook: object) -> None:
     """Refuse a hook that would never be called, or not at what a misspelt name seems to mean. Raises SettingsError."""
     named = [getattr(hook, "__name__", "")] if isinstance(hook, FunctionType) else dir(hook)
     for name in named:
-        if name.startswith("on_") and name not in NAMES and (near := nearest(name, NAMES, alike=0.7)):
+        if name.startswith("on_") and name not in NAMES and (near := nearest(name, NAMES)):
             raise SettingsError(f"hooks: {name} of {hook!r} is never called; did you mean {near}?")
     if not set(named) & set(NAMES):
         raise SettingsError(f"hooks: {hook!r} has no function that is called; there are {', '.join(NAMES)}")

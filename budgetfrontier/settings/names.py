@@ -76,12 +76,13 @@ def unknown(name: str, known: Mapping[str, Any], path: ValuePath, root: type[msg
     section that it belongs to, or a similar name, or else all names.
     """
     sections = [each for each, field in known.items() if not isinstance(field, Field)]
-    if isinstance(value, Mapping) and (meant_section := nearest(name, sections, alike=0.8)):
+    if isinstance(value, Mapping) and (meant_section := nearest(name, sections)):
         return f'unknown key "{name}"; did you mean "{meant_section}"?'
     folded, homes = synonyms.folded(name[:LONGEST]), _homes(root)
     if (text := synonyms.elsewhere().get(folded)) is not None:
         return f'unknown key "{brief(name)}"; {text}'
-    if (meant := _meant(folded, homes)) is not None:
+    target = synonyms.IN_PLACE.get(".".join(map(str, (*path, name)))) or synonyms.targets().get(folded, "")
+    if (meant := _meant(target, homes)) is not None:
         return f'unknown key "{brief(name)}"; did you mean {_placed(meant, path)}?'
     if name in homes and (elsewhere := [home for home in homes[name] if home]):
         return f'"{name}" belongs under {" or ".join(home + ":" for home in elsewhere)}'
@@ -92,15 +93,14 @@ def unknown(name: str, known: Mapping[str, Any], path: ValuePath, root: type[msg
     names = [*known] if path else [*known, "profile"]
     if hint := did_you_mean(name, names, quote='"'):
         return f'unknown key "{name}"{hint}'
-    if near := nearest(name, homes, alike=0.8):
+    if near := nearest(name, homes):
         home = homes[near][0]
         return f'unknown key "{name}"; did you mean {_placed(f"{home}.{near}" if home else near, path)}?'
     return f'unknown key "{brief(name)}"; known here: {", ".join(names)}'
 
 
-def _meant(folded: str, homes: Mapping[str, list[str]]) -> str | None:
-    """Return the dotted name of the setting that other crawlers call so; None if the sections do not have it."""
-    target = synonyms.targets().get(folded, "")
+def _meant(target: str, homes: Mapping[str, list[str]]) -> str | None:
+    """Return the dotted name of a setting that is meant, below the root; None if the sections do not have it."""
     for name in (target, target.removeprefix("frontier.")):
         home, _, last = name.rpartition(".")
         if home in homes.get(last, ()):
@@ -121,7 +121,8 @@ def not_per_uri(name: str) -> str:
     known = per_uri()
     if name in fields(FrontierSettings):
         return f'"{name}" applies to the whole frontier and cannot be set here; these can: {", ".join(known)}'
-    full = synonyms.targets().get(synonyms.folded(name[:LONGEST]), "").removeprefix("frontier.")
+    target = synonyms.IN_PLACE.get(f"frontier.{name}") or synonyms.targets().get(synonyms.folded(name[:LONGEST]), "")
+    full = target.removeprefix("frontier.")
     full = full if full in known else next((n for n in known if n.endswith("." + name)), "")
     hint = f'; did you mean "{full}"?' if full else did_you_mean(name, known, quote='"')
     return f'unknown setting "{brief(name)}"{hint or "; known here: " + ", ".join(known)}'

@@ -68,8 +68,8 @@ def _split(text: str) -> tuple[Kind, str]:
     name, colon, argument = text.partition(":")
     kind = KINDS.get(name)
     if kind is None:
-        near = nearest(name, KINDS)
-        hint = f'did you mean "{KINDS[near].example}"?' if near else f"there are {FORMS}"
+        near = _SYNONYMS.get(name) or nearest(name, KINDS)
+        hint = f'did you mean "{_with_argument(near, argument)}"?' if near else f"there are {FORMS}"
         raise SettingsError(f"{show(text)} is not a scope rule; {hint}")
     if len(text) > LONGEST:
         raise SettingsError(f'"{brief(text)}" is longer than {LONGEST:,} characters: write several rules instead')
@@ -79,6 +79,12 @@ def _split(text: str) -> tuple[Kind, str]:
     if colon and not takes:
         raise SettingsError(f'"{brief(text)}": "{name}" stands alone')
     return kind, argument.strip() if name != "regex" else argument
+
+
+def _with_argument(name: str, argument: str) -> str:
+    """Return a rule as it is suggested: with what was written behind the colon, or else what could be."""
+    example = KINDS[name].example
+    return f"{name}:{brief(argument)}" if argument.strip() and ":" in example else example
 
 
 # URI and seeds
@@ -237,6 +243,8 @@ KINDS: dict[str, Kind] = {
     "embeds": Kind("embeds", _embeds),
 }
 """Every kind of rule, by the word before its colon."""
+
+_SYNONYMS = {"seed": "seed-hosts", "seeds": "seed-hosts"}
 
 OF_ANSWER = frozenset({"type", "size"})
 """The kinds that need the header of a response."""

@@ -22,17 +22,18 @@ _WORDS = {
     "autothrottle_start_delay",
     "frontier.politeness.max_delay": "max_delay_ms autothrottle_max_delay",
     "frontier.politeness.respect_crawl_delay_up_to": "respect_crawl_delay_up_to_seconds fetcher_max_crawl_delay "
-    "max_crawl_delay",
+    "max_crawl_delay respect_crawl_delay",
     "frontier.politeness.jitter": "randomize_download_delay random_wait",
     "frontier.politeness.per_queue_concurrency": "concurrent_requests_per_domain concurrent_requests_per_ip per_host "
     "fetcher_threads_per_queue threads_per_queue threads_per_host max_per_host max_connections_per_host "
     "parallel_queues",
-    "frontier.retry.max_retries": "retries retry_times tries db_fetch_retry_max max_attempts",
+    "frontier.retry.max_retries": "retries max_retry retry_times tries db_fetch_retry_max max_attempts",
     "frontier.retry.delay": "retry_delay retry_delay_seconds wait_retry retry_wait",
+    "frontier.retry.statuses": "codes status_codes retry_codes retry_http_codes",
     "frontier.retry.status_delay": "status_wait error_delay http_error_delay",
     "frontier.revisit.after": "recrawl revisit_interval fetch_interval db_fetch_interval_default recrawl_interval",
-    "frontier.queue_total_budget": "budget total_budget max_pages_per_host max_urls_per_host max_uris_per_host "
-    "pages_per_host max_pages_per_domain host_budget quota_enforcer generate_max_count",
+    "frontier.queue_total_budget": "budget total_budget queue_budget max_pages_per_host max_urls_per_host "
+    "max_uris_per_host pages_per_host max_pages_per_domain host_budget quota_enforcer generate_max_count",
     "frontier.balance_replenish_amount": "replenish replenish_amount session_budget session_balance",
     "frontier.queue_assignment_policy": "queue_assignment fetcher_queue_mode partition_url_mode queue_mode group_by",
     "frontier.cost_policy": "cost cost_assignment_policy",
@@ -60,9 +61,11 @@ _WORDS = {
     "fetch.dns_ttl": "dns_cache dnscache_enabled dns_cache_ttl",
     "fetch.resolve": "hosts host_map dns",
     "fetch.allow_private": "allow_local allow_private_ips allow_localhost",
-    "limits.max_uris": "limit max_pages page_limit max_urls max_requests closespider_pagecount max_documents_download",
-    "limits.max_time": "time_limit max_time_seconds closespider_timeout max_duration duration",
-    "limits.max_bytes": "quota size_limit max_bytes_download max_download",
+    "limits.max_uris": "limit max_pages page_limit max_urls max_requests max_fetches max_documents "
+    "closespider_pagecount max_documents_download",
+    "limits.max_time": "time_limit max_seconds max_minutes max_hours max_time_seconds closespider_timeout "
+    "max_duration duration",
+    "limits.max_bytes": "quota size_limit max_mb max_gb max_bytes_download max_download",
     "output.sinks": "sink item_pipelines pipelines pipeline callback handler",
     "output.warc": "archive warc_file save_warc generate_wacz combine_warc",
     "output.warc_size": "rollover_size max_file_size_bytes warc_max_size",
@@ -79,6 +82,12 @@ _WORDS = {
     "cluster.kafka": "bootstrap_servers brokers broker",
     "hooks": "extensions listeners signals",
 }
+IN_PLACE = {
+    "frontier.politeness.factor": "frontier.politeness.delay_factor",
+    "limits.pages": "limits.max_uris",
+    "output.max_size": "output.warc_size",
+}
+"""The settings that are meant by names which mean others, or nothing, in other sections."""
 _FOLDER = "the folder is no setting: `budgetfrontier crawl CONFIG --job DIR` names it"
 _ELSEWHERE = {
     "dir directory job_dir jobs_dir output_dir output_folder directory_prefix cwd path": _FOLDER,
@@ -90,10 +99,11 @@ _ELSEWHERE = {
 _COMMANDS = {
     "report": "status stat stats state info summary statistics",
     "queues": "list ls hosts domains",
-    "crawl": "run start fetch go",
+    "crawl": "run start restart fetch go",
     "pause": "stop halt suspend",
     "resume": "continue unpause",
     "terminate": "kill abort cancel end finish",
+    "undo": "revert",
     "audit": "history log changes",
     "adjust": "set budget budgets override configure update",
     "snooze": "block delay",
@@ -103,8 +113,9 @@ _COMMANDS = {
     "console": "ui web dashboard gui",
     "top": "monitor watch",
     "init": "new create startproject",
-    "import": "add load inject seed enqueue schedule",
+    "import": "add load inject seed seeds enqueue schedule",
     "export": "dump",
+    "dead-letters --replay": "replay",
     "dead-letters": "dead failed failures dlq",
 }
 
@@ -121,7 +132,7 @@ def targets() -> dict[str, str]:
 
 
 def command(word: str) -> str:
-    """Return the command that other tools call so; "" if none is known."""
+    """Return the command that other tools call so, with its option, if any; "" if none is known."""
     return next((name for name, words in _COMMANDS.items() if word.lower() in words.split()), "")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from budgetfrontier import Settings
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.settings.scope_rules import KINDS, check_rule
+from budgetfrontier.settings.scope_rules import FORMS, KINDS, check_rule
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +25,11 @@ def test_every_kind_has_an_example_that_is_valid_and_in_the_docs() -> None:
     ("rule", "told"),
     [
         ("seed-host", '"seed-host" is not a scope rule; did you mean "seed-hosts"?'),
-        ("exts:zip", '"exts:zip" is not a scope rule; did you mean "ext:zip,exe"?'),
+        ("exts:zip", '"exts:zip" is not a scope rule; did you mean "ext:zip"?'),
+        ("exts", '"exts" is not a scope rule; did you mean "ext:zip,exe"?'),
+        ("hop:>3", '"hop:>3" is not a scope rule; did you mean "hops:>3"?'),
+        ("seeds", '"seeds" is not a scope rule; did you mean "seed-hosts"?'),
+        ("path:/x", f'"path:/x" is not a scope rule; there are {FORMS}'),
         ("queue:a", '"queue:a" is not a scope rule; there are all, seed-hosts'),
         ("*", '"*" is not a scope rule; there are all'),
         ("x" * 9999, "is not a scope rule; there are all"),

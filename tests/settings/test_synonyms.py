@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from budgetfrontier.cli.commands import GROUPS
@@ -16,7 +18,8 @@ NAMES = {row.name for row in all_settings(Settings)} | SECTIONS
 
 
 def test_each_word_leads_to_a_setting_and_none_to_two() -> None:
-    assert set(synonyms.targets().values()) <= NAMES
+    assert {*synonyms.targets().values(), *synonyms.IN_PLACE.values()} <= NAMES
+    assert not synonyms.IN_PLACE.keys() & NAMES
     assert not synonyms.targets().keys() & synonyms.elsewhere().keys()
     words = [word for words in synonyms._WORDS.values() for word in words.split()]
     assert len(words) == len(set(map(synonyms.folded, words)))
@@ -25,7 +28,7 @@ def test_each_word_leads_to_a_setting_and_none_to_two() -> None:
 def test_each_word_for_a_command_leads_to_one_and_is_none() -> None:
     names = {name for group in GROUPS.values() for name in group}
     words = [word for words in synonyms._COMMANDS.values() for word in words.split()]
-    assert set(synonyms._COMMANDS) <= names
+    assert {command.partition(" ")[0] for command in synonyms._COMMANDS} <= names  # one has an option
     assert len(words) == len(set(words)) and not names & set(words)
     assert (synonyms.command("Status"), synonyms.command("nothing")) == ("report", "")
 
@@ -59,6 +62,12 @@ def test_no_word_is_the_name_of_another_setting() -> None:
         ("sink", '"sinks", under output'),
         ("headers", '"requests", under fetch'),
         ("start_urls", '"seeds"'),
+        ("max_seconds", '"max_time", under limits'),
+        ("max_minutes", '"max_time", under limits'),
+        ("max_hours", '"max_time", under limits'),
+        ("max_mb", '"max_bytes", under limits'),
+        ("max_fetches", '"max_uris", under limits'),
+        ("codes", '"statuses", under frontier.retry'),
     ],
 )
 def test_the_words_of_others_lead_to_ours(word: str, setting: str) -> None:
@@ -77,11 +86,32 @@ def test_the_section_is_left_out_where_it_is_the_same() -> None:
     assert problem == 'limits: unknown key "max_pages"; did you mean "max_uris"?'
 
 
+@pytest.mark.parametrize(
+    ("data", "meant"),
+    [
+        ({"limits": {"pages": 1}}, "max_uris"),
+        ({"output": {"max_size": 1}}, "warc_size"),
+        ({"frontier": {"politeness": {"factor": 1}}}, "delay_factor"),
+        ({"frontier": {"retry": {"codes": [500]}}}, "statuses"),
+    ],
+)
+def test_a_word_may_mean_another_setting_in_its_section(data: dict[str, Any], meant: str) -> None:
+    [problem] = problems(data)
+    assert problem.endswith(f'; did you mean "{meant}"?')
+
+
 def test_what_is_no_setting_is_told() -> None:
     [problem] = problems({"output": {"dir": "out"}})
     assert "`budgetfrontier crawl CONFIG --job DIR` names it" in problem
 
 
+def test_what_resembles_nothing_is_answered_with_what_there_is() -> None:
+    [problem] = problems({"links": {"follow": 1}})
+    assert problem.startswith('links: unknown key "follow"; known here: ')
+
+
 def test_overrides_and_adjustments_know_the_words_too() -> None:
     with pytest.raises(SettingsError, match=r'unknown setting "delay"; did you mean "politeness\.min_delay"'):
         validate_override("*", {"delay": 2})
+    with pytest.raises(SettingsError, match=r'did you mean "politeness\.delay_factor"'):
+        validate_override("*", {"politeness": {"factor": 2}})
