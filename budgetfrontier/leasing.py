@@ -246,14 +246,17 @@ class LeaseQueue:
         those of the responses in bytes, one for each lease. Raises TypeError for anything else than leases and ids,
         ValueError if there are more or fewer sizes, and then has changed nothing.
         """
-        if isinstance(leases, str | bytes):  # its characters would be taken for ids
+        if isinstance(leases, str | bytes) or not isinstance(leases, Iterable):  # of text, the characters would be ids
             raise TypeError("ack_many takes an iterable of leases or ids; one goes to ack_lease")
         given = list(leases)
         named = [_as_lease(lease) for lease in given]
         given_as = {id(lease): one for lease, one in zip(named, given, strict=True)}
         ended: list[Lease] | list[Finish] = named
         if sizes is not None:
-            ended = [Finish(lease, size=size) for lease, size in zip(named, sizes, strict=True)]
+            of_each = list(sizes)
+            if len(of_each) != len(named):
+                raise ValueError(f"ack_many takes a size for each lease: {len(named)} leases, {len(of_each)} sizes")
+            ended = [Finish(lease, size=size) for lease, size in zip(named, of_each, strict=True)]
         return [given_as[id(lease)] for lease in self.frontier.finish_many(ended)]
 
     def release_lease(self, lease: Lease | int | str) -> bool:

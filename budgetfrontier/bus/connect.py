@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 from budgetfrontier import redis_url
 from budgetfrontier.bus.interface import SESSION, Bus
 from budgetfrontier.bus.patience import Patience
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.errors import WrongAddress
 from budgetfrontier.reports.format import without_password
 from budgetfrontier.spelling import did_you_mean
 
@@ -24,9 +24,10 @@ def connect(url: str = DEFAULT, *, session: float = SESSION, patience: Patience 
 
     `session` is the number of seconds after which a consumer that has not polled is taken for dead; once
     `patience` is stopped, operations give up on a broker that does not answer within two seconds. Raises
-    SettingsError for a wrong URL or one of an unknown kind, MissingExtra if the transport's package is not installed.
+    WrongAddress for a wrong URL or one of an unknown kind, SettingsError for a property that a bus cannot have,
+    MissingExtra if the transport's package is not installed.
     """
-    scheme = urlsplit(url).scheme
+    scheme = url.partition(":")[0].lower()
     if scheme.startswith("zmq+"):
         from budgetfrontier.bus.zeromq import client
 
@@ -38,12 +39,16 @@ def connect(url: str = DEFAULT, *, session: float = SESSION, patience: Patience 
     if scheme == "kafka":
         from budgetfrontier.bus import kafka
 
-        parts = urlsplit(url)
+        wrong = WrongAddress(f"{shown(url)!r:.200} names no brokers of a bus: give kafka://HOST:PORT,HOST:PORT,...")
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # a bracket without its other one
+            raise wrong from None
         if not parts.netloc or parts.path.strip("/"):
-            raise SettingsError(f"{shown(url)!r:.200} names no brokers of a bus: give kafka://HOST:PORT,HOST:PORT,...")
+            raise wrong
         return kafka.connect(parts.netloc, dict(parse_qsl(parts.query)), session=session, patience=patience)
     meant = did_you_mean(scheme, _NAMES)
-    raise SettingsError(f"{scheme or url!r:.50} is no transport of the message bus; there are {_SCHEMES}{meant}")
+    raise WrongAddress(f"{scheme or url!r:.50} is no transport of the message bus; there are {_SCHEMES}{meant}")
 
 
 def shown(url: str) -> str:

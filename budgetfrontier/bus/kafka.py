@@ -15,6 +15,7 @@ from budgetfrontier.bus.kafka_producer import LONGEST, KafkaProducer
 from budgetfrontier.bus.kafka_topics import TopicIds
 from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import Stream
+from budgetfrontier.endpoints import addresses
 from budgetfrontier.errors import MissingExtra, SettingsError
 
 try:
@@ -42,8 +43,11 @@ def connect(
 
     `options` are properties of librdkafka, such as {"security.protocol": "ssl"}, and two more: "replication" (default:
     1) is the replication factor of topics that are created; with "create": "no", topics are left to the brokers.
+    Raises WrongAddress, and SettingsError for a property that a bus cannot have.
     """
-    return KafkaBus({"bootstrap.servers": brokers, **(options or {})}, session=session, patience=patience)
+    return KafkaBus(
+        {"bootstrap.servers": addresses.brokers(brokers), **(options or {})}, session=session, patience=patience
+    )
 
 
 class KafkaBus:

@@ -20,7 +20,7 @@ from budgetfrontier.bus.interface import SESSION, TIMEOUT, BusAway, BusError, Re
 from budgetfrontier.bus.log_client import BATCH_BYTES, BATCH_MESSAGES, unique_name
 from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.errors import MissingExtra, SettingsError
+from budgetfrontier.errors import MissingExtra, WrongAddress
 
 try:
     import redis
@@ -79,14 +79,14 @@ end
 
 
 def connect(url: str, *, session: float = SESSION, patience: Patience | None = None) -> RedisBus:
-    """Return a bus at the URL of a Redis server, which may be started later. Raises SettingsError."""
+    """Return a bus at the URL of a Redis server, which may be started later. Raises WrongAddress."""
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
     try:
         options = redis_url.read(url).options
     except ValueError as error:
-        raise SettingsError(str(error)) from None
+        raise WrongAddress(str(error)) from None
     client = redis.Redis(
         **options,
         decode_responses=False,

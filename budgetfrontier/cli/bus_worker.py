@@ -13,7 +13,7 @@ from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.exits import exit_code
 from budgetfrontier.cli.signals import stopped_by_signals
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.errors import SettingsError, WrongAddress
 
 if TYPE_CHECKING:
     from budgetfrontier.bus.codecs.codec import Codec
@@ -103,10 +103,7 @@ def register(commands: Commands) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is less than 1")
-    return number
+    return common.whole(text, 1)
 
 
 def work(args: argparse.Namespace) -> int:
@@ -153,7 +150,7 @@ def _work(args: argparse.Namespace) -> None:
     signals = stopped_by_signals(stop.ask)
     try:
         bus = connect(args.bus, patience=patience)
-    except SettingsError as error:
+    except (SettingsError, WrongAddress) as error:
         args.parser.error(f"argument --bus: {error}")
     with (
         closing(bus),

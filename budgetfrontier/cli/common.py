@@ -224,12 +224,27 @@ def _column(columns: Sequence[str]) -> Callable[[str], str]:
     return column
 
 
-def count(text: str) -> int:
-    """Parse an argument that is an integer >= 0."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{value} is less than 0")
+def wrong(expected: str, text: str) -> argparse.ArgumentTypeError:
+    """Return the error for an argument that is not what is expected."""
+    from budgetfrontier.settings.values import show
+
+    return argparse.ArgumentTypeError(f"expected {expected}, got {show(text)}")
+
+
+def whole(text: str, least: int | None = None) -> int:
+    """Parse an argument that is a whole number, of at least `least`."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise wrong("a whole number", text) from None
+    if least is not None and value < least:
+        raise argparse.ArgumentTypeError(f"{value} is less than {least}")
     return value
+
+
+def count(text: str) -> int:
+    """Parse an argument that is a whole number of at least 0."""
+    return whole(text, 0)
 
 
 def most(text: str) -> int | None:
@@ -239,13 +254,13 @@ def most(text: str) -> int | None:
 
 def duration(text: str) -> float:
     """Parse an argument that is a duration, such as 10m, to seconds."""
-    from budgetfrontier.settings.values import DURATION, show
+    from budgetfrontier.settings.values import DURATION
     from budgetfrontier.units import parse_duration
 
     try:
         return parse_duration(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected {DURATION.text}, got {show(text)}") from None
+        raise wrong(DURATION.text, text) from None
 
 
 def address(text: str) -> str:
@@ -269,15 +284,12 @@ def moment_or_age(text: str) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        from budgetfrontier.settings.values import show
         from budgetfrontier.units import parse_duration
 
         try:
             return time.time() - parse_duration(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(
-                f"expected a time in ISO 8601, such as 2026-07-01T12:00Z, or an age, such as 2h or 3d, got {show(text)}"
-            ) from None
+            raise wrong("a time in ISO 8601, such as 2026-07-01T12:00Z, or an age, such as 2h or 3d", text) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 

@@ -72,9 +72,9 @@ def backup(args: argparse.Namespace) -> None:
 
 
 def _size(text: str) -> int:
-    from budgetfrontier.settings.values import SIZE, read_size, show
+    from budgetfrontier.settings.values import SIZE, read_size
 
     try:
         return read_size(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected {SIZE.text}, got {show(text)}") from None
+        raise common.wrong(SIZE.text, text) from None

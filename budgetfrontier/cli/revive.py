@@ -38,8 +38,8 @@ def register(commands: Commands) -> None:
     add_job(parser)
     parser.add_argument(
         "--status", metavar="STATUS", type=_status, required=True,
-        help="a status as in the log, such as 404, -5000 (out of scope), -5001 (private address) or -9998 (forbidden "
-        "by robots.txt), or a class of HTTP statuses, such as 5xx",
+        help="a status as in the log, such as 404, -5000 (out of scope), -5001 (private address or blocked port) "
+        "or -9998 (forbidden by robots.txt), or a class of HTTP statuses, 1xx to 5xx",
     )  # fmt: skip
     parser.add_argument(
         "--since", metavar="TIME", type=_log_time, default=None,

@@ -109,7 +109,7 @@ def _register_set_queue(commands: Commands) -> None:
         help="the least time between two leases of the queue; 0: none",
     )  # fmt: skip
     parser.add_argument(
-        "--limit", type=int, default=None, metavar="N",
+        "--limit", type=common.whole, default=None, metavar="N",
         help="retire the queue once so many of its URLs are completed; 0: no limit",
     )  # fmt: skip
     parser.set_defaults(usage=parser.error)
@@ -136,8 +136,10 @@ def _register_adjust(commands: Commands) -> None:
         "--set", action="append", default=[], type=_assignment, metavar="NAME=VALUE", dest="settings",
         help="any setting that overrides may set, with a YAML value, repeatable: politeness.min_delay=3s",
     )  # fmt: skip
-    parser.add_argument("--total-budget", type=int, metavar="N", help="short for --set queue_total_budget=N")
-    parser.add_argument("--replenish", type=int, metavar="N", help="short for --set balance_replenish_amount=N")
+    parser.add_argument("--total-budget", type=common.whole, metavar="N", help="short for --set queue_total_budget=N")
+    parser.add_argument(
+        "--replenish", type=common.whole, metavar="N", help="short for --set balance_replenish_amount=N"
+    )
     other = parser.add_mutually_exclusive_group()
     other.add_argument("--list", action="store_true", help="list the adjustments in force, the first to apply first")
     other.add_argument(
@@ -347,18 +349,18 @@ def _steer_crawl(op: str, args: argparse.Namespace) -> int:
 
 def _audit_id(text: str) -> int | str:
     """Parse the id of an audit entry: a number, or as `entry_names` has them in a crawl in partitions."""
-    return text if "/" in text or len(text) == 2 * 8 else int(text)
-
-
-_audit_id.__name__ = "id"
+    try:
+        return text if "/" in text or len(text) == 2 * 8 else int(text)
+    except ValueError:
+        raise common.wrong("the id of an entry, as `audit` lists it", text) from None
 
 
 def _adjustment(text: str) -> int | str:
     """Parse the id of an adjustment: a number, or 16 hexadecimal digits of a crawl in partitions."""
-    return text if len(text) == 2 * 8 else int(text)
-
-
-_adjustment.__name__ = "id"  # argparse names the type when a value is wrong
+    try:
+        return text if len(text) == 2 * 8 else int(text)
+    except ValueError:
+        raise common.wrong("the id of an adjustment, which is that of its entry in `audit`", text) from None
 
 
 def _assignment(text: str) -> tuple[str, Any]:
@@ -379,20 +381,20 @@ def _assignment(text: str) -> tuple[str, Any]:
 
 
 def _from_now(text: str) -> float:
-    from budgetfrontier.settings.values import DURATION, read_duration, show
+    from budgetfrontier.settings.values import DURATION, read_duration
 
     try:
         return time.time() + read_duration(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected {DURATION.text}, got {show(text)}") from None
+        raise common.wrong(DURATION.text, text) from None
 
 
 def _moment(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        moment = datetime.fromisoformat(text)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise common.wrong("a time in ISO 8601, such as 2026-07-01T12:00Z, or epoch seconds", text) from None
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-_moment.__name__ = "time"  # argparse names the type when a value is wrong

@@ -349,10 +349,11 @@ def _letter_row(name: int | LetterId, letter: DeadLetter) -> dict[str, Any]:
 
 
 def _letter(text: str) -> int | str | LetterId:
+    """Parse the id of a dead letter, or `all`."""
     partition, slash, number = text.partition("/")
-    if slash:
-        return LetterId(int(partition), int(number))
-    return text if text == "all" else int(text)
-
-
-_letter.__name__ = "id"  # argparse names the type when a value is wrong
+    try:
+        if slash:
+            return LetterId(int(partition), int(number))
+        return text if text == "all" else int(text)
+    except ValueError:
+        raise common.wrong("the id of a dead letter, as `dead-letters` lists it, or `all`", text) from None

@@ -13,6 +13,7 @@ from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
 from budgetfrontier.bus.kafka_errors import Heard, error_of
 from budgetfrontier.cluster import owners
 from budgetfrontier.cluster.owners import Owner, Owners
+from budgetfrontier.endpoints import addresses
 from budgetfrontier.errors import FrontierError, MissingExtra, WrongAddress
 from budgetfrontier.settings.checks import topics_objection
 
@@ -42,13 +43,17 @@ class Place(NamedTuple):
 
 def place(url: str) -> Place:
     """Return the place that `kafka://HOST:PORT,.../CRAWL?property=value` names. Raises WrongAddress."""
-    parts = urlsplit(url)
+    wrong = WrongAddress(f"{url.partition('?')[0]!r:.200} names no crawl: give kafka://HOST:PORT/CRAWL")
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a bracket without its other one
+        raise wrong from None
     crawl = unquote(parts.path.strip("/"))
     if parts.scheme != "kafka" or not parts.netloc or not crawl or "/" in crawl:
-        raise WrongAddress(f"{url!r:.200} names no crawl: give kafka://HOST:PORT/CRAWL")
+        raise wrong
     if objection := topics_objection(crawl):
         raise WrongAddress(objection)
-    return Place(parts.netloc, crawl, dict(parse_qsl(parts.query)))
+    return Place(addresses.brokers(parts.netloc), crawl, dict(parse_qsl(parts.query)))
 
 
 def place_for_clients(url: str) -> Place:

@@ -141,8 +141,9 @@ class MainLoop:
         if self._interrupts.count > 1 or self.stop is Stop.POLICY:
             self.stop = Stop.FORCED
             return
-        fetches = counted(len(self._visits), "fetch", "fetches") if self._visits else "nothing"
-        self._progress.say(f"stopping: waiting for {fetches} in flight; Ctrl-C or SIGTERM again stops at once")
+        flying = len(self._visits)
+        waits = f"waiting for {counted(flying, 'fetch', 'fetches')} in flight" if flying else "no fetch is in flight"
+        self._progress.say(f"stopping: {waits}; Ctrl-C or SIGTERM again stops at once")
         self.stop = Stop.INTERRUPTED
 
     async def _drive(self) -> None:

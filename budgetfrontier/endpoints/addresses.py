@@ -15,6 +15,10 @@ ANYBODY: Final = "--allow-anybody"
 NO_PROXY: Final = ("grpc.enable_http_proxy", 0)
 """The option of a channel of gRPC to a server of ours: `http_proxy` in the environment is for pages, and not for it."""
 
+_BROKER = re.compile(
+    r"\s*(?:(?:SASL_)?(?:PLAINTEXT|SSL)://)?(?:\[[0-9A-Fa-f:.]+\]|[^\s,:/?@\[\]]+)(?::([0-9]{1,5}))?\s*", re.ASCII
+)
+_LAST_PORT = 65535
 _HOST_AND_PORT = re.compile(r"(?:([^\s/:\[\]@]+)|\[([0-9A-Fa-f:.]+(?:%\w+)?)\]):([0-9]{1,5})", re.ASCII)
 
 
@@ -36,7 +40,7 @@ def parsed(address: str, *, any_port: bool = False) -> HostPort | Path:
     if address.startswith(UNIX):
         if address.removeprefix(UNIX):
             return Path(address.removeprefix(UNIX))
-    elif (found := _HOST_AND_PORT.fullmatch(address)) and (not any_port) <= int(found[3]) <= 65535:
+    elif (found := _HOST_AND_PORT.fullmatch(address)) and (not any_port) <= int(found[3]) <= _LAST_PORT:
         return HostPort(found[1] or found[2], int(found[3]))
     raise WrongAddress(f"{address!r} is no address: give HOST:PORT, such as 127.0.0.1:7071 or [::1]:7071, or unix:PATH")
 
@@ -45,6 +49,21 @@ def checked(address: str, *, any_port: bool = False) -> str:
     """Return an address that `parsed` takes. Raises WrongAddress."""
     parsed(address, any_port=any_port)
     return address
+
+
+def brokers(text: str) -> str:
+    """Return the brokers of Kafka that HOST:PORT,... names, as they are written. Raises WrongAddress.
+
+    The port may be left out, and the protocol of a listener may stand before the host, as librdkafka has it.
+
+    >>> brokers("one:9092,SSL://[::1]:9093")
+    'one:9092,SSL://[::1]:9093'
+    """
+    for broker in text.split(","):
+        found = _BROKER.fullmatch(broker)
+        if found is None or not 1 <= int(found[1] or 1) <= _LAST_PORT:
+            raise WrongAddress(f"{broker!r:.200} is no broker of Kafka: give HOST:PORT, such as 127.0.0.1:9092")
+    return text
 
 
 def is_loopback(host: str) -> bool:

@@ -75,8 +75,10 @@ class BatchFinisher:
         """Return what was given, with arguments that can be used as they are, but for links."""
         if isinstance(item, Lease):
             return item
-        if not isinstance(item, Finish) or not isinstance(item.lease, Lease):
+        if not isinstance(item, Finish):
             raise TypeError(f"{_TAKES}, not {type(item).__name__}")
+        if not isinstance(item.lease, Lease):
+            raise TypeError(f"{_TAKES}: {item.lease!r:.60} in a Finish is no lease")
         return self._without_links(item)
 
     def checked(self, item: Finish) -> Finish:

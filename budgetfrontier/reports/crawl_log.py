@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 from budgetfrontier.model import CrawlUri, Directive
 
 _FIELDS = 12
-_STATUSES = re.compile(r"-[1-9][0-9]{0,4}|[1-9]([0-9]{2}|xx)", re.ASCII | re.IGNORECASE)
+_STATUSES = re.compile(r"-[1-9][0-9]{0,3}|[1-9][0-9]{2}|[1-5]xx", re.ASCII | re.IGNORECASE)
 _SEED = ",seed:"
 
 
@@ -107,7 +107,7 @@ def statuses(text: str) -> str:
     ('-5000', '404', '5xx')
     """
     if _STATUSES.fullmatch(text) is None:
-        raise ValueError(f"expected a status of crawl.log, such as -5000 or 404, or a class, such as 5xx, got {text!r}")
+        raise ValueError(f"expected a status of crawl.log, such as -5000 or 404, or a class, 1xx to 5xx, got {text!r}")
     return text.lower()
 
 

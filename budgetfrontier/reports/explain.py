@@ -14,7 +14,8 @@ from budgetfrontier import uris
 from budgetfrontier.model import CrawlState, CrawlUri, DeadLetter, Directive, KeptUrl, QueueRecord, QueueState
 from budgetfrontier.reports import near_queues
 from budgetfrontier.reports.explanation import Explanation, Outlook, RefusalOf, ScopeOf
-from budgetfrontier.reports.past import Past, PastOf, tell
+from budgetfrontier.reports.log_tables import REFUSED
+from budgetfrontier.reports.past import UNLESS_ALLOWED, Past, PastOf, tell
 from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.reports.suggested_commands import named, one_more_session, replenish_amount
 from budgetfrontier.rules.attempts import attempts_told, waits_for_retry
@@ -189,7 +190,7 @@ class _Explainer:
         """
         if explanation.scope is None or self._refusal is None or (why := self._refusal(found["url"])) is None:
             return False
-        if found["pending"] or not found["seen"]:
+        if found["pending"] or found["dead"] or not found["seen"]:
             explanation.add("refused", f"The crawl does not fetch it: {why}.", verdict=Outlook.NEVER)
         return True
 
@@ -211,12 +212,7 @@ class _Explainer:
             return
         if letter is not None:
             explanation.queue = letter.queue
-            explanation.add(
-                "dead-letter",
-                f"It is a dead letter: {letter.reason} (attempts {letter.attempts}, lost {letter.deliveries}).",
-                verdict=Outlook.BLOCKED,
-                command=self._command("dead-letters", "--replay", *self._letters_to_replay(letter)),
-            )
+            self._explain_letter(explanation, letter, refused=refused)
             return
         if found["seen"]:
             past = self._past(url) if self._past else None
@@ -243,6 +239,20 @@ class _Explainer:
             "frontier or its queue was full.",
             verdict=Outlook.BLOCKED,
             command=None if refused else self._command("import", url),
+        )
+
+    def _explain_letter(self, explanation: Explanation, letter: DeadLetter, *, refused: bool) -> None:
+        """Add that a URL is a dead letter, and its replay, unless that would end as before."""
+        text = f"It is a dead letter: {letter.reason} (attempts {letter.attempts}, lost {letter.deliveries})."
+        if not self._reader.settings.fetch.allow_private and f"({REFUSED})" in letter.reason:
+            text += f" A replay would end in the same way, {UNLESS_ALLOWED}: the host has a private address."
+            refused = True
+        replay = self._command("dead-letters", "--replay", *self._letters_to_replay(letter))
+        explanation.add(
+            "dead-letter",
+            text,
+            verdict=Outlook.NEVER if refused else Outlook.BLOCKED,
+            command=None if refused else replay,
         )
 
     def _explain_redirect(self, explanation: Explanation, url: str, past: Past) -> None:

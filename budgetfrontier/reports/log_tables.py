@@ -19,6 +19,8 @@ Rows = Iterator[tuple[Any, ...]]
 
 FORBIDDEN = -9998
 OUT_OF_SCOPE = -5000
+REFUSED = -5001
+"""The status of URIs whose address or port was refused."""
 DISREGARDED = (FORBIDDEN, OUT_OF_SCOPE)
 """The statuses of URIs that were disregarded."""
 _NOT_MODIFIED = 304
@@ -39,7 +41,7 @@ _MEANINGS = {
     -5: "no valid response",
     -61: "no robots.txt",
     OUT_OF_SCOPE: "out of scope",
-    -5001: "private address or blocked port",
+    REFUSED: "private address or blocked port",
     FORBIDDEN: "forbidden by robots.txt",
 }
 

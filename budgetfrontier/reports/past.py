@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier.model import Outcome
 from budgetfrontier.reports.format import counted
-from budgetfrontier.reports.log_tables import FORBIDDEN, OUT_OF_SCOPE, meaning
+from budgetfrontier.reports.log_tables import FORBIDDEN, OUT_OF_SCOPE, REFUSED, meaning
 from budgetfrontier.rules.attempts import attempts_told
 from budgetfrontier.rules.uri_outcomes import may_pass, outcome_of_answer
+from budgetfrontier.vocabulary import BAD_PORT
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import QueueSettings
 
 MOST_ATTEMPTS = 100
-_PRIVATE = -5001
+UNLESS_ALLOWED = (
+    "unless `fetch.allow_private` is true in the YAML, or its host is localhost or an IP address and a seed in the "
+    "YAML names it with its port"
+)
+"""The settings by which a URL is fetched although its host has a private address."""
 
 
 class Attempt(NamedTuple):
@@ -101,7 +106,7 @@ def _tries(notes: str) -> tuple[int, str]:
             tries = int(note[:-1])
         else:
             others.append(note)
-    return tries, ",".join(others)
+    return tries, ",".join(others).replace("_", " ")  # as crawl.log has the spaces of a reason
 
 
 def _told_of(last: Attempt, past: Past, settings: QueueSettings) -> Told:
@@ -113,12 +118,12 @@ def _told_of(last: Attempt, past: Past, settings: QueueSettings) -> Told:
         forbidden = f"It was disregarded at {last.time}: robots.txt forbids it ({last.status})."
         until = "It would be again, until the site changes its robots.txt or `fetch.robots` is `ignore` in the YAML."
         return Told("robots", f"{forbidden} {until}", again=False)
-    if last.status == _PRIVATE:
-        refused = f"It was refused at {last.time}: {status}{notes}."
-        until = (
-            "It would be again, unless `fetch.allow_private` is true, or a seed in the YAML names its host and port."
-        )
-        return Told("failed", f"{refused} {until}", again=False)
+    if last.status == REFUSED:
+        why, until = "its host has a private address", UNLESS_ALLOWED
+        if BAD_PORT in others:
+            why, until = "browsers refuse to open its port", "unless a seed in the YAML names its host with this port"
+        refused = f"It was refused at {last.time}: {why} ({last.status})."
+        return Told("failed", f"{refused} It would be again, {until}.", again=False)
     if last.status == OUT_OF_SCOPE:
         return Told("was-out-of-scope", f"It was disregarded at {last.time}: it was out of scope ({last.status}).")
     outcome = outcome_of_answer(last.status, attempt, settings)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from budgetfrontier import units
+from budgetfrontier.endpoints import addresses
+from budgetfrontier.errors import WrongAddress
 from budgetfrontier.spelling import did_you_mean
 
 LARGEST = 10**15
@@ -210,6 +212,19 @@ def optional(of: Type) -> Type:
     return Type(f"{of.text}, or null", lambda value: None if value is None else of.read(value))
 
 
+def _read_brokers(value: object) -> str:
+    """Return brokers of Kafka, as written, with the properties behind the question mark."""
+    text = _read_text(value)
+    named, _, properties = text.partition("?")
+    try:
+        addresses.brokers(named)
+    except WrongAddress:
+        raise ValueError(show(value)) from None
+    if re.search(r"\s", properties):
+        raise ValueError(show(value))
+    return text
+
+
 def matching(of: Type, pattern: str, text: str) -> Type:
     """Return the type of texts that a regular expression matches as a whole."""
     compiled = re.compile(pattern, re.ASCII)
@@ -234,10 +249,5 @@ PERIOD = Type(DURATION.text, read_duration)
 SIZE = Type("a size (bytes, or such as 64KiB, 10MB, 50GiB)", read_size, _doubt_size)
 POSITIVE_SIZE = Type("a size above 0 (bytes, or such as 64KiB, 10MB, 50GiB)", _positive_size, _doubt_size)
 TEXT = Type("text", _read_text)
-_BROKER = r"\s*(?:(?:SASL_)?(?:PLAINTEXT|SSL)://)?(?:\[[0-9A-Fa-f:.]+\]|[^\s,:/?\[\]]+)(?::[0-9]{1,5})?\s*"
-BROKERS = matching(
-    TEXT,
-    rf"{_BROKER}(?:,{_BROKER})*(?:\?\S*)?",
-    "HOST:PORT,... without kafka:// before or a path behind",
-)
+BROKERS = Type("HOST:PORT,... without kafka:// before or a path behind", _read_brokers)
 TEXTS = listed(TEXT, many="a list of texts")

@@ -21,7 +21,7 @@ from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import SPIDERS, streams
 from budgetfrontier.cli import build_parser, bus_worker, main
 from budgetfrontier.cli.bus_worker import BUS
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.errors import WrongAddress
 from budgetfrontier.rules.run_history import BUS_WORKER, CRAWL
 from budgetfrontier.workers.database import DatabaseWorker
 from tests.bus.conftest import zeromq_broker
@@ -36,6 +36,7 @@ STRATEGY = ["bus-worker", "--role", "strategy", "--bus", "zmq+ipc:///nowhere"]
         (["bus-worker", "--role", "db"], 2, "JOB is the folder of a database worker"),
         ([*STRATEGY, "job"], 2, "a strategy worker has none"),
         ([*STRATEGY, "--batch", "0"], 2, "0 is less than 1"),
+        ([*STRATEGY, "--batch", "x"], 2, 'expected a whole number, got "x"'),
         ([*STRATEGY, "--partition", "1"], 4, "--spider-log-partitions is 1"),
         ([*STRATEGY, "--codec", "no.such"], 4, "no.such"),
         ([*STRATEGY, "--strategy", "no:such"], 4, "no:such cannot be imported"),
@@ -70,9 +71,25 @@ def test_it_refuses(arguments: list[str], code: int, message: str, capsys: pytes
 )
 def test_a_wrong_url_of_redis_is_refused_before_it_is_used(url: str, told: str) -> None:
     """As `import` refuses it: redis-py would take database 0 for some of these, which two crawls would share."""
-    with pytest.raises(SettingsError, match=told) as refused:
+    with pytest.raises(WrongAddress, match=told) as refused:
         connect(url).close()
     assert "; expected redis://[USER" in str(refused.value) and "sec" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "zmq+tcp://127.0.0.1:99999", "zmq+tcp://127.0.0.1:0", "zmq+tcp://127.0.0.1:x", "zmq+tcp://nowhere",
+        "kafka://h:99999", "kafka://h:x", "kafka://h:0", "kafka://h:1,", "kafka://[h", "kafka://user@h:1", "mqtt://x",
+    ],
+)  # fmt: skip
+def test_an_address_that_is_none_is_refused_and_nothing_is_left_behind(
+    tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(WrongAddress):
+        connect(url)
+    assert main(["bus-worker", str(tmp_path / "job"), "--role", "db", "--bus", url]) == 2
+    assert "argument --bus: " in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 def test_what_it_refuses_is_logged_as_json(caplog: pytest.LogCaptureFixture) -> None:

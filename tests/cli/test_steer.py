@@ -241,7 +241,7 @@ def test_adjust_of_everything(job: Path, cli: Cli) -> None:
         ([], 2, "nothing to change"),
         (["--set", "queue_total_budget"], 2, "is not NAME=VALUE"),
         (["--set", "x={"], 2, "not YAML"),
-        (["--total-budget", "many"], 2, "invalid int value"),
+        (["--total-budget", "many"], 2, 'expected a whole number, got "many"'),
         (["--total-budget", "5", "--set", "queue_total_budget=6"], 2, "queue_total_budget is set twice"),
         (["--replenish", "5", "--set", "balance-replenish-amount=5"], 2, "balance_replenish_amount is set twice"),
         (["--set", "precedence=1", "--set", "queue_precedence=2"], 2, "precedence is set twice"),
@@ -259,6 +259,25 @@ def test_adjust_refuses(job: Path, cli: Cli, options: list[str], code: int, mess
     assert message in answer.err and "Traceback" not in answer.err
     with Reader(job / "frontier") as reader:
         assert reader.adjustments == [] and [entry.command for entry in reader.audit()] == ["retire"]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["undo", "x"], "the id of an entry, as `audit` lists it"),
+        (["adjust", "--remove", "x"], "the id of an adjustment, which is that of its entry in `audit`"),
+        (["snooze", "a.test", "--until", "x"], "a time in ISO 8601, such as 2026-07-01T12:00Z, or epoch seconds"),
+        (["queues", "--limit", "x"], "a whole number"),
+        (["set-queue", "a.test", "--limit", "x"], "a whole number"),
+        (["dead-letters", "--drop", "1/x"], "the id of a dead letter, as `dead-letters` lists it, or `all`"),
+    ],
+)
+def test_an_argument_that_cannot_be_read_is_refused_with_what_is_expected(
+    tmp_path: Path, cli: Cli, command: list[str], message: str
+) -> None:
+    name, *options = command
+    answer = cli(name, tmp_path, *options)
+    assert answer.code == 2 and f"expected {message}, got " in " ".join(answer.err.split())
 
 
 # -- queues

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Reader
+from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.cli import main
+from budgetfrontier.crawl.fetch.response import BLOCKED, Response, cause_of
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.settings import Settings
+from budgetfrontier.vocabulary import NO_ROBOTS
 from tests.crawl.site import Page, Site, linking, redirect, run, text
 
 SEEDS = ("http://a.test/", "http://moved.test/", "http://secret.test/private", "http://dead.invalid/")
@@ -100,6 +102,14 @@ def test_attempts_are_counted_and_the_last_one_is_told(crawled: Path, capsys: py
         (503, "2t", "gave-up", "503 Service Unavailable. It is not pending in its queue any more"),
         (500, "2t", "gave-up", "500 Internal Server Error. It is not pending in its queue any more"),
         (404, "-", "fetched", "404 Not Found"),
+        (-5001, "a.test_is_at_::1,_which_is_a_private_address", "failed", "its host has a private address (-5001). It"),
+        (
+            -5001,
+            "a.test:25_is_a_port_that_browsers_refuse_to_open,_and_no_seed_names_it",
+            "failed",
+            "browsers refuse to open its port (-5001). It would be again, unless a seed in the YAML names its host",
+        ),
+        (-5, "TLS:_no_agreement", "failed", "no valid response (-5); TLS: no agreement"),
     ],
 )
 def test_an_error_that_failed_for_good_was_not_fetched(
@@ -141,6 +151,21 @@ def test_a_page_names_what_its_robots_txt_was_given_up_for_and_both_are_replayed
         ids = {letter.uri.url: letter.id for letter in reader.dead_letters()}
     both = f"{ids['http://a.test/robots.txt']} {ids['http://a.test/']}"
     assert dead["command"] == f"budgetfrontier dead-letters {job} --replay {both}"
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_replay_is_suggested_only_if_the_private_address_is_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], allowed: bool
+) -> None:
+    settings = Settings.from_dict({"crawl": "test", "fetch": {"allow_private": allowed}})
+    with Frontier.open(tmp_path / "job" / "frontier", settings) as frontier:
+        frontier.schedule("http://a.test/")
+        reason = f"{NO_ROBOTS}: {cause_of(Response(status=BLOCKED))}"
+        frontier.finish(frontier.lease(1)[0], Outcome.DEAD, reason=reason)
+    assert main(["explain", str(tmp_path / "job"), "http://a.test/", "--format", "json"]) == 0
+    (dead,) = (one for one in json.loads(capsys.readouterr().out)["reasons"] if one["code"] == "dead-letter")
+    assert ("--replay" in (dead["command"] or "")) is allowed
+    assert ("would end in the same way, unless `fetch.allow_private` is true" in dead["text"]) is not allowed
 
 
 def test_a_page_whose_line_was_cut_is_left_out(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier.cli import main
-from budgetfrontier.endpoints.addresses import HostPort, check_reach, is_loopback, parsed
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.endpoints.addresses import HostPort, brokers, check_reach, is_loopback, parsed
+from budgetfrontier.errors import FrontierError, WrongAddress
 
 
 def test_the_parts_of_an_address() -> None:
@@ -24,6 +24,17 @@ def test_the_parts_of_an_address() -> None:
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(FrontierError, match="give HOST:PORT"):
         parsed(text)
+
+
+@pytest.mark.parametrize("text", ["h", "h:9092", " a:1, b:65535", "SASL_SSL://h:1,[::1]:9092", "a_b.test:1"])
+def test_brokers_are_kept_as_they_are_written(text: str) -> None:
+    assert brokers(text) == text
+
+
+@pytest.mark.parametrize("text", ["", ",", "h:", "h:x", "h:0", "h:65536", "h:99999", "a:1,,b:1", "u@h", "[h", "h/c"])
+def test_what_is_no_broker(text: str) -> None:
+    with pytest.raises(WrongAddress, match="is no broker of Kafka: give HOST:PORT"):
+        brokers(text)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -398,6 +398,11 @@ def test_it_takes_an_iterable(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"takes leases.*one alone goes into a list"):
         frontier.finish_many(wrong)
     assert frontier.finish_many([]) == []
+
+
+def test_what_is_no_lease_in_a_finish_is_named() -> None:
+    with pytest.raises(TypeError, match=r"takes leases.*: 5 in a Finish is no lease$"):
+        memory().finish_many([Finish(cast("Any", 5))])
 
 
 class AskedForFive:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -179,7 +179,7 @@ def test_many_leases_are_acknowledged_with_the_sizes_of_their_responses(queue: L
     for number in range(3):
         queue.push(f"https://a.test/{number}")
     leases = [leased(queue) for _ in range(3)]
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="3 leases, 2 sizes"):
         queue.ack_many(leases, sizes=[1, 2])
     assert queue.state().leased == 3
     assert queue.ack_many([leases[0], leases[1].id, leases[0]], sizes=iter([10, 200, 4000])) == [leases[0]]
@@ -195,6 +195,16 @@ def test_ack_many_takes_only_leases_and_ids_and_changes_nothing_otherwise(queue:
     with pytest.raises(TypeError):
         queue.ack_many([lease, *nonsense] if isinstance(nonsense, list) else nonsense)
     assert queue.state().leased == 1 and queue.ack_many([lease]) == []
+
+
+def test_ack_many_says_what_it_takes(queue: LeaseQueue) -> None:
+    queue.push(A)
+    lease = leased(queue)
+    with pytest.raises(TypeError, match="takes an iterable of leases or ids; one goes to ack_lease"):
+        queue.ack_many(cast("Any", lease))
+    with pytest.raises(ValueError, match="a size for each lease: 1 leases, 2 sizes"):
+        queue.ack_many([lease], sizes=[1, 2])
+    assert queue.state().leased == 1
 
 
 def test_an_expired_lease_comes_again_and_is_counted(queue: LeaseQueue, clock: ManualClock) -> None:

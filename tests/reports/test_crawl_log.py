@@ -56,10 +56,28 @@ def test_uris_are_found_by_any_status_and_by_classes(tmp_path: Path, status: str
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "5x", "xxx", "40", "0xx", "5000", "-", "-0", "--5", "-5xx", "4.4", "\u0664\u0660\u0664"]
+    "text",
+    [
+        "",
+        "x",
+        "5x",
+        "xxx",
+        "40",
+        "0xx",
+        "5000",
+        "6xx",
+        "9XX",
+        "-99999",
+        "-",
+        "-0",
+        "--5",
+        "-5xx",
+        "4.4",
+        "\u0664\u0660\u0664",
+    ],
 )
 def test_what_is_no_status_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="such as 5xx"):
+    with pytest.raises(ValueError, match="a class, 1xx to 5xx"):
         statuses(text)
 
 

@@ -69,7 +69,10 @@ def test_snapshots_need_a_folder_or_whole_commands(snapshots: dict[str, str], pr
     assert found.startswith(f"cluster.snapshots: {problem}")
 
 
-@pytest.mark.parametrize("kafka", ["kafka://host:9092", "host:9092/crawl", "host:port", "?acks=all", "a,,b", ":9092"])
+@pytest.mark.parametrize(
+    "kafka",
+    ["kafka://host:9092", "host:9092/crawl", "host:port", "?acks=all", "a,,b", ":9092", "host:99999", "h?a=b c"],
+)
 def test_brokers_that_would_be_waited_for_without_end(kafka: str) -> None:
     [found] = problems({"cluster": {"kafka": kafka}})
     assert found.startswith("cluster.kafka: expected HOST:PORT,... without kafka://") and kafka in found

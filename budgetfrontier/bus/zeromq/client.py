@@ -12,7 +12,8 @@ from budgetfrontier.bus.broker import Fetch, Operation, Reply
 from budgetfrontier.bus.interface import SESSION, BusAway, BusError
 from budgetfrontier.bus.log_client import LogBus
 from budgetfrontier.bus.patience import STEP, Patience
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.endpoints import addresses
+from budgetfrontier.errors import WrongAddress
 
 REPEAT = 2.0
 """Seconds after which a request is sent again, to a broker that may have been restarted. None has an effect twice."""
@@ -22,14 +23,26 @@ _reply = msgspec.msgpack.Decoder(Reply).decode
 
 
 def connect(address: str, *, session: float = SESSION, patience: Patience | None = None) -> LogBus:
-    """Return a bus at a broker's ZeroMQ address, such as tcp://127.0.0.1:5550; the broker may be started later."""
+    """Return a bus at a broker's ZeroMQ address, such as tcp://127.0.0.1:5550; the broker may be started later.
+
+    Raises WrongAddress.
+    """
     connection = _Connection(address, patience or Patience())
     return LogBus(connection.call, connection.close, session=session)
+
+
+def _wrong(address: str) -> WrongAddress:
+    return WrongAddress(f"zmq+{address} is no address: give zmq+tcp://HOST:PORT or zmq+ipc://PATH")
 
 
 class _Connection:
     def __init__(self, address: str, patience: Patience) -> None:
         self._address, self._patience = address, patience
+        if address.startswith("tcp://"):  # ZeroMQ wraps the number of a port, and looks up the name of one, for ever
+            try:
+                addresses.parsed(address.removeprefix("tcp://"))
+            except WrongAddress:
+                raise _wrong(address) from None
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, 0)
@@ -39,9 +52,7 @@ class _Connection:
             self._socket.connect(address)
         except zmq.ZMQError as error:
             self.close()
-            raise SettingsError(
-                f"{address}: {error.strerror}; expected zmq+tcp://HOST:PORT or zmq+ipc://PATH"
-            ) from error
+            raise _wrong(address) from error
         self._request = 0
 
     def call(self, operation: Operation, timeout: float) -> Any:

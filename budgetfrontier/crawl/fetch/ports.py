@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection
 
 from budgetfrontier import uris
+from budgetfrontier.vocabulary import BAD_PORT
 
 # https://fetch.spec.whatwg.org/#bad-port, of 2025
 BLOCKED = frozenset(
@@ -27,7 +28,7 @@ class BlockedPortError(OSError):
     """A URL names a port that browsers do not open, and no seed names it."""
 
     def __init__(self, host: str, port: int) -> None:
-        super().__init__(f"{host}:{port} is a port that browsers refuse to open, and no seed names it")
+        super().__init__(f"{host}:{port} {BAD_PORT}, and no seed names it")
 
 
 def check_port(href: str, allowed: Collection[tuple[str, int]]) -> None:

@@ -74,7 +74,10 @@ class BusScheduler:
     # -- opening and closing
 
     def open(self, spider: Any) -> Any:
-        """Begin to read the feed; the broker may be started later. Raises SettingsError and MissingExtra."""
+        """Begin to read the feed; the broker may be started later.
+
+        Raises WrongAddress, SettingsError and MissingExtra.
+        """
         self.spider = spider
         self._options = options = bus_options(self.crawler.settings, spider)
         connect(options.url).close()  # raises what is wrong with the URL here

@@ -16,7 +16,7 @@ import zmq
 
 from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.zeromq import client, journal, server
-from budgetfrontier.errors import FrontierLocked, SettingsError, WrongAddress
+from budgetfrontier.errors import FrontierLocked, WrongAddress
 from tests.bus.conformance import data, messages, receive, send, stream
 from tests.bus.conftest import zeromq_broker
 from tests.support import PATIENCE
@@ -194,5 +194,5 @@ def test_an_address_that_cannot_be_used_is_a_clear_error(tmp_path: Path) -> None
     with socket.create_server(("127.0.0.1", 0)) as busy, pytest.raises(BusError, match="--listen"):
         server.serve(f"tcp://127.0.0.1:{busy.getsockname()[1]}", tmp_path / "journal", stop=threading.Event())
     assert not list(tmp_path.iterdir()), "no journal is made before the address is known to be free"
-    with pytest.raises(SettingsError, match="zmq"):
+    with pytest.raises(WrongAddress, match="zmq"):
         client.connect("nowhere")
