@@ -8,13 +8,19 @@ from collections.abc import Mapping, Sequence
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """The numbers of the system's errors that say that a disk is full, or a quota used up."""
 
+NO_FILES = (errno.EMFILE, errno.ENFILE)
+"""Those that say that no more files can be open, in this process or on this machine."""
+MORE_FILES = "raise the limit of open files (`ulimit -n`)"
+"""The remedy against them, for messages."""
+
 
 def in_words(error: OSError) -> str:
     """Return an error of the system for a message, with the file that it is about."""
     text = error.strerror or str(error)
     if isinstance(error, FileNotFoundError) and error.filename is None and "temporary directory" in text:
         return f"{text}: set the environment variable TMPDIR to a folder that can be written to"
-    return f"{error.filename}: {text}" if error.filename else text
+    told = f"{error.filename}: {text}" if error.filename else text
+    return f"{told}; {MORE_FILES}, and try again" if error.errno in NO_FILES else told
 
 
 class FrontierError(Exception):

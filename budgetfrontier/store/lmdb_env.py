@@ -12,6 +12,8 @@ from pathlib import Path
 import lmdb
 
 from budgetfrontier.errors import (
+    MORE_FILES,
+    NO_FILES,
     NO_ROOM,
     CorruptFrontier,
     FrontierError,
@@ -199,8 +201,8 @@ def translate_error(error: BaseException, path: Path) -> Exception:
             "or as a process with another id"
         )
     code = getattr(error, "errno", None) or getattr(error, "code", None)
-    if code in (errno.EMFILE, errno.ENFILE):
-        return FrontierError(f"{path}: {_shown(error)}; allow more open files (`ulimit -n`), and try again")
+    if code in NO_FILES:
+        return FrontierError(f"{path}: {_shown(error)}; {MORE_FILES}, and try again")
     if code in (errno.EACCES, errno.EROFS, errno.EPERM) or isinstance(error, lmdb.ReadonlyError):
         return PermissionError(
             errno.EACCES, f"cannot write: check the permissions of the folder ({_shown(error)})", str(path)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from budgetfrontier import Settings
 from budgetfrontier.crawl.cache import Original
 from budgetfrontier.crawl.fetch.response import CONNECT_FAILED, ROBOTS_PRECLUDED, Response
-from budgetfrontier.crawl.outputs import Outputs
+from budgetfrontier.crawl.outputs import Outputs, warc
 from budgetfrontier.crawl.outputs.logs import crawl_line
+from budgetfrontier.errors import in_words
 from budgetfrontier.model import CrawlUri, Lease, Outcome
 
 NOW = datetime(2026, 11, 20, 22, 0, 1, 5000, tzinfo=UTC)
@@ -71,6 +76,23 @@ class Nothing:
 
 def job(folder: Path, **output: Any) -> Outputs:
     return Outputs(folder, Settings.from_dict({"output": output}), cache=Nothing())
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+def test_a_page_whose_warc_file_cannot_be_opened_is_in_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(path: Path) -> None:
+        raise OSError(code, os.strerror(code), str(path))
+
+    with job(tmp_path, warc=True) as outputs:
+        with monkeypatch.context() as patched, pytest.raises(OSError) as failed:
+            patched.setattr(warc, "GrowingFile", refuse)
+            outputs.write(lease(), Response(status=200, raw=b"abc"), Outcome.SUCCESS, slot=1)
+        told = in_words(failed.value)
+        assert f".warc.gz.open: {os.strerror(code)}; raise the limit of open files (`ulimit -n`), and try again" in told
+        outputs.sync()
+        assert not (tmp_path / "logs" / "crawl.log").read_bytes()
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

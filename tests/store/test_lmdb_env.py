@@ -29,7 +29,7 @@ from tests.crash.line_kills import killed_at_each_line
 
 def test_too_many_open_files_are_told_with_the_limit_to_raise() -> None:
     told = translate_error(OSError(errno.EMFILE, "Too many open files", "job/lock.mdb"), Path("job"))
-    assert type(told) is FrontierError and "allow more open files (`ulimit -n`)" in str(told)
+    assert type(told) is FrontierError and "raise the limit of open files (`ulimit -n`)" in str(told)
 
 
 def test_a_kill_while_it_is_made_leaves_all_of_it_or_nothing(tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ import socket
 from functools import cache
 
 from budgetfrontier.crawl.fetch.response import PutBack
+from budgetfrontier.errors import MORE_FILES, NO_FILES
 
 REST = 10.0
 """Seconds after which a URI is tried again whose fetch this machine could not make."""
-_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+_SHORTAGES = frozenset({*NO_FILES, errno.ENOMEM, errno.ENOBUFS})
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +52,8 @@ def _no_file_can_be_opened() -> int | None:
 def _tell(lacking: int) -> None:
     """Log a shortage, each kind once."""
     remedy = "free some memory"
-    if lacking in (errno.EMFILE, errno.ENFILE):
-        remedy = "raise the limit of open files (ulimit -n)"
+    if lacking in NO_FILES:
+        remedy = MORE_FILES
     log.warning(
         "%s: URIs that could not be fetched for that go back into their queues, uncharged; %s, or lower "
         "fetch.concurrency",

@@ -64,12 +64,13 @@ class Outputs:
         left_out = self._leaves_out_noindex and NOINDEX in response.notes
         self.left_out += left_out
         self.not_followed += self._skips_nofollow and NOFOLLOW in response.notes
+        stored = response.status > 0 and not left_out and "midFetchAbort" not in response.notes
+        if stored and self._warc:  # first: if its file cannot be opened, crawl.log has no line without a record
+            self._warc.write(lease, response, sha1)
         self._logs.write(lease, response, digest=text, slot=slot, note=NOT_STORED if left_out else "")
-        if response.status <= 0 or left_out or "midFetchAbort" in response.notes:
+        if not stored:
             return
         self._logs.write_page(lease, response, outcome, digest=text)
-        if self._warc:
-            self._warc.write(lease, response, sha1)
         if self._sinks:
             self._sinks.give(page(lease, response, outcome, digest=text))
 
