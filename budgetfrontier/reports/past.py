@@ -93,6 +93,9 @@ def tell(past: Past | None, settings: QueueSettings, *, searched: bool = True) -
         return Told("done", f"It is seen and not pending, and {past.log}{since} does not name it: {moved}{_ELSEWHERE}.")
     last = past.attempts[-1]
     told = _told_of(last, past, settings)
+    if f"({REFUSED})" in last.notes:  # its robots.txt was refused
+        until = f" It would be again, {UNLESS_ALLOWED}: the host has a private address."
+        told = told._replace(text=told.text + until, again=False)
     tries = f" Attempts in the log: {past.total:,}." if past.total > 1 else ""
     via = f" Found on {last.via}." if last.via else ""
     return told._replace(text=told.text + tries + via)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from budgetfrontier.errors import NO_ROOM, ScopeChanged, StorageFull
+from budgetfrontier.errors import MORE_FILES, NO_FILES, NO_ROOM, ScopeChanged, StorageFull
 from budgetfrontier.model import Run, RunEnd, RunRow
 
 MOST_RUNS = 1000
@@ -74,7 +74,8 @@ def end_of(error: BaseException | None) -> tuple[RunEnd | None, str]:
 
     if isinstance(error, CancelledError):
         return RunEnd.EXIT, "cancelled"
-    return RunEnd.ERROR, shortened(f"{type(error).__name__}: {error}")
+    remedy = f"; {MORE_FILES}" if isinstance(error, OSError) and error.errno in NO_FILES else ""
+    return RunEnd.ERROR, shortened(f"{type(error).__name__}: {error}{remedy}")
 
 
 def steered_by(what: str, who: str, reason: str) -> str:

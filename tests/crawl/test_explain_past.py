@@ -109,6 +109,12 @@ def test_attempts_are_counted_and_the_last_one_is_told(crawled: Path, capsys: py
             "failed",
             "browsers refuse to open its port (-5001). It would be again, unless a seed in the YAML names its host",
         ),
+        (
+            -61,
+            "robots.txt_unreachable:_private_address_or_blocked_port_(-5001)",
+            "gave-up",
+            "It would be again, unless `fetch.allow_private` is true",
+        ),
         (-5, "TLS:_no_agreement", "failed", "no valid response (-5); TLS: no agreement"),
     ],
 )

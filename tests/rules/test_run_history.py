@@ -21,6 +21,11 @@ ROW = RunRow(100.0, 7, "a.test", "crawl")
         (StorageFull("the disk is full"), RunEnd.DISK_FULL, "the disk is full"),
         (OSError(errno.ENOSPC, "no room"), RunEnd.DISK_FULL, "[Errno 28] no room"),
         (OSError(errno.EIO, "broken"), RunEnd.ERROR, "OSError: [Errno 5] broken"),
+        (
+            OSError(errno.EMFILE, "x"),
+            RunEnd.ERROR,
+            "OSError: [Errno 24] x; raise the limit of open files (`ulimit -n`)",
+        ),
         (KeyboardInterrupt(), RunEnd.SIGNAL, "Ctrl-C"),
         (CancelledError(), RunEnd.EXIT, "cancelled"),
         (SystemExit(3), None, ""),
