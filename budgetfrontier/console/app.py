@@ -9,10 +9,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
+from aiohttp.helpers import parse_mimetype
 from multidict import MultiDict
 
 from budgetfrontier.console import forms, rendering, static_files, steering
@@ -178,6 +180,11 @@ class Console:
             return await handler(request)
         except web.HTTPNotFound:
             return self._message(request, 404, "Not found", "There is no such page.")
+        except web.HTTPMethodNotAllowed as error:
+            allowed = ", ".join(sorted(error.allowed_methods))
+            answer = self._message(request, 405, "Wrong method", f"This address takes {allowed}; not {error.method}.")
+            answer.headers["Allow"] = allowed
+            return answer
         except web.HTTPRequestEntityTooLarge:
             return self._message(request, 413, "Too large", f"A form has at most {LARGEST_FORM >> 10} KiB.")
         except NotThere as error:
@@ -294,7 +301,7 @@ class Console:
     async def _steer(self, job: Job, request: web.Request) -> web.StreamResponse:
         """Begin a dry run, or apply what one has shown, and lead to the page that follows it."""
         form = request[FORM]
-        applies = form.get("step") == "apply"
+        applies = forms.applies(form)
         shown = await self._shown(job, form, self._who(request)) if applies and "dry_run" in form else None
         read, again = (partial(each, partitions=not job.is_folder) for each in (forms.read, forms.again))
         asked = shown.asked if shown else again(form) if applies else read(form)
@@ -393,9 +400,19 @@ def _cookie(request: web.Request) -> str | None:
 
 
 def _wanted(request: web.Request) -> str:
-    """Return in which form a message is wanted: the first of the three that Accept names, else HTML."""
-    named = (one.partition(";")[0].strip().lower() for one in request.headers.get("Accept", "").split(","))
-    return next((one for one in named if one in (_HTML, _PLAIN, _JSON)), _HTML)
+    """Return in which form a message is wanted: the first of the three that Accept prefers, or else HTML."""
+    named = map(parse_mimetype, ",".join(request.headers.getall("Accept", ())).split(","))
+    asked = ((_quality(one.parameters.get("q", "1")), f"{one.type}/{one.subtype}") for one in named)
+    known = (one for one in asked if one[0] > 0 and one[1] in (_HTML, _PLAIN, _JSON))
+    return max(known, key=itemgetter(0), default=(1.0, _HTML))[1]
+
+
+def _quality(text: str) -> float:
+    """Return how much a form is wanted; one whose quality is no number is not."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
 
 
 def _html(text: str, status: int = 200) -> web.Response:

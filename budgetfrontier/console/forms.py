@@ -27,6 +27,7 @@ NOT_OF_PARTITIONS = ("replay", "drop")
 
 TOKEN = "csrf"
 """The field that every form of a browser has, see `access`."""
+APPLY = "apply"
 APPLIED = ("step", "dry_run", "seen", "back")
 """The fields of the form that applies what a dry run has shown."""
 _OF_ALL = ("op", "reason", "back", "step")
@@ -47,10 +48,7 @@ def read(form: Form, *, partitions: bool = False) -> Asked:
 
     Of a crawl in `partitions`, entries of the audit have names instead of numbers.
     """
-    op = form.get("op", "")
-    if not _is_given(op, partitions):
-        meant = did_you_mean(op, (one for one in _READ if _is_given(one, partitions)))
-        raise BadRequest(f"{op[:40]!a} is not a command that the console gives{meant or '.'}")
+    op = _op(form, partitions)
     check_names(form, (*_OF_ALL, *_FIELDS.get(op, ())))
     reason = form.get("reason", "").strip()
     if not reason:
@@ -65,12 +63,11 @@ def read(form: Form, *, partitions: bool = False) -> Asked:
 
 def again(form: Form, *, partitions: bool = False) -> Asked:
     """Return the command of the form that applies what was shown. Its arguments are checked when it is applied."""
-    args = _plain(form.get("args", ""))
-    op = form.get("op", "")
-    if not _is_given(op, partitions) or not isinstance(args, dict):
+    op, args = _op(form, partitions), _plain(form.get("args", ""))
+    if not isinstance(args, dict):
         raise BadRequest("This form is not one of the console.")
     check_names(form, (*_OF_ALL, "args"))
-    return _without_code(Asked(form["op"], args, form.get("reason", "")[:LONGEST_REASON]))
+    return _without_code(Asked(op, args, form.get("reason", "")[:LONGEST_REASON]))
 
 
 def check_names(form: Form, names: Collection[str]) -> None:
@@ -79,6 +76,27 @@ def check_names(form: Form, names: Collection[str]) -> None:
         if name not in names and name != TOKEN:
             has = f"it has {', '.join(names)}" if names else "it has none"
             raise BadRequest(f"{name[:40]!a} is no field of this form: {has}{did_you_mean(name, names) or '.'}")
+
+
+def _op(form: Form, partitions: bool) -> str:
+    """Return the command that a form names. Raises BadRequest if the console does not give it."""
+    op = form.get("op", "")
+    if not _is_given(op, partitions):
+        meant = did_you_mean(op, (one for one in _READ if _is_given(one, partitions)))
+        raise BadRequest(f"{op[:40]!a} is not a command that the console gives{meant or '.'}")
+    return op
+
+
+def applies(form: Form) -> bool:
+    """Tell whether a form applies its command at once, or what a dry run has shown. Raises BadRequest for another step.
+
+    Without a step it is a dry run.
+    """
+    step = form.get("step", "")
+    if step not in ("", APPLY):
+        meant = did_you_mean(step, (APPLY,))
+        raise BadRequest(f"{step[:40]!a} is no step: give step={APPLY}, or no step for a dry run{meant or '.'}")
+    return step == APPLY
 
 
 def _is_given(op: str, partitions: bool) -> bool:

@@ -117,6 +117,8 @@ def test_a_scan_without_a_folder_for_temporary_files_says_so(job: Path, monkeypa
         ("/nothing", 404, "There is no such page"),
         ("/queues?state=ASLEEP", 400, "state is one of"),
         ("/queues?sort=luck", 400, "sort is one of"),
+        ("/queues?strat=5", 400, "did you mean start?"),
+        ("/queues?limt=5", 400, "'limt' is no parameter of this page: it has state, q, start"),
         ("/queues?start=-1", 400, "start is a whole number"),
         ("/queues?start=99999999999999999999", 400, "start is a whole number"),
         ("/queues?state=RETIRED&sort=turn&after=00", 400, "go back to the first"),
@@ -141,6 +143,10 @@ def test_a_bad_request_is_answered_with_what_is_wrong(job: Path, path: str, stat
         ("application/json, text/html", "application/json"),
         ("text/html,application/xhtml+xml,*/*;q=0.8", "text/html"),
         ("*/*", "text/html"),
+        ("application/json;q=0.1, text/html", "text/html"),
+        ("text/html;q=0.5, application/json; Q=0.9, text/plain;q=0.9", "application/json"),
+        ("application/json;q=0, text/plain;q=none", "text/html"),
+        ("", "text/html"),
     ],
 )
 def test_what_is_wrong_is_told_in_the_form_that_is_asked_for(job: Path, accept: str, kind: str) -> None:
@@ -157,6 +163,16 @@ def test_what_is_wrong_is_told_in_the_form_that_is_asked_for(job: Path, accept: 
         assert json.loads(text) == {"status": 404, "title": "Not found", "message": told}
     else:
         assert "<h1>Not found</h1>" in text
+
+
+def test_a_method_that_an_address_does_not_take_is_told_in_that_form_too(job: Path) -> None:
+    async def act(client: Client, console: Console) -> tuple[int, str, Any]:
+        async with client.put("/queues", headers={"Accept": "application/json"}) as answer:
+            return answer.status, answer.headers["Allow"], await answer.json()
+
+    status, allowed, told = visit(job, act)
+    assert (status, allowed, told["status"]) == (405, "GET, HEAD", 405)
+    assert told["message"] == "This address takes GET, HEAD; not PUT."
 
 
 def test_a_script_without_a_token_is_told_so(job: Path) -> None:

@@ -440,6 +440,13 @@ def test_the_crawl_is_paused_and_resumed(steered: Path) -> None:
         ({"op": "undo", "reason": "x", "id": "1; 2"}, "Choose the entry"),
         ({"op": "adjust", "step": "apply", "args": "[]"}, "not one of the console"),
         ({"op": "adjust", "step": "apply", "args": "{"}, "not one of the console"),
+        ({"op": "pauze", "reason": "x"}, "did you mean pause?"),
+        ({"op": "pauze", "step": "apply", "args": "{}", "reason": "x"}, "did you mean pause?"),
+        (
+            {"op": "pause", "step": "aply", "reason": "x"},
+            "give step=apply, or no step for a dry run; did you mean apply?",
+        ),
+        ({"step": "aply", "dry_run": "x"}, "'aply' is no step: give step=apply"),
     ],
 )
 def test_a_form_that_cannot_be_meant_is_answered_with_what_is_wrong(job: Path, form: dict[str, str], said: str) -> None:
