@@ -13,8 +13,9 @@ _MOST_EDITS = 2
 def nearest(text: object, names: Iterable[object]) -> str:
     """Return the most similar name, upper and lower case apart; "" if none is so similar that it is surely meant.
 
-    One letter may be wrong, missing, superfluous or exchanged with the next, and two in ten letters or more. In a
-    word of less than five letters, a wrong one makes another word: `site` is not `size`.
+    One letter may be wrong, missing, superfluous or exchanged with the next, and two in ten letters or more. In a word
+    of less than five letters, a wrong one, or another first one, makes another word: `site` is not `size`, nor `text`
+    `ext`.
 
     >>> nearest("retierd", ["READY", "RETIRED"])
     'RETIRED'
@@ -33,7 +34,7 @@ def _allowed(word: str, name: str) -> int:
     """Return how many edits may make a word of a name."""
     longest = max(len(word), len(name))
     if longest < _LETTERS_OF_AN_EDIT:
-        return int(len(word) != len(name))
+        return int(len(word) != len(name) and word[:1] == name[:1])
     return min(longest // _LETTERS_OF_AN_EDIT, _MOST_EDITS)
 
 

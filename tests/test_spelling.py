@@ -105,7 +105,8 @@ def test_one_or_two_wrong_letters_are_understood(wrong: str, meant: str) -> None
     [
         ("restore", "resume"), ("retry", "retire"), ("daemon", "demo"), ("wait", "wake"), ("rate", "date"),
         ("max_seconds", "max_spend"), ("max_hosts", "max_hops"), ("max_hours", "max_uris"), ("max_speed", "min_speed"),
-        ("follow", "nofollow"), ("path", "depth"), ("site", "size"), ("codes", "scope"), ("pages", "max_uris"),
+        ("follow", "nofollow"), ("path", "depth"), ("site", "size"), ("text", "ext"), ("codes", "scope"),
+        ("pages", "max_uris"),
     ],
 )  # fmt: skip
 def test_another_word_is_not_taken_for_a_name(other: str, name: str) -> None:

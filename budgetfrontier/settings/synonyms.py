@@ -104,6 +104,7 @@ _COMMANDS = {
     "resume": "continue unpause",
     "terminate": "kill abort cancel end finish",
     "undo": "revert",
+    "compact": "compaction vacuum",
     "audit": "history log changes",
     "adjust": "set budget budgets override configure update",
     "snooze": "block delay",
