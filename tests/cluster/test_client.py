@@ -13,11 +13,14 @@ import grpc
 import pytest
 
 from budgetfrontier import Settings, protocol
+from budgetfrontier.cli import main
 from budgetfrontier.cluster import asking
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.kafka import Place, place, place_of
 from budgetfrontier.cluster.owners import Directory, MemoryDirectory, Owner
+from budgetfrontier.errors import WrongAddress
+from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.service import frontier_calls
 from tests.cluster.workers import addressed
 
@@ -107,3 +110,13 @@ def test_a_call_to_a_worker_that_hangs_is_made_to_the_next_owner(
 def test_a_crawl_has_its_name_however_it_is_written() -> None:
     assert place_of("news-1.b_c", "h:1,i:2?x=y") == Place("h:1,i:2", "news-1.b_c", {"x": "y"})
     assert place("kafka://h:1,i:2/n%65ws%2D1.b_c?x=y") == place_of("news-1.b_c", "h:1,i:2?x=y")
+
+
+@pytest.mark.parametrize("url", ["kafka://h:99999/c", "kafka://h:x/c", "kafka://h:0/c", "kafka://[h/c"])
+def test_a_url_whose_brokers_are_none_is_refused_by_clients_and_commands(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(WrongAddress, match=r"give (kafka://)?HOST:PORT"):
+        LeaseQueue.connect(url)
+    assert main(["report", "--cluster", url]) == 2
+    assert "give " in capsys.readouterr().err
