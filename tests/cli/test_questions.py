@@ -51,7 +51,7 @@ ANSWERS = {
         ("the queue will be retired first", OVER_BUDGET), (OVER_BUDGET, "http://capped.test/9"), "http://capped.test/9"
     ),
     "What became of this URL?": Answer(
-        ("connection_refused",), ("http://failed.test/", "connection_refused"), "http://failed.test/", "?q=failed.test"
+        ("connection refused",), ("http://failed.test/", "connection_refused"), "http://failed.test/", "?q=failed.test"
     ),
     "Why is this host retired?": Answer(
         ("it has spent 2, more than its total budget of 1", "--total-budget 3"),
