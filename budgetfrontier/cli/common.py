@@ -263,20 +263,17 @@ def duration(text: str) -> float:
         raise wrong(DURATION.text, text) from None
 
 
-def address(text: str) -> str:
-    """Parse an argument that is an address at which to listen."""
+def address(text: str, *, any_port: bool = True) -> str:
+    """Parse an argument that is an address at which to listen: with `any_port`, the port may be 0."""
     try:
-        return addresses.checked(text, any_port=True)
+        return addresses.checked(text, any_port=any_port)
     except FrontierError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def reachable_address(text: str) -> str:
     """Parse an argument that is an address at which others reach a server, of which the port is known."""
-    try:
-        return addresses.checked(text)
-    except FrontierError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    return address(text, any_port=False)
 
 
 def moment_or_age(text: str) -> float:

@@ -302,12 +302,11 @@ def test_a_refused_finish_has_not_read_its_links(wrong: str, many: bool) -> None
     with memory() as f:
         f.schedule_many(["https://a.test/", "https://b.test/"])
         first, second = f.lease(2)
-        links, outcome = iter(["https://c.test/"]), WRONG[wrong] if wrong == "outcome" else Outcome.SUCCESS
-        given = {} if wrong == "outcome" else {wrong: WRONG[wrong]}
+        links, given = iter(["https://c.test/"]), {wrong: WRONG[wrong]}
         with pytest.raises((TypeError, ValueError)):
             if many:
-                f.finish_many([Finish(first, discovered=links), Finish(second, outcome, **given)])
+                f.finish_many([Finish(first, discovered=links), Finish(second, **given)])
             else:
-                f.finish(first, outcome, discovered=links, **given)
+                f.finish(first, discovered=links, **given)
         f.finish(first, discovered=links)
         assert f.queue("c.test") is not None
