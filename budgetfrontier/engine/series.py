@@ -117,6 +117,11 @@ class Series:
             return
         if value is not None and records.decode_row(value).begins:
             key = following
+            value = self._env.txn.get(key, db=self._table)
+        if value is not None:
+            replaced = records.decode_row(value)
+            if replaced.run != row.run:  # the time since the row before is its: a command leaves a crawl its seconds
+                row.stopped = replaced.stopped
         self._env.txn.put(key, encode(row), db=self._table)
 
     def _put(self, resolution: Resolution, time: float, value: bytes) -> None:

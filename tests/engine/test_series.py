@@ -257,6 +257,21 @@ def test_runs_within_a_second_write_two_rows(tmp_path: Path) -> None:
         assert [(row.begins, row.scheduled) for row in reader.series()] == [(True, 0), (False, 4)]
 
 
+def test_a_command_within_the_second_of_a_crawl_leaves_it_its_time(tmp_path: Path) -> None:
+    clock = ManualClock(START + 0.2)
+    with on_disk(tmp_path, clock, polite=False) as f:
+        f.schedule_many(pages("A", 1))
+        f.finish(one(f))
+        clock.advance(0.3)
+    with Frontier.open(tmp_path / "frontier", clock=clock, program="budgetfrontier import") as f:
+        f.schedule_many(pages("B", 1))
+        clock.advance(0.2)
+    with Reader(tmp_path / "frontier") as reader:
+        found = window(reader.series(), START, START + 1)
+    assert found.seconds == pytest.approx(0.5)
+    assert found.rates["fetched"].count == 1
+
+
 def test_what_a_clock_set_back_has_counted_twice_counts_once(tmp_path: Path) -> None:
     for run in range(2):
         clock = ManualClock(START + 20 * run)
