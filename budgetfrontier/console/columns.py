@@ -3,7 +3,7 @@
 A scan writes them to a file, which the console maps into its memory: they count as no memory of its own, and two scans
 share no byte. The values themselves are not kept: a page reads those of its rows, as of the last commit.
 
-For each order there is, besides the rows of the queues in it, the place of each row, and the state at each place: the
+For each order there are, besides the rows of the queues in it, the amount of each row, and the state at each place: the
 queues of a state are found with `bytes.find`, at the speed of memory.
 """
 
@@ -23,7 +23,7 @@ import msgspec
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.vocabulary import QueueState
 
-SORTS: dict[str, Callable[[QueueRecord], int | float]] = {
+SORTS: dict[str, Callable[[QueueRecord], Any]] = {
     "queued": attrgetter("queued"),
     "enqueued": attrgetter("enqueued"),
     "expenditure": attrgetter("expenditure"),
@@ -35,6 +35,7 @@ SORTS: dict[str, Callable[[QueueRecord], int | float]] = {
 
 STATES = tuple(QueueState)
 _SCALE = 1000  # of average costs, which are kept as whole numbers
+_charged = attrgetter("expenditure", "penalties", "charges")
 _id, _state = attrgetter("id"), attrgetter("state")
 _FEW = 10_000  # different amounts, up to which rows are put together by amount, at a third of the cost of sorting
 _PART = 1 << 12  # queues that are noted at once
@@ -55,8 +56,9 @@ class Builder:
     Memory: some 100 bytes for each queue while an order is sorted.
     """
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
+    def __init__(self, file: IO[bytes], progress: Callable[[int], None] = lambda queues: None) -> None:
+        """`progress` is called now and then with the number of queues that were noted."""
+        self._file, self._progress = file, progress
         self._ids, self._ends = array("I"), array("I")
         self._states = bytearray()
         self._written = 0
@@ -69,6 +71,7 @@ class Builder:
         remaining = iter(queues)
         while part := list(islice(remaining, _PART)):
             self._add(part)
+            self._progress(len(self._ids))
             yield from part
 
     def _add(self, queues: list[QueueRecord]) -> None:
@@ -79,10 +82,12 @@ class Builder:
         self._ends.extend(islice(ends, 1, None))
         self._written += self._file.write(b"".join(keys))
         for name, get in SORTS.items():
-            amounts: Iterable[int | float] = map(get, queues)
             if name == "average_cost":
-                amounts = [queue.average_cost * _SCALE if queue.charges else 0 for queue in queues]
-            array("q", map(int, amounts)).tofile(self._amounts[name])
+                charged = map(_charged, queues)
+                amounts = [_SCALE * (spent - penalties) // (count or 1) for spent, penalties, count in charged]
+            else:
+                amounts = list(map(get, queues))
+            array("q", amounts).tofile(self._amounts[name])
 
     def write(self, progress: Callable[[float], None]) -> Layout:
         """Sort, and write the columns to the file. O(n log n), about 1 us for each queue and order."""
@@ -104,10 +109,7 @@ class Builder:
             order = _sorted(amounts)
             put(f"order-{name}", order)
             put(f"states-{name}", bytes(map(self._states.__getitem__, order)))
-            places = array("I", bytes(4 * len(order)))
-            for place, row in enumerate(order):
-                places[row] = place
-            put(f"places-{name}", places)
+            put(f"amounts-{name}", amounts)
             progress((done + 1) / len(SORTS))
         self._file.write(bytes(8))  # an empty file cannot be mapped
         self._file.flush()
@@ -148,7 +150,7 @@ class Columns:
         part: Callable[[str], memoryview[Any]] = lambda name: whole[slice(*self._at[name])]  # noqa: E731
         self._ids, self._ends = part("ids").cast("I"), part("ends").cast("I")
         self._orders = {name: part(f"order-{name}").cast("I") for name in SORTS}
-        self._places = {name: part(f"places-{name}").cast("I") for name in SORTS}
+        self._amounts = {name: part(f"amounts-{name}").cast("q") for name in SORTS}
 
     def matching(self, state: QueueState | None) -> int:
         """Return the number of queues in a state, or of all. O(queues), at the speed of memory."""
@@ -167,50 +169,45 @@ class Columns:
         if "\0" in text:
             return [], False  # it ends each key in the columns
         if text:
-            places = self._with_text(sort, text.encode("utf-8", "replace"), state, reverse)
+            rows = self._with_text(sort, text.encode("utf-8", "replace"), state, reverse)
         elif state is not None:
-            places = self._in_state(sort, STATES.index(state), reverse)
+            rows = self._in_state(sort, STATES.index(state), reverse)
         else:
-            order = self._orders[sort]
-            places = iter(range(self.count - 1 - start, -1, -1) if reverse else range(start, self.count))
-            return self._taken(order, islice(places, limit + 1), limit)
-        return self._taken(self._orders[sort], islice(places, start, start + limit + 1), limit)
-
-    def _taken(self, order: memoryview[int], places: Iterator[int], limit: int) -> tuple[list[int], bool]:
-        found = [self._ids[order[place]] for place in places]
+            rows = self._in_order(sort, reverse, start)
+            start = 0
+        found = [self._ids[row] for row in islice(rows, start, start + limit + 1)]
         return found[:limit], len(found) > limit
 
+    def _in_order(self, sort: str, reverse: bool, start: int = 0) -> Iterator[int]:
+        """Yield the rows of all queues in an order, without the first `start`."""
+        places = range(self.count - 1 - start, -1, -1) if reverse else range(start, self.count)
+        return map(self._orders[sort].__getitem__, places)
+
     def _in_state(self, sort: str, number: int, reverse: bool) -> Iterator[int]:
-        """Yield the places of a state in an order."""
-        first, last = self._at[f"states-{sort}"]
+        """Yield the rows of a state in an order."""
+        order, (first, last) = self._orders[sort], self._at[f"states-{sort}"]
         wanted = bytes((number,))
         find, at = (self._map.rfind, last) if reverse else (self._map.find, first)
         while True:
             at = find(wanted, first, at) if reverse else find(wanted, at, last)
             if at < 0:
                 return
-            yield at - first
+            yield order[at - first]
             at += 0 if reverse else 1
 
     def _with_text(self, sort: str, text: bytes, state: QueueState | None, reverse: bool) -> Iterator[int]:
-        """Yield the places of the queues whose key contains a text."""
-        order, found = self._orders[sort], self._rows_with(text)
-        if found is not None:
-            if state is not None:
-                first, number = self._at["states"][0], STATES.index(state)
-                found = [row for row in found if self._map[first + row] == number]
-            yield from sorted(map(self._places[sort].__getitem__, found), reverse=reverse)
+        """Yield the rows of the queues whose key contains a text, in an order."""
+        found = self._rows_with(text)
+        if found is None:
+            number = None if state is None else STATES.index(state)
+            rows = self._in_order(sort, reverse) if number is None else self._in_state(sort, number, reverse)
+            yield from (row for row in islice(rows, _WALK) if text in self._key(row))
             return
-        places_of: Iterable[int] = (
-            self._in_state(sort, STATES.index(state), reverse)
-            if state is not None
-            else range(self.count - 1, -1, -1)
-            if reverse
-            else range(self.count)
-        )
-        for place in islice(places_of, _WALK):
-            if text in self._key(order[place]):
-                yield place
+        if state is not None:
+            first, number = self._at["states"][0], STATES.index(state)
+            found = [row for row in found if self._map[first + row] == number]
+        found.sort(key=self._amounts[sort].__getitem__, reverse=True)  # equal ones stay in order
+        yield from reversed(found) if reverse else found
 
     def _rows_with(self, text: bytes) -> list[int] | None:
         """Return the rows whose keys contain a text; None if there are many."""

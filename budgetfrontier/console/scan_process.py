@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -25,7 +25,6 @@ from budgetfrontier.store.view import View
 
 LISTED = 20
 """Queues in each list of the aggregates."""
-_EVERY = 20_000  # queues between two reports of progress
 
 
 class Scan(msgspec.Struct):
@@ -62,25 +61,24 @@ def main(frontier: str, fd: int) -> None:
 def _scan(frontier: str, fd: int) -> Scan:
     started, overview, holdings = time.monotonic(), Overview(LISTED), Holdings()
     with open(fd, "wb") as file:
-        columns = Builder(file)
+        total = 1
+
+        def note(passed: int) -> None:
+            _say(Step(done=min(passed / total, 1.0) / 2))
+
+        columns = Builder(file, note)
         with Reader(frontier) as reader:
 
             def passing(view: View, queues: Iterator[QueueRecord]) -> Iterator[QueueRecord]:
+                nonlocal total
                 total = view.counters().queues or 1
-                return columns.through(holdings.through(_reporting(queues, total), terms_of(view)))
+                return columns.through(holdings.through(queues, terms_of(view)))
 
             head = overview.read(reader, passing)
         layout = columns.write(lambda share: _say(Step(done=0.5 + share / 2)))
     spend, longest = overview.spend(), overview.longest(LISTED)
     waiting = overview.inactive_by_precedence()
     return Scan(head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held)
-
-
-def _reporting(rows: Iterable[QueueRecord], total: int) -> Iterator[QueueRecord]:
-    for number, row in enumerate(rows):
-        if not number % _EVERY:
-            _say(Step(done=min(number / total, 1.0) / 2))
-        yield row
 
 
 def _say(step: Step) -> None:

@@ -218,16 +218,17 @@ def held(view: View, now: float | None = None) -> forecasts.Held:
 
 def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], forecasts.Terms]:
     """Return what `Holdings.through` asks of each queue that holds URIs, by the settings in force."""
-    budgets, at = BudgetsInForce(view, delays=True), time.time() if now is None else now
+    settings_of, at = BudgetsInForce(view, delays=True).settings, time.time() if now is None else now
     soonest = next((keys.due.unpack(key)[0] for key, _ in view.items(keys.FUTURE)), 0.0)
 
     def terms(queue: QueueRecord) -> forecasts.Terms:
-        settings = budgets.settings(queue)
-        delay = min(settings.min_delay, settings.max_delay) / max(settings.per_queue_concurrency, 1)
-        if settings.per_queue_concurrency <= 1:
-            delay = forecasts.least_delay(queue, delay)
+        settings = settings_of(queue)
+        delay, at_once = settings.min_delay, settings.per_queue_concurrency
+        if settings.max_delay < delay:
+            delay = settings.max_delay
+        delay = delay / at_once if at_once > 1 else forecasts.least_delay(queue, delay)
         begins = queue.wake_time if queue.queued else max(queue.wake_time, soonest)
-        return forecasts.Terms(delay, settings.reached, max(begins - at, 0.0))
+        return delay, settings.reached, begins - at if begins > at else 0.0
 
     return terms
 

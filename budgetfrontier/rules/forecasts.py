@@ -57,15 +57,10 @@ class Limit(NamedTuple):
     unit: str = ""
 
 
-class Terms(NamedTuple):
-    """The terms on which a queue hands out its URIs."""
-
-    delay: float
-    """The least seconds between two of its leases."""
-    reached: bool
-    """Whether it retires as soon as its total budget is reached, not only when it is exceeded."""
-    wait: float = 0.0
-    """The seconds until it wakes, or until the soonest URI for later is due if it holds no other ones."""
+Terms = tuple[float, bool, float]
+"""The terms on which a queue hands out its URIs: the least seconds between two of its leases; whether it retires as
+soon as its total budget is reached, not only when it is exceeded; and the seconds until it wakes, or until the soonest
+URI for later is due if it holds no other ones."""
 
 
 def least_delay(queue: QueueRecord, configured: float) -> float:
@@ -74,10 +69,11 @@ def least_delay(queue: QueueRecord, configured: float) -> float:
     They are those between its last lease and its wake time, for a Crawl-delay, a slow host or a back-off may have made
     them longer than the `configured` ones; a block and a retry do not count.
     """
-    wake = Waits.of(queue).earned
-    if not queue.last_lease_time or ended_in_error(queue) or wake <= queue.delayed:
+    since = queue.last_lease_time + 1.0  # it is stored in whole seconds
+    if max(queue.wake_time, queue.rest) - since <= configured or since == 1.0:  # of most queues
         return configured
-    return max(configured, wake - queue.last_lease_time - 1.0)  # the time of a lease is stored in whole seconds
+    wake = Waits.of(queue).earned
+    return configured if ended_in_error(queue) or wake <= queue.delayed else max(configured, wake - since)
 
 
 class Holdings:
@@ -92,13 +88,14 @@ class Holdings:
 
         `terms` is called with those that count: it sets the budgets of one to those in force, and returns its terms.
         """
+        add, retired = self._add, QueueState.RETIRED
         for queue in queues:
-            if (queue.queued or queue.future) and queue.state is not QueueState.RETIRED:
-                self._add(queue, *terms(queue))
+            if (queue.queued or queue.future) and queue.state is not retired:
+                add(queue, terms(queue))
             yield queue
 
-    def _add(self, queue: QueueRecord, delay: float, reached: bool, wait: float) -> None:
-        urls = queue.queued + queue.future
+    def _add(self, queue: QueueRecord, terms: Terms) -> None:
+        urls, (delay, reached, wait) = queue.queued + queue.future, terms
         if queue.total_budget < 0:
             self._unlimited += urls
         elif is_over_total(queue.expenditure, queue.total_budget, reached):

@@ -74,13 +74,17 @@ class AuthorityIndex:
             matching += self._hosts[host]
         if queue in self._queues:
             matching += self._queues[queue]
-        domain, domains = host, self._domains
-        while domain and domains:
-            if domain in domains:
-                named, below = domains[domain]
-                matching += named
-                surts = [*surts, *below] if plain else surts
-            domain = domain.partition(".")[2]
+        if domains := self._domains:
+            labels = host.split(".")
+            domain = labels.pop()
+            while True:
+                if domain in domains:
+                    named, below = domains[domain]
+                    matching += named
+                    surts = [*surts, *below] if plain else surts
+                if not labels:
+                    break
+                domain = f"{labels.pop()}.{domain}"
         for number, on_queue, test in self._globs:
             if test(queue if on_queue else host):
                 matching.append(number)

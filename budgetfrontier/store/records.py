@@ -18,7 +18,7 @@ from budgetfrontier.model import (
     StoredLease,
 )
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.encoding import decoder, encode
+from budgetfrontier.store.encoding import decoder, decoder_of_many, encode
 from budgetfrontier.store.uri_values import expand, restore_uri, tries
 
 
@@ -214,6 +214,7 @@ class AuditEntry(msgspec.Struct, array_like=True, gc=False):
 
 
 decode_queue = decoder(QueueRecord)
+decode_queues = decoder_of_many(QueueRecord)
 _decode_anything = decoder(object)
 decode_counters = decoder(Counters)
 decode_lease = decoder(LeaseRow)

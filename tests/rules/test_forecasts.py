@@ -10,7 +10,6 @@ from budgetfrontier.rules.forecasts import (
     Held,
     Holdings,
     Limit,
-    Terms,
     binding,
     forecasts,
     latest_of,
@@ -27,7 +26,7 @@ def queue(name: str, state: QueueState, queued: int, budget: int = -1, spent: in
 def held(*queues: tuple[QueueRecord, float], reached: bool = True) -> Held:
     """What these queues hold, each given with its shortest delay."""
     holdings, delays = Holdings(), {queue.queue: delay for queue, delay in queues}
-    passing = holdings.through((queue for queue, _ in queues), lambda queue: Terms(delays[queue.queue], reached))
+    passing = holdings.through((queue for queue, _ in queues), lambda queue: (delays[queue.queue], reached, 0.0))
     assert [*passing] == [q for q, _ in queues]
     return holdings.held
 
