@@ -60,7 +60,7 @@ format: $(VENV)/.stamp-dev
 	$(BIN)/ruff format .
 
 proto: $(VENV)/.stamp-dev
-	$(BIN)/python -m tests.urlfrontier.generate
+	$(BIN)/python -m tests.server.urlfrontier.generate
 
 wheel-check: $(VENV)/.stamp-dev
 	rm -rf build dist
@@ -70,7 +70,7 @@ wheel-check: $(VENV)/.stamp-dev
 	"$$room/venv/bin/python" -m pip --disable-pip-version-check install --quiet "$$(echo $(CURDIR)/dist/*.whl)[console,crawl,grpc]"; \
 	cd "$$room"; ./venv/bin/budgetfrontier demo --job demo; \
 	./venv/bin/budgetfrontier serve jobs --listen unix:socket & server=$$!; \
-	tries=0; until ./venv/bin/python -m budgetfrontier.service.health unix:socket; do \
+	tries=0; until ./venv/bin/python -m budgetfrontier.server.health unix:socket; do \
 		tries=$$((tries + 1)); [ $$tries -lt 60 ] || { kill $$server; exit 1; }; sleep 0.5; \
 	done; \
 	kill $$server; wait $$server; \
@@ -81,7 +81,7 @@ docs: $(VENV)/.stamp-docs
 	@echo "docs/_build/html/index.html"
 
 screenshots: $(VENV)/.stamp-dev
-	$(BIN)/python -m tests.console.screenshots $(ARGS)
+	$(BIN)/python -m tests.tools.console.screenshots $(ARGS)
 
 bench: $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -28,7 +28,7 @@ from budgetfrontier.cluster.kafka import KafkaDirectory, Place
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.worker import log_stream
-from budgetfrontier.model import Finish
+from budgetfrontier.core.model import Finish
 
 URIS = 1_000_000
 HOSTS = 2000
@@ -215,7 +215,7 @@ def main() -> None:
 
 def _bytes_of_calls() -> float:
     """Return the bytes in the log of a lease and its end, in calls for as many as here."""
-    from budgetfrontier import protocol
+    from budgetfrontier.remote import protocol
 
     wanted = Called(1, 1, protocol.LEASE.name, protocol.encode(protocol.Wanted(IN_A_CALL)))
     ended = Called(1, 2, protocol.FINISH_MANY.name, protocol.encode([1 << 40] * IN_A_CALL))

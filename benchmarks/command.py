@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 CODE = """
 import resource, sys
-from budgetfrontier.cli import main
+from budgetfrontier.tools.cli import main
 try:
     main(sys.argv[1:])
 finally:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import lmdb
 
 from benchmarks.rows import Row
-from budgetfrontier.store import keys
+from budgetfrontier.storage import keys
 
 if TYPE_CHECKING:
     Cursor = lmdb.Cursor[bytes]

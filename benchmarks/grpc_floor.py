@@ -16,8 +16,8 @@ from functools import partial
 from benchmarks import script
 from benchmarks.grpc_servers import FORMS, HOSTS, URLS, info
 from benchmarks.http2_load import Connection, message
-from budgetfrontier.urlfrontier.methods import METHODS
-from budgetfrontier.urlfrontier.urlfrontier_pb2 import DiscoveredBatch, GetParams, URLItem
+from budgetfrontier.server.urlfrontier.methods import METHODS
+from budgetfrontier.server.urlfrontier.urlfrontier_pb2 import DiscoveredBatch, GetParams, URLItem
 
 MESSAGES = 20_000
 ROUNDS = 5

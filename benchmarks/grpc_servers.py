@@ -17,9 +17,9 @@ from typing import Any
 
 import grpc
 
-from budgetfrontier.service.calls import Call, Handed, Turns
-from budgetfrontier.urlfrontier.methods import METHODS, SERVICE
-from budgetfrontier.urlfrontier.urlfrontier_pb2 import (
+from budgetfrontier.server.calls import Call, Handed, Turns
+from budgetfrontier.server.urlfrontier.methods import METHODS, SERVICE
+from budgetfrontier.server.urlfrontier.urlfrontier_pb2 import (
     AckMessage,
     BatchAck,
     DiscoveredBatch,

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks import disk
 from budgetfrontier import Frontier, Settings
-from budgetfrontier.store.environment import Environment, opened_here
+from budgetfrontier.storage.environment import Environment, opened_here
 
 
 def impatient(**frontier: Any) -> Settings:

@@ -9,9 +9,10 @@ from typing import Any
 
 from xxhash import xxh3_128_digest
 
-from budgetfrontier import plugins, uris
+from budgetfrontier.core import uris
 from budgetfrontier.rules import uri_order
-from budgetfrontier.store import keys, uri_values
+from budgetfrontier.settings import plugins
+from budgetfrontier.storage import keys, uri_values
 
 Row = tuple[bytes, bytes, bytes]
 """Key in `seen`; key and value in `pending`, for when it is new."""

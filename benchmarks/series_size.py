@@ -15,7 +15,7 @@ from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.rules.busiest import Busy
 from budgetfrontier.rules.series_periods import Resolution
-from budgetfrontier.store import keys
+from budgetfrontier.storage import keys
 
 HOURS = 365 * 24
 MINUTELY = 26

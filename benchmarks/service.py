@@ -23,9 +23,9 @@ from benchmarks.grpc_servers import HOSTS, URLS, info
 from benchmarks.http2_load import Connection, message
 from benchmarks.timing import quantile
 from budgetfrontier import Frontier, Settings
-from budgetfrontier.urlfrontier import engine_calls
-from budgetfrontier.urlfrontier.methods import METHODS
-from budgetfrontier.urlfrontier.urlfrontier_pb2 import GetParams, QueueDelayParams, URLItem
+from budgetfrontier.server.urlfrontier import engine_calls
+from budgetfrontier.server.urlfrontier.methods import METHODS
+from budgetfrontier.server.urlfrontier.urlfrontier_pb2 import GetParams, QueueDelayParams, URLItem
 
 MESSAGES = 40_000  # URLs of a leg
 KNOWN = 45  # percent of the items of a leg were sent before

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks import script
 from budgetfrontier import Frontier, Settings
-from budgetfrontier.client import RemoteFrontier
+from budgetfrontier.remote import RemoteFrontier
 
 URIS = 100_000
 HOSTS = 1000

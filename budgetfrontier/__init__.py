@@ -9,41 +9,41 @@ if TYPE_CHECKING:
     from typing import Any
 
     from budgetfrontier.clock import ManualClock as ManualClock
+    from budgetfrontier.core.errors import CorruptFrontier as CorruptFrontier
+    from budgetfrontier.core.errors import FrontierBusy as FrontierBusy
+    from budgetfrontier.core.errors import FrontierClosed as FrontierClosed
+    from budgetfrontier.core.errors import FrontierError as FrontierError
+    from budgetfrontier.core.errors import FrontierLocked as FrontierLocked
+    from budgetfrontier.core.errors import FrontierRemoved as FrontierRemoved
+    from budgetfrontier.core.errors import LeaseExpired as LeaseExpired
+    from budgetfrontier.core.errors import NewerSchema as NewerSchema
+    from budgetfrontier.core.errors import NotAFrontier as NotAFrontier
+    from budgetfrontier.core.errors import OutputRemoved as OutputRemoved
+    from budgetfrontier.core.errors import PolicyError as PolicyError
+    from budgetfrontier.core.errors import SettingsError as SettingsError
+    from budgetfrontier.core.errors import StorageFull as StorageFull
+    from budgetfrontier.core.errors import WrongThread as WrongThread
+    from budgetfrontier.core.model import Admission as Admission
+    from budgetfrontier.core.model import CrawlState as CrawlState
+    from budgetfrontier.core.model import CrawlUri as CrawlUri
+    from budgetfrontier.core.model import DeadLetter as DeadLetter
+    from budgetfrontier.core.model import Directive as Directive
+    from budgetfrontier.core.model import Finish as Finish
+    from budgetfrontier.core.model import Lease as Lease
+    from budgetfrontier.core.model import Outcome as Outcome
+    from budgetfrontier.core.model import Process as Process
+    from budgetfrontier.core.model import QueueRecord as QueueRecord
+    from budgetfrontier.core.model import QueueState as QueueState
+    from budgetfrontier.core.model import Run as Run
+    from budgetfrontier.core.model import RunEnd as RunEnd
+    from budgetfrontier.core.model import Summary as Summary
+    from budgetfrontier.core.model import Tally as Tally
     from budgetfrontier.engine.commands.adjustment import Adjustment as Adjustment
     from budgetfrontier.engine.frontier import Frontier as Frontier
-    from budgetfrontier.errors import CorruptFrontier as CorruptFrontier
-    from budgetfrontier.errors import FrontierBusy as FrontierBusy
-    from budgetfrontier.errors import FrontierClosed as FrontierClosed
-    from budgetfrontier.errors import FrontierError as FrontierError
-    from budgetfrontier.errors import FrontierLocked as FrontierLocked
-    from budgetfrontier.errors import FrontierRemoved as FrontierRemoved
-    from budgetfrontier.errors import LeaseExpired as LeaseExpired
-    from budgetfrontier.errors import NewerSchema as NewerSchema
-    from budgetfrontier.errors import NotAFrontier as NotAFrontier
-    from budgetfrontier.errors import OutputRemoved as OutputRemoved
-    from budgetfrontier.errors import PolicyError as PolicyError
-    from budgetfrontier.errors import SettingsError as SettingsError
-    from budgetfrontier.errors import StorageFull as StorageFull
-    from budgetfrontier.errors import WrongThread as WrongThread
-    from budgetfrontier.model import Admission as Admission
-    from budgetfrontier.model import CrawlState as CrawlState
-    from budgetfrontier.model import CrawlUri as CrawlUri
-    from budgetfrontier.model import DeadLetter as DeadLetter
-    from budgetfrontier.model import Directive as Directive
-    from budgetfrontier.model import Finish as Finish
-    from budgetfrontier.model import Lease as Lease
-    from budgetfrontier.model import Outcome as Outcome
-    from budgetfrontier.model import Process as Process
-    from budgetfrontier.model import QueueRecord as QueueRecord
-    from budgetfrontier.model import QueueState as QueueState
-    from budgetfrontier.model import Run as Run
-    from budgetfrontier.model import RunEnd as RunEnd
-    from budgetfrontier.model import Summary as Summary
-    from budgetfrontier.model import Tally as Tally
     from budgetfrontier.rules.verdict import Verdict as Verdict
     from budgetfrontier.settings import Settings as Settings
-    from budgetfrontier.store.reader import Reader as Reader
-    from budgetfrontier.store.report import Report as Report
+    from budgetfrontier.storage.reader import Reader as Reader
+    from budgetfrontier.storage.report import Report as Report
 
 __version__ = "0.1.0"
 
@@ -51,7 +51,7 @@ _HOMES = {
     "clock": ("ManualClock",),
     "engine.commands.adjustment": ("Adjustment",),
     "engine.frontier": ("Frontier",),
-    "errors": (
+    "core.errors": (
         "CorruptFrontier",
         "FrontierBusy",
         "FrontierClosed",
@@ -67,7 +67,7 @@ _HOMES = {
         "StorageFull",
         "WrongThread",
     ),
-    "model": (
+    "core.model": (
         "Admission",
         "CrawlState",
         "CrawlUri",
@@ -86,8 +86,8 @@ _HOMES = {
     ),
     "rules.verdict": ("Verdict",),
     "settings": ("Settings",),
-    "store.reader": ("Reader",),
-    "store.report": ("Report",),
+    "storage.reader": ("Reader",),
+    "storage.report": ("Report",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

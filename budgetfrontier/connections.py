@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from budgetfrontier import protocol
-from budgetfrontier.endpoints import addresses
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.core.endpoints import addresses
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.remote import protocol
 
 if TYPE_CHECKING:
-    from budgetfrontier.client import AsyncRemoteFrontier, RemoteFrontier
     from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
     from budgetfrontier.cluster.client import ClusterFrontier
     from budgetfrontier.cluster.kafka import KafkaDirectory
+    from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier
 
     Connection: TypeAlias = RemoteFrontier | ClusterFrontier
     AsyncConnection: TypeAlias = AsyncRemoteFrontier | AsyncClusterFrontier
@@ -72,7 +72,7 @@ def connect(
 
     Raises what that raises; ConnectionLost, too, if no worker of a crawl in partitions answers for `retry_for` seconds.
     """
-    from budgetfrontier.client import RemoteFrontier
+    from budgetfrontier.remote import RemoteFrontier
 
     if not is_cluster(address):
         return RemoteFrontier(address, crawl=crawl, token=token, tls=tls, retry_for=retry_for, keep_leases=keep_leases)
@@ -96,7 +96,7 @@ def asynchronous(
     retry_for: float = protocol.RETRY_FOR,
 ) -> AsyncConnection:
     """Return the client for asyncio of the frontier at an address, not connected yet. Raises FrontierError."""
-    from budgetfrontier.client import AsyncRemoteFrontier
+    from budgetfrontier.remote import AsyncRemoteFrontier
 
     if not is_cluster(address):
         return AsyncRemoteFrontier(address, crawl=crawl, token=token, tls=tls, retry_for=retry_for)
@@ -108,7 +108,7 @@ def asynchronous(
 
 def needed(address: str) -> None:
     """Raise MissingExtra if a client of an address needs what was left out at installation."""
-    import budgetfrontier.client
+    import budgetfrontier.remote
 
     if is_cluster(address):
         import budgetfrontier.cluster.kafka  # noqa: F401

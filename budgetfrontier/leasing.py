@@ -17,17 +17,17 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from budgetfrontier import protocol
 from budgetfrontier.clock import Clock
+from budgetfrontier.core.errors import FrontierError, LeaseExpired
+from budgetfrontier.core.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, RunEnd
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.opening import check_settings
 from budgetfrontier.engine.runs import this_program
-from budgetfrontier.errors import FrontierError, LeaseExpired
-from budgetfrontier.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, RunEnd
+from budgetfrontier.remote import protocol
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
-from budgetfrontier.store.reader import Reader
+from budgetfrontier.storage.reader import Reader
 
 LONGEST_ID = 20  # digits of a 64-bit number
 IN_FLIGHT = 8  # URIs of one queue that may be leased at a time, unless the settings say otherwise

@@ -79,7 +79,7 @@ def _bars(row: str) -> str:
 
 def commands() -> dict[str, argparse.ArgumentParser]:
     """Every command of the command line with its parser."""
-    from budgetfrontier.cli import build_parser
+    from budgetfrontier.tools.cli import build_parser
 
     for action in build_parser()._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -89,7 +89,7 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 def cli() -> str:
     """What `--help` prints on a terminal of 100 columns, for the program and for every command."""
-    from budgetfrontier.cli import build_parser
+    from budgetfrontier.tools.cli import build_parser
 
     with mock.patch.dict(os.environ, COLUMNS="100"):
         parsers = {"budgetfrontier": build_parser(), **commands()}
@@ -105,8 +105,8 @@ def api() -> str:
     """Every public name of `budgetfrontier`, the everyday ones first, and its integrations, as entries of Sphinx."""
     import budgetfrontier
     from budgetfrontier.aio import Scheduler
-    from budgetfrontier.client import AsyncRemoteFrontier, RemoteFrontier
     from budgetfrontier.leasing import LeaseQueue
+    from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier
 
     names = [*EVERYDAY, *sorted(set(budgetfrontier.__all__) - set(EVERYDAY))]
     objects = {name: getattr(budgetfrontier, name) for name in names}
@@ -118,7 +118,7 @@ def api() -> str:
 
 def errors() -> str:
     """Every error: its message when none is more exact, and its parents."""
-    import budgetfrontier.errors as module
+    import budgetfrontier.core.errors as module
 
     rows = ["| error | is a | message |", "| --- | --- | --- |"]
     for name, error in _own(module):

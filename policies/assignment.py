@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
-from budgetfrontier import uris
-from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.core.model import CrawlUri
 
 if TYPE_CHECKING:
     from tldextract import TLDExtract

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from budgetfrontier import uris
-from budgetfrontier.errors import PolicyError
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import PolicyError
 
 _WWW = re.compile(r"(?<=[/@])www\d*\.(?=[^.:]+\.[^.:])(?!.*@)")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")

@@ -5,7 +5,7 @@ The precedence is a setting, so that overrides can raise or lower single hosts.
 
 from __future__ import annotations
 
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.core.model import CrawlUri
 
 
 class Base:

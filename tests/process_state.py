@@ -35,7 +35,7 @@ _SIGNALS = tuple(signal.Signals[f"SIG{name}"] for name in _NAMES)
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS)
 _PYTEST = "_pytest.logging"
 _OF_PROCESS = re.compile(r".*\(_poll_wrapper\)|(crawl|disk)_[0-9]+")
-"""Threads that last as long as the process: that of grpc.aio, and those of `budgetfrontier.crawl.threads`."""
+"""Threads that last as long as the process: that of grpc.aio, and those of `budgetfrontier.crawler.threads`."""
 _ATTRIBUTES: dict[str, tuple[Any, str]] = {
     "logging.disable": (logging.root.manager, "disable"),
     "logging.raiseExceptions": (logging, "raiseExceptions"),

@@ -8,11 +8,11 @@ import pytest
 
 from budgetfrontier import connections
 from budgetfrontier.aio import Scheduler
-from budgetfrontier.client import AsyncRemoteFrontier
 from budgetfrontier.cluster import asking, client
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
-from budgetfrontier.errors import ConnectionLost, FrontierError, MissingExtra
+from budgetfrontier.core.errors import ConnectionLost, FrontierError, MissingExtra
 from budgetfrontier.leasing import LeaseQueue
+from budgetfrontier.remote import AsyncRemoteFrontier
 from tests.scrapy.crawler import make
 
 CRAWL = "kafka://127.0.0.1:1,127.0.0.1:2/news?sasl.password=secret"

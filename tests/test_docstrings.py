@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOTS = [
-    Path(importlib.import_module(name).__path__[0]).resolve() for name in ("budgetfrontier", "budgetfrontier.policies")
+    Path(importlib.import_module(name).__path__[0]).resolve()
+    for name in ("budgetfrontier", "budgetfrontier.settings.policies")
 ]
 SOURCES = sorted({path.resolve() for root in ROOTS for path in root.rglob("*.py")})
 

@@ -34,16 +34,16 @@ def imported_by(statement: str) -> set[str]:
     return set(run.stdout.split())
 
 
-@pytest.mark.parametrize(("link", "target"), [("policies", "policies"), ("profiles", "config")])
+@pytest.mark.parametrize(("link", "target"), [("policies", "policies"), ("config", "config")])
 def test_top_level_folders_are_linked_into_the_package(link: str, target: str) -> None:
-    assert (ROOT / "budgetfrontier" / link).resolve() == ROOT / target
+    assert (ROOT / "budgetfrontier" / "settings" / link).resolve() == ROOT / target
 
 
 def test_profiles_and_type_marker_are_package_data() -> None:
     package = files("budgetfrontier")
     assert package.joinpath("py.typed").is_file()
     for name in ("default", "demo", "round-robin", "site-first", "budgeted-rotation", "capped"):
-        assert package.joinpath("profiles", f"{name}.yaml").is_file(), name
+        assert package.joinpath("settings", "config", f"{name}.yaml").is_file(), name
 
 
 def test_version_is_one() -> None:
@@ -124,7 +124,7 @@ def test_scrapy_that_is_missing_is_named_by_its_extra() -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    statement = "from budgetfrontier.cli import build_parser; build_parser()"
+    statement = "from budgetfrontier.tools.cli import build_parser; build_parser()"
     assert not HEAVY & imported_by(statement)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from budgetfrontier.model import CrawlUri, Finish, Lease
+from budgetfrontier.core.model import CrawlUri, Finish, Lease
 
 BATCH = 500  # leases ended, and URIs added, in one message at most
 

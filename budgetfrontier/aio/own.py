@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from budgetfrontier import room
 from budgetfrontier.aio.outbox import BATCH
+from budgetfrontier.core.model import CrawlUri, Lease, RunEnd, Summary, Tally
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.model import CrawlUri, Lease, RunEnd, Summary, Tally
+from budgetfrontier.remote import capacity as room
 
 MIN_COMMIT_INTERVAL = 0.05  # seconds between two commits of the worker; a frontier may also commit at each call
 

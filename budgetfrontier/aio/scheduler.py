@@ -18,23 +18,23 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from budgetfrontier import protocol
 from budgetfrontier.aio.outbox import Future, Outbox, futures_of
 from budgetfrontier.aio.own import OwnFrontier
-from budgetfrontier.aio.shared import SharedFrontier, connector, name_of
+from budgetfrontier.aio.remote import SharedFrontier, connector, name_of
 from budgetfrontier.aio.worker import Failure, Reply, Worker
 from budgetfrontier.clock import Clock, WallClock
+from budgetfrontier.core.errors import FrontierClosed, WrongThread
+from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
+from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import size as _size
 from budgetfrontier.engine.arguments import status as _status
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.runs import this_program
-from budgetfrontier.errors import FrontierClosed, WrongThread
 from budgetfrontier.leasing import AS_WRITTEN, open_frontier
-from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
+from budgetfrontier.remote import protocol
 from budgetfrontier.rules.run_history import end_of
 from budgetfrontier.settings import Settings
-from budgetfrontier.spelling import did_you_mean
 
 CHUNK = 200  # URIs of `add_many` in one message; a waiting `get` is delayed by one such message at most
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from budgetfrontier.aio.outbox import BATCH, Future, Message, futures_of
 from budgetfrontier.aio.own import OwnFrontier
-from budgetfrontier.aio.shared import SharedFrontier
+from budgetfrontier.aio.remote import SharedFrontier
 from budgetfrontier.clock import Clock
-from budgetfrontier.endings import end_leases, is_cut_off
+from budgetfrontier.core.errors import LeaseExpired, PolicyError
+from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import LeaseExpired, PolicyError
-from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
+from budgetfrontier.remote.bulk_finish import end_leases, is_cut_off
 from budgetfrontier.rules import crawl_states
 
 log = logging.getLogger("budgetfrontier.aio")

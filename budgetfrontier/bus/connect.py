@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, urlsplit
 
-from budgetfrontier import redis_url
 from budgetfrontier.bus.interface import SESSION, Bus
 from budgetfrontier.bus.patience import Patience
-from budgetfrontier.errors import WrongAddress
+from budgetfrontier.core.endpoints import redis_url
+from budgetfrontier.core.errors import WrongAddress
+from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.reports.format import without_password
-from budgetfrontier.spelling import did_you_mean
 
 DEFAULT = "zmq+tcp://127.0.0.1:5550"
 """The address of a broker on this machine."""

@@ -15,7 +15,7 @@ import msgspec
 from budgetfrontier.bus.interface import TIMEOUT, Bus, MessagesTooLarge, Received, TooLarge
 from budgetfrontier.bus.messages import BadMessage
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.units import counted
+from budgetfrontier.core.units import counted
 
 MAX_DATA = 256 << 10
 """Bytes of a message that are kept in its dead letter."""

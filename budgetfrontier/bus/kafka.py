@@ -15,8 +15,8 @@ from budgetfrontier.bus.kafka_producer import LONGEST, KafkaProducer
 from budgetfrontier.bus.kafka_topics import TopicIds
 from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.endpoints import addresses
-from budgetfrontier.errors import MissingExtra, SettingsError
+from budgetfrontier.core.endpoints import addresses
+from budgetfrontier.core.errors import MissingExtra, SettingsError
 
 try:
     import confluent_kafka

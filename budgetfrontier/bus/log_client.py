@@ -12,7 +12,7 @@ from budgetfrontier.bus.broker import Append, Commit, Fetch, Lag, Leave, Operati
 from budgetfrontier.bus.interface import SESSION, TIMEOUT, BusError, Received, Start
 from budgetfrontier.bus.log import Fetched
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.converters import converter
+from budgetfrontier.core.converters import converter
 
 BATCH_MESSAGES, BATCH_BYTES = 500, 1 << 20
 """The size of a batch of a producer, above which it is sent without a flush."""

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from budgetfrontier import redis_url
 from budgetfrontier.bus.assignment import Member, assign
 from budgetfrontier.bus.interface import SESSION, TIMEOUT, BusAway, BusError, Received, Start
 from budgetfrontier.bus.log_client import BATCH_BYTES, BATCH_MESSAGES, unique_name
 from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.errors import MissingExtra, WrongAddress
+from budgetfrontier.core.endpoints import redis_url
+from budgetfrontier.core.errors import MissingExtra, WrongAddress
 
 try:
     import redis

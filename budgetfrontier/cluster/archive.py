@@ -9,9 +9,9 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from budgetfrontier.cluster.snapshots import DamagedSnapshot
-from budgetfrontier.errors import NO_ROOM, StorageFull, disk_full
-from budgetfrontier.store.lmdb_env import sync_folder
-from budgetfrontier.store.modes import make_folder
+from budgetfrontier.core.errors import NO_ROOM, StorageFull, disk_full
+from budgetfrontier.storage.lmdb_env import sync_folder
+from budgetfrontier.storage.modes import make_folder
 
 
 def pack(folder: Path, file: Path) -> None:

@@ -12,11 +12,11 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 from budgetfrontier.bus.interface import BusError
-from budgetfrontier.client import calls
 from budgetfrontier.cluster.owners import Owner
 from budgetfrontier.cluster.steps import MOVED, Answers, Ask, GiveUp, LookUp, Pause, Steps, silent
+from budgetfrontier.core.errors import ConnectionLost
 from budgetfrontier.engine import arguments
-from budgetfrontier.errors import ConnectionLost
+from budgetfrontier.remote import calls
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -11,17 +11,16 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from budgetfrontier import protocol
-from budgetfrontier.client import AsyncRemoteFrontier
 from budgetfrontier.cluster.begun import CANCELLED_WITHIN
 from budgetfrontier.cluster.calls import Calls
 from budgetfrontier.cluster.client import JUST_NOW, SHORT
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.standing import Standing, crawl_state, crawl_summary
 from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, LookUp, Steps, silent
+from budgetfrontier.core.errors import FrontierClosed, FrontierError
+from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
 from budgetfrontier.engine import arguments
-from budgetfrontier.errors import FrontierClosed, FrontierError
-from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
+from budgetfrontier.remote import AsyncRemoteFrontier, protocol
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
 

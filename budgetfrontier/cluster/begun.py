@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import grpc
 
-from budgetfrontier.client import RemoteFrontier
-from budgetfrontier.client.under_way import UnderWay
 from budgetfrontier.cluster.steps import Answers, Ask, LookUp, silent
+from budgetfrontier.remote import RemoteFrontier
+from budgetfrontier.remote.under_way import UnderWay
 
 CANCELLED_WITHIN: Final = 1.0
 """Seconds for which a call that is cancelled is waited for: an answer that has just come counts."""

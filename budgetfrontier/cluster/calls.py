@@ -9,10 +9,6 @@ from itertools import islice
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from budgetfrontier import protocol
-from budgetfrontier.client import calls, leased
-from budgetfrontier.client.calls import Held
-from budgetfrontier.client.link import decode_settings
 from budgetfrontier.cluster import standing
 from budgetfrontier.cluster.asking import PATIENCE, PAUSE, Asking
 from budgetfrontier.cluster.partition import partition_of_lease
@@ -20,9 +16,12 @@ from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.cluster.standing import Standing
 from budgetfrontier.cluster.steps import Answers, LookUp, Pause, Steps
 from budgetfrontier.cluster.totals import merged_ready_in
+from budgetfrontier.core.errors import ConnectionLost, FrontierError, PolicyError
+from budgetfrontier.core.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.engine import arguments
-from budgetfrontier.errors import ConnectionLost, FrontierError, PolicyError
-from budgetfrontier.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, QueueRecord, Tally
+from budgetfrontier.remote import calls, leased, protocol
+from budgetfrontier.remote.calls import Held
+from budgetfrontier.remote.link import decode_settings
 from budgetfrontier.rules.admission_limits import MAXSIZE
 from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.schema import Override

@@ -12,9 +12,6 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from budgetfrontier import protocol
-from budgetfrontier.client import RemoteFrontier
-from budgetfrontier.client.under_way import ThisThread
 from budgetfrontier.cluster import asking
 from budgetfrontier.cluster.begun import CANCELLED_WITHIN, Begun
 from budgetfrontier.cluster.calls import Calls
@@ -22,10 +19,8 @@ from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.standing import Standing, crawl_state, crawl_summary, limit_reached
 from budgetfrontier.cluster.steps import Answers, GiveUp, LookUp, Steps
-from budgetfrontier.engine import arguments
-from budgetfrontier.engine.arguments import Letters
-from budgetfrontier.errors import FrontierBusy, FrontierClosed, FrontierError, PolicyError
-from budgetfrontier.model import (
+from budgetfrontier.core.errors import FrontierBusy, FrontierClosed, FrontierError, PolicyError
+from budgetfrontier.core.model import (
     Admission,
     CrawlState,
     CrawlUri,
@@ -38,6 +33,10 @@ from budgetfrontier.model import (
     Summary,
     Tally,
 )
+from budgetfrontier.engine import arguments
+from budgetfrontier.engine.arguments import Letters
+from budgetfrontier.remote import RemoteFrontier, protocol
+from budgetfrontier.remote.under_way import ThisThread
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
 

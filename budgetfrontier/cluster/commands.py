@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from budgetfrontier import protocol
 from budgetfrontier.cluster.entries import Steered
 from budgetfrontier.cluster.state import PartitionState
-from budgetfrontier.endings import is_closed
+from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.commands import operations
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.runner import OVERTAKING
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.service import frontier_calls
-from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.remote import protocol
+from budgetfrontier.remote.bulk_finish import is_closed
+from budgetfrontier.server import frontier_calls
+from budgetfrontier.storage.records import AuditEntry
 
 MOST_WAITING: Final = 1000
 MOST_BYTES_WAITING: Final = 4 << 20

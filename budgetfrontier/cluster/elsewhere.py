@@ -7,11 +7,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.cluster.routing import Router
-from budgetfrontier.model import CrawlUri, Lease
-from budgetfrontier.protocol import Ended, Uri
-from budgetfrontier.store.uri_values import link_hops
+from budgetfrontier.core.bounded_cache import BoundedCache
+from budgetfrontier.core.model import CrawlUri, Lease
+from budgetfrontier.remote.protocol import Ended, Uri
+from budgetfrontier.storage.uri_values import link_hops
 
 TOGETHER: Final = 500
 """URIs in one entry for another partition: no more bytes than an entry may have, whatever their length."""

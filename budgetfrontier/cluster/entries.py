@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from budgetfrontier.cluster.slices import Amounts, Want
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.protocol import Uri
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.remote.protocol import Uri
 
 VERSION: Final = 1
 """Increased when older workers would misunderstand an entry."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from budgetfrontier.cluster.state import PartitionState
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.storage.records import AuditEntry
 
 _NUMBERS: Final = re.compile(
     r"^\d+(?=[ ,])|(?<=adjustment )\d+|(?<=audit entry )\d+|(?<=, by )\d+|(?<=^what )\d+|(?<=nothing left of )\d+"

@@ -15,17 +15,17 @@ from typing import Any, Final
 
 import msgspec
 
-from budgetfrontier import protocol
 from budgetfrontier.cluster import inspection_kinds as kinds
 from budgetfrontier.cluster import state
 from budgetfrontier.cluster.entry_names import EntryNames
-from budgetfrontier.converters import converter
+from budgetfrontier.core.converters import converter
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, StoredLease
 from budgetfrontier.engine.commands import deletion as deletions
 from budgetfrontier.engine.commands import preview as previews
 from budgetfrontier.engine.commands import state_preview, undo_checks
 from budgetfrontier.engine.commands.adjustment import not_in_force
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import DeadLetter, QueueRecord, QueueState, StoredLease
+from budgetfrontier.remote import protocol
 from budgetfrontier.reports import audit_filter, near_queues
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
@@ -36,12 +36,12 @@ from budgetfrontier.reports.scope_check import preview_in_scope
 from budgetfrontier.reports.work_list import Raised, WorkList
 from budgetfrontier.settings.matching import queue_test
 from budgetfrontier.settings.overrides import validate_override
-from budgetfrontier.store import url_search
-from budgetfrontier.store.budgets_in_force import BudgetsInForce
-from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.report import Report
-from budgetfrontier.store.view import PendingUri, View
+from budgetfrontier.storage import url_search
+from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.report import Report
+from budgetfrontier.storage.view import PendingUri, View
 
 MOST_ROWS: Final = protocol.MOST_ITEMS
 """Rows of one answer."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import islice
 
-from budgetfrontier.model import Run
+from budgetfrontier.core.model import Run
 from budgetfrontier.reports import over_time
 from budgetfrontier.rules.forecasts import Held
-from budgetfrontier.store import seed_list
-from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.seed_list import ListedSeed, listed
-from budgetfrontier.store.series import Busiest, SeriesRow
+from budgetfrontier.storage import seed_list
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.seed_list import ListedSeed, listed
+from budgetfrontier.storage.series import Busiest, SeriesRow
 
 
 def series(reader: Reader, *, since: float, now: float) -> list[SeriesRow]:

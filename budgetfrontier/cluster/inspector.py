@@ -18,9 +18,9 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from budgetfrontier import protocol
-from budgetfrontier.errors import FrontierError, SettingsError
-from budgetfrontier.service.tasks import Done
+from budgetfrontier.core.errors import FrontierError, SettingsError
+from budgetfrontier.remote import protocol
+from budgetfrontier.server.tasks import Done
 
 IDLE: Final = 60.0
 """Seconds without a look after which the process is ended."""
@@ -148,7 +148,7 @@ def _read(file: IO[bytes]) -> bytes | None:
 
 def _looked(asked: _Asked) -> _Answer:
     from budgetfrontier.cluster import inspection
-    from budgetfrontier.store.reader import Reader
+    from budgetfrontier.storage.reader import Reader
 
     try:
         with Reader(asked.frontier) as reader:

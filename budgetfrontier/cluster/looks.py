@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from budgetfrontier.errors import NotOwner
-from budgetfrontier.service.tasks import Done
+from budgetfrontier.core.errors import NotOwner
+from budgetfrontier.server.tasks import Done
 
 Work = Callable[[], Any]
 

@@ -13,14 +13,14 @@ from budgetfrontier.cluster.entry_names import name_of
 from budgetfrontier.cluster.inspection import Audited, InForce
 from budgetfrontier.cluster.standing import Standing as Partition
 from budgetfrontier.cluster.totals import merged_summary
-from budgetfrontier.model import CrawlState, Process, Run, Summary
+from budgetfrontier.core.model import CrawlState, Process, Run, Summary
+from budgetfrontier.core.units import counted
 from budgetfrontier.rules.crawl_states import LIMIT
 from budgetfrontier.rules.forecasts import Held, Limit
 from budgetfrontier.rules.verdict import Standing
-from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.report import Report
-from budgetfrontier.store.series import Busiest
-from budgetfrontier.units import counted
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.report import Report
+from budgetfrontier.storage.series import Busiest
 
 _NAMED: Final = 1000
 """Queues whose keys an effect names."""

@@ -8,22 +8,22 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
 from budgetfrontier.cluster.inspection import MOST_ROWS, Applied, Page, Reported, Selection
 from budgetfrontier.cluster.owner_calls import OwnerCalls
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.standing import Standing, crawl_state, limit_reached, to_standings
-from budgetfrontier.converters import converter
+from budgetfrontier.core.converters import converter
+from budgetfrontier.core.errors import ConnectionLost, FrontierError, NotOwner
+from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine import audit
-from budgetfrontier.errors import ConnectionLost, FrontierError, NotOwner
-from budgetfrontier.model import CrawlUri, QueueRecord
+from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.settings import Settings
-from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.report import Report
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.report import Report
 
 WAIT: Final = 10.0
 """Seconds for which a command waits until the owners of all partitions have applied it."""

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
-from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
 from budgetfrontier.cluster.merging import named_partitions
-from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierError, NotOwner, WrongCredentials
+from budgetfrontier.core.errors import ConnectionLost, FrontierClosed, FrontierError, NotOwner, WrongCredentials
+from budgetfrontier.remote import RemoteFrontier
 
 PATIENCE: Final = 3.0
 """Seconds for which the owner of a partition is looked for, before the partition counts as missing."""

@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from budgetfrontier import protocol
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.cluster import entries, state
 from budgetfrontier.cluster.commands import Commands
@@ -39,15 +38,16 @@ from budgetfrontier.cluster.fixed import in_partition, refusal
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.spending import Spending
 from budgetfrontier.cluster.state import PartitionState
-from budgetfrontier.endings import is_closed
+from budgetfrontier.core.errors import FrontierError, SettingsError
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierError, SettingsError
+from budgetfrontier.remote import protocol
+from budgetfrontier.remote.bulk_finish import is_closed
 from budgetfrontier.rules.run_history import WORKER
-from budgetfrontier.service import frontier_calls
+from budgetfrontier.server import frontier_calls
 from budgetfrontier.settings import Settings
-from budgetfrontier.store.keys import RANDOM_BITS
-from budgetfrontier.store.reader import Reader
+from budgetfrontier.storage.keys import RANDOM_BITS
+from budgetfrontier.storage.reader import Reader
 
 _PARTITION_BITS: Final = 12
 _ENTRY_BITS: Final = 24

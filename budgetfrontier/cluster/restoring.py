@@ -11,10 +11,10 @@ from typing import Final
 from budgetfrontier.cluster import archive, state
 from budgetfrontier.cluster.snapshots import DamagedSnapshot, Snapshot, SnapshotError, Store, newest_first, prefix_of
 from budgetfrontier.cluster.state import PartitionState
-from budgetfrontier.errors import CorruptFrontier, FrontierError, disk_full
-from budgetfrontier.store.lmdb_env import sync_folder
-from budgetfrontier.store.modes import make_folder
-from budgetfrontier.store.reader import Reader
+from budgetfrontier.core.errors import CorruptFrontier, FrontierError, disk_full
+from budgetfrontier.storage.lmdb_env import sync_folder
+from budgetfrontier.storage.modes import make_folder
+from budgetfrontier.storage.reader import Reader
 
 FRONTIER: Final = "frontier"
 RESTORING: Final = "frontier.restoring"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from budgetfrontier import protocol
 from budgetfrontier.cluster.entries import LONGEST
+from budgetfrontier.core.units import say_duration
+from budgetfrontier.remote import protocol
 from budgetfrontier.settings.checks import RETENTION
 from budgetfrontier.settings.schema import ClusterSettings
-from budgetfrontier.units import say_duration
 
 NEEDED = protocol.MOST_BYTES + (1 << 20)
 """Bytes that an entry may have: those of a call, and more."""

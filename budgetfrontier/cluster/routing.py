@@ -9,11 +9,11 @@ from zlib import crc32
 
 import msgspec
 
-from budgetfrontier import uris
-from budgetfrontier.bounded_cache import BoundedCache
-from budgetfrontier.errors import InvalidUrl, PolicyError
-from budgetfrontier.model import CrawlUri
-from budgetfrontier.protocol import Uri
+from budgetfrontier.core import uris
+from budgetfrontier.core.bounded_cache import BoundedCache
+from budgetfrontier.core.errors import InvalidUrl, PolicyError
+from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.remote.protocol import Uri
 from budgetfrontier.settings import Settings, policy_factory
 
 MOST_PARTITIONS: Final = 4096

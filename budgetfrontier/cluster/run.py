@@ -18,15 +18,15 @@ from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.snapshots import Store, check_name, prefix_of, store_of
 from budgetfrontier.cluster.topics import log_identity, prepare
 from budgetfrontier.cluster.worker import Worker
-from budgetfrontier.endpoints.tokens import TokenFile
-from budgetfrontier.errors import SettingsError
-from budgetfrontier.service import frontier_service, server
-from budgetfrontier.service.server import HandOver, Offered, Tls
-from budgetfrontier.service.stopping import Stop
+from budgetfrontier.core.endpoints.tokens import TokenFile
+from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.server import frontier_service, server
+from budgetfrontier.server.server import HandOver, Offered, Tls
+from budgetfrontier.server.stopping import Stop
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import ClusterSettings
-from budgetfrontier.store.lock import LOCK, WriterLock
-from budgetfrontier.store.modes import folder_for
+from budgetfrontier.storage.lock import LOCK, WriterLock
+from budgetfrontier.storage.modes import folder_for
 
 _EVERYWHERE = ("0.0.0.0", "[::]", "")
 

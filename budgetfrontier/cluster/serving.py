@@ -14,7 +14,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from budgetfrontier import protocol
 from budgetfrontier.cluster import totals
 from budgetfrontier.cluster.commands import OF_QUEUES, refusal
 from budgetfrontier.cluster.entries import Given
@@ -24,11 +23,12 @@ from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.standing import Standing, standing_of
 from budgetfrontier.cluster.treasury import TREASURER
 from budgetfrontier.cluster.worker import Worker
-from budgetfrontier.errors import FrontierError, NotOwner
-from budgetfrontier.model import Admission, CrawlUri, RunEnd, Tally
-from budgetfrontier.service import frontier_calls, tasks
-from budgetfrontier.service.frontier_calls import Work
-from budgetfrontier.service.tasks import Done, Step
+from budgetfrontier.core.errors import FrontierError, NotOwner
+from budgetfrontier.core.model import Admission, CrawlUri, RunEnd, Tally
+from budgetfrontier.remote import protocol
+from budgetfrontier.server import frontier_calls, tasks
+from budgetfrontier.server.frontier_calls import Work
+from budgetfrontier.server.tasks import Done, Step
 
 _T = TypeVar("_T")
 

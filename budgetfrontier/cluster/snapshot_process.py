@@ -17,11 +17,11 @@ import msgspec
 
 from budgetfrontier.cluster import archive, state
 from budgetfrontier.cluster.snapshots import SnapshotError, name_of, newest_first, prefix_of, store_of
-from budgetfrontier.errors import FrontierError, StorageFull
+from budgetfrontier.core.errors import FrontierError, StorageFull
+from budgetfrontier.core.units import format_size
 from budgetfrontier.settings.schema import SnapshotSettings
-from budgetfrontier.store.modes import make_folder
-from budgetfrontier.store.reader import Reader
-from budgetfrontier.units import format_size
+from budgetfrontier.storage.modes import make_folder
+from budgetfrontier.storage.reader import Reader
 
 SPARE: Final = 64 << 20
 """Bytes that a snapshot leaves free on the disk of the worker, besides its own copies."""

@@ -15,8 +15,8 @@ import msgspec
 from budgetfrontier.cluster.restoring import FRONTIER, SNAPSHOT
 from budgetfrontier.cluster.snapshot_process import Job, Taken
 from budgetfrontier.cluster.snapshot_schedule import Schedule
+from budgetfrontier.core.units import format_size, say_duration
 from budgetfrontier.settings.schema import ClusterSettings
-from budgetfrontier.units import format_size, say_duration
 
 LONGEST: Final = 4 * 3600.0
 """Seconds after which a process that takes a snapshot is ended."""

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from budgetfrontier.errors import NO_ROOM, FrontierError, SettingsError, StorageFull
+from budgetfrontier.core.errors import NO_ROOM, FrontierError, SettingsError, StorageFull
 from budgetfrontier.settings.schema import SnapshotSettings
-from budgetfrontier.store.lmdb_env import sync_folder
-from budgetfrontier.store.whole_files import atomic_file
+from budgetfrontier.storage.lmdb_env import sync_folder
+from budgetfrontier.storage.whole_files import atomic_file
 
 COMMAND_TIMEOUT: Final = 3600.0
 """Seconds after which a command is ended: an hour."""

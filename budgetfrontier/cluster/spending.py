@@ -7,15 +7,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from budgetfrontier import protocol
 from budgetfrontier.cluster import slices, treasury
 from budgetfrontier.cluster.entries import SliceGranted, SliceRecalled, SliceWanted
 from budgetfrontier.cluster.slices import Amounts, Statement, Use, Work
 from budgetfrontier.cluster.state import PartitionState
 from budgetfrontier.cluster.treasury import TREASURER, Grant, Recall
+from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.core.model import CrawlState, Lease, Summary
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlState, Lease, Summary
+from budgetfrontier.remote import protocol
 
 LEASES_OF_AN_ENTRY: Final = 1 << 12
 

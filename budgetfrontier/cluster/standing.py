@@ -11,8 +11,8 @@ from budgetfrontier.cluster import treasury
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.slices import LIMITS, Amounts
 from budgetfrontier.cluster.totals import merged_state, merged_summary
-from budgetfrontier.converters import converter
-from budgetfrontier.model import CrawlState, Summary
+from budgetfrontier.core.converters import converter
+from budgetfrontier.core.model import CrawlState, Summary
 from budgetfrontier.rules.crawl_states import LIMIT
 
 

@@ -9,8 +9,8 @@ import msgspec
 from budgetfrontier.cluster.entries import Steered
 from budgetfrontier.cluster.slices import Slice
 from budgetfrontier.cluster.treasury import Treasury
+from budgetfrontier.core.errors import CorruptFrontier
 from budgetfrontier.engine.opening import REPLICA
-from budgetfrontier.errors import CorruptFrontier
 
 VERSION: Final = 1
 ADJUSTMENTS: Final = 10_000

@@ -10,9 +10,9 @@ from budgetfrontier.cluster.commands import OF_QUEUES, refusal, replicable
 from budgetfrontier.cluster.entry_names import read_name
 from budgetfrontier.cluster.inspection import InForce, Order, Undoing
 from budgetfrontier.cluster.operation import Command, Operator
-from budgetfrontier.errors import ConnectionLost, FrontierError
+from budgetfrontier.core.errors import ConnectionLost, FrontierError
 from budgetfrontier.settings.matching import may_select_several
-from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.storage.records import AuditEntry
 
 CRAWL: Final = ("pause", "resume", "terminate")
 

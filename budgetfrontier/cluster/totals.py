@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from budgetfrontier.converters import converter
-from budgetfrontier.model import CrawlState, Summary
+from budgetfrontier.core.converters import converter
+from budgetfrontier.core.model import CrawlState, Summary
 
 _summary: Callable[[Any], Summary] = converter(Summary)
 _IN_ORDER = (

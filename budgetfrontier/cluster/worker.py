@@ -29,8 +29,8 @@ from budgetfrontier.cluster.partition import AHEAD, Partition
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.writer import Writer
-from budgetfrontier.errors import CorruptFrontier, FrontierError, NotOwner, SettingsError
-from budgetfrontier.service.tasks import Done
+from budgetfrontier.core.errors import CorruptFrontier, FrontierError, NotOwner, SettingsError
+from budgetfrontier.server.tasks import Done
 from budgetfrontier.settings import Settings, policy_factory
 
 GROUP: Final = "workers"

@@ -13,8 +13,8 @@ from typing import Final
 
 from budgetfrontier.bus.interface import Bus, BusAway, BusError, Producer
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.errors import FrontierClosed
-from budgetfrontier.service.tasks import Done
+from budgetfrontier.core.errors import FrontierClosed
+from budgetfrontier.server.tasks import Done
 
 PATIENCE: Final = 5.0
 """Seconds without an answer after which a broker is said to be away, and for which one is waited for at the end."""

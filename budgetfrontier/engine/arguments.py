@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import inf, isnan
 from sys import float_info, maxsize
 
-from budgetfrontier.model import CrawlUri, DeadLetter, Lease
+from budgetfrontier.core.model import CrawlUri, DeadLetter, Lease
 
 _LONGEST_INT = 128  # bits
 LONGEST_KEY = 511

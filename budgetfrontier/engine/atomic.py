@@ -6,11 +6,11 @@ from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from budgetfrontier.core.errors import CommandInProgress, FrontierError, StorageFull
 from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.commands.runner import STEP
-from budgetfrontier.errors import CommandInProgress, FrontierError, StorageFull
-from budgetfrontier.store import keys, meta
-from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.records import AuditEntry
 
 if TYPE_CHECKING:
     from budgetfrontier.engine.guard import Guard

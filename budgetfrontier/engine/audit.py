@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from budgetfrontier.errors import FrontierError, StorageFull
-from budgetfrontier.store import keys
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import AuditEntry, Counters
+from budgetfrontier.core.errors import FrontierError, StorageFull
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.records import AuditEntry, Counters
 
 
 class Audit:

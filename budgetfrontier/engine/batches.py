@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 
+from budgetfrontier.core.model import Admission, CrawlUri, Tally
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.guard import Guard
-from budgetfrontier.model import Admission, CrawlUri, Tally
 
 BATCH = 1000
 """URIs taken from a caller's iterable at a time, and between two looks at the clock."""

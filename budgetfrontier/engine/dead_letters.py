@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
+from budgetfrontier.core.model import Directive, QueueRecord
 from budgetfrontier.engine.seed_table import SeedTable
-from budgetfrontier.model import Directive, QueueRecord
 from budgetfrontier.rules.seeds import SeedFate
-from budgetfrontier.store import keys
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters, DeadRow, decode_dead
-from budgetfrontier.store.uri_values import short_url
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.records import Counters, DeadRow, decode_dead
+from budgetfrontier.storage.uri_values import short_url
 
 Letters = list[tuple[int, DeadRow]]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from budgetfrontier.core.model import CrawlUri, Directive, Finish, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.model import CrawlUri, Directive, Finish, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.rules import backoff, charges, queue_states, uri_outcomes, wake_times
 from budgetfrontier.rules.backoff import OVERLOADED
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED, SNOOZED
@@ -16,8 +16,8 @@ from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL
 from budgetfrontier.rules.uri_outcomes import ERROR, Fate
 from budgetfrontier.settings.overrides import QueueSettings
-from budgetfrontier.store.keys import DIRECTIVE
-from budgetfrontier.store.uri_values import tries, with_tries
+from budgetfrontier.storage.keys import DIRECTIVE
+from budgetfrontier.storage.uri_values import tries, with_tries
 
 _SUCCESS, _RETRY = Outcome.SUCCESS, Outcome.RETRY
 _HIGHEST = int(Directive.HIGHEST)

@@ -7,18 +7,18 @@ from functools import partial
 from itertools import groupby, repeat
 from typing import Any, cast
 
+from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome
 from budgetfrontier.engine import arguments, batches
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.guard import Guard
-from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome
 from budgetfrontier.rules import queue_states
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL
 from budgetfrontier.rules.uri_outcomes import ERROR
 from budgetfrontier.settings.overrides import QueueSettings
-from budgetfrontier.store.keys import DIRECTIVE, pending
+from budgetfrontier.storage.keys import DIRECTIVE, pending
 
 BATCH = 1000
 """Leases ended, and URIs found on them, in one operation; its URIs carry `batches.PART` bytes at the most. A single

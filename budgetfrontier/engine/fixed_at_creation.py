@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.checks import NEEDS_URLS
 from budgetfrontier.settings.differences import changes
-from budgetfrontier.store import keys, meta
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.records import Counters
 
 
 def suffix_list(env: Environment, settings: Settings, given: str | None = None) -> str | None:

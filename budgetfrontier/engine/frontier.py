@@ -15,22 +15,8 @@ from typing import Any, Self
 from msgspec.structs import force_setattr
 
 from budgetfrontier.clock import Clock, WallClock
-from budgetfrontier.engine import arguments, opening, queue_leases, regulation, reporting
-from budgetfrontier.engine.atomic import AtomicBatch
-from budgetfrontier.engine.batches import Batches
-from budgetfrontier.engine.commands.adjustment import Adjustment
-from budgetfrontier.engine.commands.api_calls import Steering
-from budgetfrontier.engine.commands.mailbox import Command
-from budgetfrontier.engine.finish import Finisher
-from budgetfrontier.engine.finish_many import BatchFinisher
-from budgetfrontier.engine.guard import BROKEN, INSIDE, Guard
-from budgetfrontier.engine.hooks import Hooks
-from budgetfrontier.engine.known_urls import Known, KnownUrls
-from budgetfrontier.engine.lost_frontiers import close_waiting, watch
-from budgetfrontier.engine.regulation import Asked
-from budgetfrontier.engine.runs import this_program
-from budgetfrontier.errors import FrontierError, LeaseExpired
-from budgetfrontier.model import (
+from budgetfrontier.core.errors import FrontierError, LeaseExpired
+from budgetfrontier.core.model import (
     Admission,
     CrawlState,
     CrawlUri,
@@ -45,15 +31,29 @@ from budgetfrontier.model import (
     Summary,
     Tally,
 )
+from budgetfrontier.engine import arguments, opening, queue_leases, regulation, reporting
+from budgetfrontier.engine.atomic import AtomicBatch
+from budgetfrontier.engine.batches import Batches
+from budgetfrontier.engine.commands.adjustment import Adjustment
+from budgetfrontier.engine.commands.api_calls import Steering
+from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.engine.finish import Finisher
+from budgetfrontier.engine.finish_many import BatchFinisher
+from budgetfrontier.engine.guard import BROKEN, INSIDE, Guard
+from budgetfrontier.engine.hooks import Hooks
+from budgetfrontier.engine.known_urls import Known, KnownUrls
+from budgetfrontier.engine.lost_frontiers import close_waiting, watch
+from budgetfrontier.engine.regulation import Asked
+from budgetfrontier.engine.runs import this_program
 from budgetfrontier.rules import run_history
 from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, QueueSettings
-from budgetfrontier.store import keys, meta
-from budgetfrontier.store.invariants import check
-from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.report import Report, status_line
-from budgetfrontier.store.seed_list import SeedHosts
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.invariants import check
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.report import Report, status_line
+from budgetfrontier.storage.seed_list import SeedHosts
 
 _RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS  # an Enum lookup costs 0.1 us in CPython 3.11
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.engine.url_table import Arrival, UrlTable
-from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import queued_totals
-from budgetfrontier.store import keys
-from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.kept_places import place_in_future
-from budgetfrontier.store.records import Counters, FutureRow, decode_future
-from budgetfrontier.store.uri_values import tries
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.kept_places import place_in_future
+from budgetfrontier.storage.records import Counters, FutureRow, decode_future
+from budgetfrontier.storage.uri_values import tries
 
 
 class FutureTable:

@@ -19,14 +19,7 @@ from typing import Final, NoReturn, TypeVar
 import lmdb
 
 from budgetfrontier.clock import Clock, ClockSteps
-from budgetfrontier.engine import arguments
-from budgetfrontier.engine.atomic import AtomicBatch
-from budgetfrontier.engine.commands.delivery import Delivery
-from budgetfrontier.engine.commands.mailbox import Mailbox
-from budgetfrontier.engine.commit_schedule import CommitSchedule
-from budgetfrontier.engine.hooks import Hooks
-from budgetfrontier.engine.opening import Parts
-from budgetfrontier.errors import (
+from budgetfrontier.core.errors import (
     FrontierBusy,
     FrontierClosed,
     FrontierError,
@@ -35,8 +28,15 @@ from budgetfrontier.errors import (
     StorageFull,
     WrongThread,
 )
-from budgetfrontier.model import Lease, RunEnd
-from budgetfrontier.store.lmdb_env import is_damage, translate_error
+from budgetfrontier.core.model import Lease, RunEnd
+from budgetfrontier.engine import arguments
+from budgetfrontier.engine.atomic import AtomicBatch
+from budgetfrontier.engine.commands.delivery import Delivery
+from budgetfrontier.engine.commands.mailbox import Mailbox
+from budgetfrontier.engine.commit_schedule import CommitSchedule
+from budgetfrontier.engine.hooks import Hooks
+from budgetfrontier.engine.opening import Parts
+from budgetfrontier.storage.lmdb_env import is_damage, translate_error
 
 log = logging.getLogger(__name__)
 

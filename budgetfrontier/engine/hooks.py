@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
-from budgetfrontier import plugins
+from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.core.model import Lease, Outcome, QueueRecord, QueueState
+from budgetfrontier.core.spelling import nearest
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.live_queue import record_of
-from budgetfrontier.errors import SettingsError
-from budgetfrontier.model import Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
-from budgetfrontier.spelling import nearest
-from budgetfrontier.store.records import DeadRow, dead_letter, expanded
+from budgetfrontier.settings import plugins
+from budgetfrontier.storage.records import DeadRow, dead_letter, expanded
 
 log = logging.getLogger("budgetfrontier.hooks")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.core.model import CrawlState, CrawlUri, Lease, Tally
 from budgetfrontier.engine.queue_leases import QueueLeases
 from budgetfrontier.engine.returning_uris import Returns
 from budgetfrontier.engine.rollout import Rollout
@@ -11,11 +13,9 @@ from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.unfinished_leases import UnfinishedLeases
-from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlState, CrawlUri, Lease, Tally
 from budgetfrontier.rules import crawl_states
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.records import Counters
 
 _RUNNING = CrawlState.RUNNING  # an Enum lookup costs 0.1 us in CPython 3.11
 

@@ -10,21 +10,21 @@ from enum import Enum
 
 import msgspec
 
-from budgetfrontier import uris
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.core.model import CrawlUri, Finish, KeptTotals, KeptUrl, Lease, Outcome, Tally
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.url_table import LATEST, UrlTable
-from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.model import CrawlUri, Finish, KeptTotals, KeptUrl, Lease, Outcome, Tally
 from budgetfrontier.rules import charges
 from budgetfrontier.rules.seeds import SeedFate
-from budgetfrontier.store import keys
-from budgetfrontier.store.kept_places import future_key
-from budgetfrontier.store.records import UrlRow
-from budgetfrontier.store.uri_values import decode_uri, expand, shorten
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.kept_places import future_key
+from budgetfrontier.storage.records import UrlRow
+from budgetfrontier.storage.uri_values import decode_uri, expand, shorten
 
 Ended = dict[int, tuple[Lease, bytes, UrlRow]]
 """By id: leases that are to end as successes, with the fingerprints and the rows of their URLs."""

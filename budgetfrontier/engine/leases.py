@@ -13,12 +13,12 @@ from secrets import randbits
 
 from msgspec.structs import force_setattr
 
+from budgetfrontier.core.model import Lease, StoredLease
 from budgetfrontier.engine.rotation import NEVER
-from budgetfrontier.model import Lease, StoredLease
-from budgetfrontier.store import keys
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters, LeaseRow, decode_lease
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.records import Counters, LeaseRow, decode_lease
 
 
 class Leases:

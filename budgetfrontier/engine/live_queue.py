@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from budgetfrontier.model import QueueRecord
-from budgetfrontier.store.encoding import decoder
-from budgetfrontier.store.records import Counters
+from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.storage.encoding import decoder
+from budgetfrontier.storage.records import Counters
 
 
 class LiveQueue(QueueRecord, array_like=True, gc=False, eq=False):

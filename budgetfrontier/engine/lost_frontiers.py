@@ -14,7 +14,7 @@ from typing import NamedTuple
 from weakref import finalize
 
 from budgetfrontier.engine.commands.mailbox import Mailbox
-from budgetfrontier.store.environment import Environment
+from budgetfrontier.storage.environment import Environment
 
 
 class _Files(NamedTuple):

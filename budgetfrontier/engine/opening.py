@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from budgetfrontier.core.errors import FrontierError, SettingsError
 from budgetfrontier.engine import fixed_at_creation
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.runner import Runner
@@ -13,14 +14,13 @@ from budgetfrontier.engine.hooks import load_hooks
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.settings_at_open import SettingsAtOpen
-from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.rules import wake_times
 from budgetfrontier.settings import Settings
-from budgetfrontier.store import keys, meta
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.lmdb_env import is_damage, translate_error
-from budgetfrontier.store.records import DeadRow, restore_lease
-from budgetfrontier.store.removed import kept
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.lmdb_env import is_damage, translate_error
+from budgetfrontier.storage.records import DeadRow, restore_lease
+from budgetfrontier.storage.removed import kept
 
 REPLICA = b"replica\n"
 """The beginning of the note of every replica of a log."""

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, islice
 
+from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.url_table import Arrival, New, UrlTable
-from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
-from budgetfrontier.store import keys
-from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.records import Counters
 
 FIRST_RUN = 4
 """Records of the first run of a queue; each that is used up is followed by one twice as long."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.rules import uri_order
-from budgetfrontier.store import keys
-from budgetfrontier.store.kept_places import future_key
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.kept_places import future_key
 
 
 class PriorityUpdates:

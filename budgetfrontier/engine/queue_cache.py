@@ -7,16 +7,16 @@ from itertools import islice
 from math import inf
 from typing import Any
 
+from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.live_queue import LiveQueue, decode_live
-from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.queue_states import READY
-from budgetfrontier.store import keys
-from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters
-from budgetfrontier.store.uri_values import LONGEST_SHOWN, shorten
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.records import Counters
+from budgetfrontier.storage.uri_values import LONGEST_SHOWN, shorten
 
 _pack = keys.u32.pack
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from budgetfrontier.core.model import Lease, QueueRecord
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import MAX_TURNS, Turns
-from budgetfrontier.model import Lease, QueueRecord
 from budgetfrontier.rules import queue_states
 from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
-from budgetfrontier.store.uri_values import restore_pending, tries
+from budgetfrontier.storage.uri_values import restore_pending, tries
 
 LIMIT = 1 << 16
 """URIs that one call hands out at the most, unless it says otherwise."""

@@ -7,15 +7,15 @@ loss of a lease, a deletion). So the head is that of the change. `Turns.arrived`
 
 from __future__ import annotations
 
+from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine.live_queue import record_of
 from budgetfrontier.engine.tables import Tables
-from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlUri, QueueRecord
 from budgetfrontier.rules import budgets
 from budgetfrontier.settings.overrides import QueueSettings
-from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.records import expanded
-from budgetfrontier.store.uri_values import decode_uri
+from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.records import expanded
+from budgetfrontier.storage.uri_values import decode_uri
 
 
 class SettingsOfQueues:

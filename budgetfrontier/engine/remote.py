@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from budgetfrontier.core.errors import CommandInProgress, FrontierError, FrontierLocked, NotAFrontier
 from budgetfrontier.engine import audit
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import CommandInProgress, FrontierError, FrontierLocked, NotAFrontier
-from budgetfrontier.store.lmdb_env import check_files
-from budgetfrontier.store.lock import lock_holder
-from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.records import AuditEntry, Progress, StartedCommand
+from budgetfrontier.storage.lmdb_env import check_files
+from budgetfrontier.storage.lock import lock_holder
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.records import AuditEntry, Progress, StartedCommand
 
 _LOOK = 10.0  # seconds between two checks whether an engine is still running
 

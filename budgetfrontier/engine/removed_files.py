@@ -13,12 +13,12 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from budgetfrontier.errors import NO_ROOM, FrontierError, StorageFull
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.lmdb_env import sync_folder
-from budgetfrontier.store.modes import make_folder, opener
-from budgetfrontier.store.records import Counters
-from budgetfrontier.store.removed import (
+from budgetfrontier.core.errors import NO_ROOM, FrontierError, StorageFull
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.lmdb_env import sync_folder
+from budgetfrontier.storage.modes import make_folder, opener
+from budgetfrontier.storage.records import Counters
+from budgetfrontier.storage.removed import (
     FOLDER,
     Block,
     Kept,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.rules.verdict import Verdict, verdict
-from budgetfrontier.store.process import process
-from budgetfrontier.store.report import Report, report
-from budgetfrontier.store.standing import standing
-from budgetfrontier.store.view import View
+from budgetfrontier.storage.process import process
+from budgetfrontier.storage.report import Report, report
+from budgetfrontier.storage.standing import standing
+from budgetfrontier.storage.view import View
 
 
 def full_report(tables: Tables, now: float) -> Report:

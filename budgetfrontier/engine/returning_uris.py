@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.url_table import Arrival
-from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import arrival
-from budgetfrontier.store import keys
-from budgetfrontier.store.uri_values import decode_uri, short_url
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.uri_values import decode_uri, short_url
 
 MAX_DUE = 500  # URIs that waited for their time, in one call
 

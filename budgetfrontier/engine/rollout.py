@@ -14,7 +14,7 @@ from budgetfrontier.engine.turns import Turns
 from budgetfrontier.rules import queue_states
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.store import keys
+from budgetfrontier.storage import keys
 
 STEP = 500  # queues, some 10 ms
 

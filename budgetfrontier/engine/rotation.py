@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from sortedcontainers import SortedDict
 
+from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.ring import Ring
-from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.rules import queued_totals, wake_times
 from budgetfrontier.rules.queue_states import (
     IN_PROCESS,
@@ -28,10 +28,10 @@ from budgetfrontier.rules.queue_states import (
     WORST_PRECEDENCE,
 )
 from budgetfrontier.rules.wake_times import Waits
-from budgetfrontier.store import keys
-from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.records import Counters
 
 NEVER = float("inf")
 

@@ -7,13 +7,13 @@ import sys
 from contextlib import suppress
 from time import monotonic
 
-from budgetfrontier.model import CrawlState, RunEnd, RunRow
+from budgetfrontier.core.model import CrawlState, RunEnd, RunRow
 from budgetfrontier.rules import run_history
-from budgetfrontier.store import keys
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.last_note import decode_note, encode_note, how_copied
-from budgetfrontier.store.records import decode_run
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.last_note import decode_note, encode_note, how_copied
+from budgetfrontier.storage.records import decode_run
 
 TOUCH_EVERY = 10.0
 """Seconds between two signs of life."""

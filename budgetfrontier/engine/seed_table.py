@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from budgetfrontier import uris
-from budgetfrontier.model import CrawlUri, Directive
+from budgetfrontier.core import uris
+from budgetfrontier.core.model import CrawlUri, Directive
 from budgetfrontier.rules.seeds import SeedFate, is_seed, origin_of
 from budgetfrontier.rules.uri_order import NORMAL
-from budgetfrontier.store import keys, seed_list
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters
-from budgetfrontier.store.seed_list import SeedHosts, SeedRow
-from budgetfrontier.store.uri_values import decode_uri
+from budgetfrontier.storage import keys, seed_list
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.records import Counters
+from budgetfrontier.storage.seed_list import SeedHosts, SeedRow
+from budgetfrontier.storage.uri_values import decode_uri
 
 
 class SeedTable:

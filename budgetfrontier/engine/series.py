@@ -7,14 +7,14 @@ from math import ceil
 
 import msgspec
 
+from budgetfrontier.core.model import Summary
 from budgetfrontier.engine.busiest_queues import BusiestQueues
-from budgetfrontier.model import Summary
 from budgetfrontier.rules import busiest, rates, series_periods
 from budgetfrontier.rules.series_periods import Resolution
-from budgetfrontier.store import keys
-from budgetfrontier.store import series as records
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.environment import Environment
+from budgetfrontier.storage import keys
+from budgetfrontier.storage import series as records
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.environment import Environment
 
 _AT_ONCE = 4
 """The most periods that are thinned with one row: after a long stop, the rows of weeks are due."""

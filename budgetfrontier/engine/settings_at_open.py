@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.differences import changes
-from budgetfrontier.store import keys, meta
-from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.records import AuditEntry
 
 
 class SettingsAtOpen:

@@ -10,11 +10,10 @@ from math import inf
 
 import msgspec
 
-from budgetfrontier import plugins
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine import arguments
-from budgetfrontier.model import CrawlUri
 from budgetfrontier.rules import admission_limits, charges, queue_states, wake_times
-from budgetfrontier.settings import Settings, policy_results
+from budgetfrontier.settings import Settings, plugins, policy_results
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 
 

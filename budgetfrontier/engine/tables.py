@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from budgetfrontier.core.model import QueueRecord, Summary
 from budgetfrontier.engine.audit import Audit
 from budgetfrontier.engine.busiest_queues import BusiestQueues
 from budgetfrontier.engine.dead_letters import DeadLetters
@@ -19,15 +20,14 @@ from budgetfrontier.engine.seed_table import SeedTable
 from budgetfrontier.engine.series import Series
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.engine.url_table import UrlTable
-from budgetfrontier.model import QueueRecord, Summary
 from budgetfrontier.rules.run_history import may_crawl
 from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.store import keys
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters
-from budgetfrontier.store.view import View
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.records import Counters
+from budgetfrontier.storage.view import View
 
 
 class Tables:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.core.model import CrawlUri, Lease, QueueRecord, QueueState
 from budgetfrontier.engine.pending import Run
 from budgetfrontier.engine.queue_settings import SettingsOfQueues
 from budgetfrontier.engine.tables import Tables
-from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlUri, Lease, QueueRecord, QueueState
 from budgetfrontier.rules import budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import has_completed, must_retire
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease
 from budgetfrontier.settings.overrides import QueueSettings
-from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.head_urls import NO_URL
-from budgetfrontier.store.keys import FRESH
-from budgetfrontier.store.uri_values import LONGEST_SHOWN, LOW_COSTS, SCHEME_OF, expand, restore_pending, tries
+from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.head_urls import NO_URL
+from budgetfrontier.storage.keys import FRESH
+from budgetfrontier.storage.uri_values import LONGEST_SHOWN, LOW_COSTS, SCHEME_OF, expand, restore_pending, tries
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
 MAX_TURNS = 1000  # without a lease

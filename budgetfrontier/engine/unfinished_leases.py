@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from budgetfrontier.core.model import Lease
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.model import Lease
 from budgetfrontier.rules import queue_states, uri_outcomes
 from budgetfrontier.rules.queue_states import READY
-from budgetfrontier.store.uri_values import tries, with_tries
+from budgetfrontier.storage.uri_values import tries, with_tries
 
 MOST_EXPIRED = 5_000
 """The most leases that one call ends because their deadline has come. The next calls end the others."""

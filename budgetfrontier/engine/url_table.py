@@ -17,15 +17,15 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.rules import duplicates
-from budgetfrontier.store import keys
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.kept_places import future_key, place_in_future
-from budgetfrontier.store.records import Counters, UrlRow, decode_url
-from budgetfrontier.store.uri_values import decode_uri, shorten
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.kept_places import future_key, place_in_future
+from budgetfrontier.storage.records import Counters, UrlRow, decode_url
+from budgetfrontier.storage.uri_values import decode_uri, shorten
 
 if TYPE_CHECKING:
     from budgetfrontier.engine.queue_cache import QueueCache

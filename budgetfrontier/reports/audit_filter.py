@@ -6,13 +6,13 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.rules.undoing import PAUSING, command_of
 from budgetfrontier.settings.matching import Match, parse_match, selects, spellings
-from budgetfrontier.store.records import NAMED_QUEUES, AuditEntry
+from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry
 
 if TYPE_CHECKING:
-    from budgetfrontier.store.view import View
+    from budgetfrontier.storage.view import View
 
 _LOOKED_AT = 1000  # URIs of a queue that a pattern is tested on
 

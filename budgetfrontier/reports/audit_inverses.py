@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from budgetfrontier.rules.undoing import can_be_undone
-from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.removed import counts
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.removed import counts
 
 
 def inverses(entries: Iterable[AuditEntry]) -> Iterator[tuple[AuditEntry, str]]:

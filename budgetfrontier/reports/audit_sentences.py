@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from budgetfrontier.core.units import format_duration, format_size, format_time
 from budgetfrontier.reports.format import clean, counted
-from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.units import format_duration, format_size, format_time
+from budgetfrontier.storage.records import AuditEntry
 
 _LONGEST = 200  # characters of a pattern, a key or a value
 

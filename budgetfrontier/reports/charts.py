@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from budgetfrontier.model import QueueState
+from budgetfrontier.core.model import QueueState
 from budgetfrontier.reports.format import clean, percent, span
 
 STATES = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from budgetfrontier import plugins
-from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.settings import plugins
 
 _HERITRIX = {"ZeroCost": "zero", "UnitCost": "unit", "WagCost": "wag", "AntiCalendarCost": "anti-calendar"}
 

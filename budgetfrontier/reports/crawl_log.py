@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from budgetfrontier.model import CrawlUri, Directive
+from budgetfrontier.core.model import CrawlUri, Directive
 
 _FIELDS = 12
 _STATUSES = re.compile(r"-[1-9][0-9]{0,3}|[1-9][0-9]{2}|[1-5]xx", re.ASCII | re.IGNORECASE)

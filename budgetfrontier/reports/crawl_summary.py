@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.model import Run, Summary
+from budgetfrontier.core.model import Run, Summary
+from budgetfrontier.core.vocabulary import NOFOLLOW, NOINDEX, NOT_STORED
 from budgetfrontier.reports.log_tables import FORBIDDEN
 from budgetfrontier.reports.spill import Sorter
-from budgetfrontier.vocabulary import NOFOLLOW, NOINDEX, NOT_STORED
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.crawl_log import Entry

@@ -10,8 +10,11 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from budgetfrontier import uris
-from budgetfrontier.model import CrawlState, CrawlUri, DeadLetter, Directive, KeptUrl, QueueRecord, QueueState
+from budgetfrontier.core import uris
+from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, Directive, KeptUrl, QueueRecord, QueueState
+from budgetfrontier.core.units import counted, say_duration
+from budgetfrontier.core.uris import robots_url
+from budgetfrontier.core.vocabulary import NO_ROBOTS
 from budgetfrontier.reports import near_queues
 from budgetfrontier.reports.explanation import Explanation, Outlook, RefusalOf, ScopeOf
 from budgetfrontier.reports.log_tables import REFUSED
@@ -35,15 +38,12 @@ from budgetfrontier.rules.verdict import (
     verdict,
 )
 from budgetfrontier.settings.overrides import Effective, QueueSettings
-from budgetfrontier.store.start_command import AGAIN, start_command
-from budgetfrontier.units import counted, say_duration
-from budgetfrontier.uris import robots_url
-from budgetfrontier.vocabulary import NO_ROBOTS
+from budgetfrontier.storage.start_command import AGAIN, start_command
 
 if TYPE_CHECKING:
-    from budgetfrontier.store.reader import Reader
-    from budgetfrontier.store.records import AuditEntry
-    from budgetfrontier.store.view import PendingUri
+    from budgetfrontier.storage.reader import Reader
+    from budgetfrontier.storage.records import AuditEntry
+    from budgetfrontier.storage.view import PendingUri
 
 
 def explain(

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from budgetfrontier.core.units import say_duration
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.sources import source_lines
-from budgetfrontier.units import say_duration
 
 if TYPE_CHECKING:
-    from budgetfrontier.model import CrawlUri
+    from budgetfrontier.core.model import CrawlUri
 
 
 class Outlook(StrEnum):

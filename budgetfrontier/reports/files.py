@@ -15,10 +15,10 @@ from typing import TextIO
 
 from budgetfrontier.reports import tables, text
 from budgetfrontier.reports.overview import Overview
-from budgetfrontier.store.modes import make_folder, opener
-from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.report import Report
-from budgetfrontier.store.whole_files import atomic_file
+from budgetfrontier.storage.modes import make_folder, opener
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.report import Report
+from budgetfrontier.storage.whole_files import atomic_file
 
 
 def write(frontier: Path, folder: Path) -> tuple[Report, Overview]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from math import ceil
 
-from budgetfrontier.units import counted, describe_duration, format_size
+from budgetfrontier.core.units import counted, describe_duration, format_size
 
 __all__ = ("between", "called", "clean", "counted", "figure", "percent", "time_left", "without_password")
 

@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.core.units import short_duration
 from budgetfrontier.reports.charts import curve, ranking, states_bar, style_sheet, text
 from budgetfrontier.reports.format import between, called, counted, figure, percent, time_left
 from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
@@ -19,11 +20,10 @@ from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import state_line, summary_line
 from budgetfrontier.reports.totals import by_outcome, refusals, tiles
 from budgetfrontier.rules.verdict import process_line
-from budgetfrontier.units import short_duration
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import OverTime
-    from budgetfrontier.store.report import Report
+    from budgetfrontier.storage.report import Report
 
 _COLUMNS = (
     ("queue", True), ("precedence", False), ("queued", False), ("enqueued", False), ("balance", False),

@@ -6,7 +6,7 @@ import ipaddress
 import os
 from collections.abc import Iterable
 
-from budgetfrontier import uris
+from budgetfrontier.core import uris
 
 SCRAPES = 16
 """Connections that a server of metrics holds at a time."""

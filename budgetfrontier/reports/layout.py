@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple
 
+from budgetfrontier.core.units import format_count
 from budgetfrontier.reports.format import clean
-from budgetfrontier.units import format_count
 
 _GAP = 2
 _COMFORTABLE = {"url": 40, "last_leased": 40, "last_enqueued": 40}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from budgetfrontier.model import StoredLease
-from budgetfrontier.units import short_duration
+from budgetfrontier.core.model import StoredLease
+from budgetfrontier.core.units import short_duration
 
 DROP = ("via", "began", "cost", "id", "landed", "attempt", "queue")
 """The columns that a terminal without room leaves out, in this order."""

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from budgetfrontier.rules.rates import FIGURES
-from budgetfrontier.store import series
+from budgetfrontier.storage import series
 
 if TYPE_CHECKING:
-    from budgetfrontier.model import Run, Summary
-    from budgetfrontier.store.series import SeriesRow
-    from budgetfrontier.store.view import View
+    from budgetfrontier.core.model import Run, Summary
+    from budgetfrontier.storage.series import SeriesRow
+    from budgetfrontier.storage.view import View
 
 _DAY = 86_400.0
 

@@ -24,9 +24,9 @@ from typing import Annotated, Any, BinaryIO, TypedDict
 import msgspec
 import xxhash
 
-from budgetfrontier.errors import NO_ROOM
-from budgetfrontier.store.modes import make_folder, opener
-from budgetfrontier.store.whole_files import atomic_file
+from budgetfrontier.core.errors import NO_ROOM
+from budgetfrontier.storage.modes import make_folder, opener
+from budgetfrontier.storage.whole_files import atomic_file
 
 VERSION = 1
 SEGMENT = 1 << 20

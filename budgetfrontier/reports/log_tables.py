@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.reports.spill import Item, Sums, largest_first
 
 if TYPE_CHECKING:
-    from budgetfrontier.model import QueueRecord
+    from budgetfrontier.core.model import QueueRecord
     from budgetfrontier.reports.crawl_log import Entry
 
 Rows = Iterator[tuple[Any, ...]]

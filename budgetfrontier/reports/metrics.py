@@ -17,13 +17,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import Admission, CrawlState, Summary
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.model import Admission, CrawlState, Summary
 from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
-from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.space import Space
-from budgetfrontier.store.standing import standing
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.space import Space
+from budgetfrontier.storage.standing import standing
 
 PREFIX = "budgetfrontier_"
 Sources = Mapping[str, Callable[[], Reader]]

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 
 from aiohttp import web
 
-from budgetfrontier.endpoints.addresses import HostPort, check_reach, parsed
-from budgetfrontier.endpoints.sockets import listening
-from budgetfrontier.errors import FrontierError, WrongAddress
+from budgetfrontier.core.endpoints.addresses import HostPort, check_reach, parsed
+from budgetfrontier.core.endpoints.sockets import listening
+from budgetfrontier.core.errors import FrontierError, WrongAddress
 from budgetfrontier.reports.known_hosts import REFUSED, SCRAPES, KnownHosts
 from budgetfrontier.reports.server_log import SERVER_LOG
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import chain, islice
 
-from budgetfrontier.errors import InvalidUrl, PolicyError
+from budgetfrontier.core.errors import InvalidUrl, PolicyError
 from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.queue_keys import queue_key_bytes
-from budgetfrontier.store.url_search import queue_of
-from budgetfrontier.store.view import View
+from budgetfrontier.storage.url_search import queue_of
+from budgetfrontier.storage.view import View
 
 _LONGEST = 100  # characters of what was asked for that are compared
 _COMPARED = 500  # keys of each beginning

@@ -9,20 +9,20 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from budgetfrontier.model import CrawlState, QueueRecord, Summary
+from budgetfrontier.core.model import CrawlState, QueueRecord, Summary
+from budgetfrontier.core.units import describe_duration, format_time
 from budgetfrontier.rules import forecasts
 from budgetfrontier.rules.rates import FIGURES, SHOWN, Rate, Totals, Window, curves, lasts, together, window
 from budgetfrontier.rules.series_periods import INTERVAL
-from budgetfrontier.store import keys, series
-from budgetfrontier.store.budgets_in_force import BudgetsInForce
-from budgetfrontier.store.limits_used import read_used
-from budgetfrontier.store.lock import lock_holder
-from budgetfrontier.store.series import SeriesRow
-from budgetfrontier.units import describe_duration, format_time
+from budgetfrontier.storage import keys, series
+from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.limits_used import read_used
+from budgetfrontier.storage.lock import lock_holder
+from budgetfrontier.storage.series import SeriesRow
 
 if TYPE_CHECKING:
-    from budgetfrontier.store.series import Busiest
-    from budgetfrontier.store.view import View
+    from budgetfrontier.storage.series import Busiest
+    from budgetfrontier.storage.view import View
 
 HOUR, DAY = 3600.0, 86_400.0
 LATELY = 600.0

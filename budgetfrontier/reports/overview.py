@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.store.budgets_in_force import BudgetsInForce
-from budgetfrontier.store.report import Report, report_head
+from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.report import Report, report_head
 
 if TYPE_CHECKING:
-    from budgetfrontier.store.reader import Reader
-    from budgetfrontier.store.view import View
+    from budgetfrontier.storage.reader import Reader
+    from budgetfrontier.storage.view import View
 
 ORDER: dict[QueueState, Callable[[QueueRecord], Any]] = {
     QueueState.IN_PROCESS: attrgetter("position"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from budgetfrontier.model import Outcome
+from budgetfrontier.core.model import Outcome
+from budgetfrontier.core.vocabulary import BAD_PORT
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.log_tables import FORBIDDEN, OUT_OF_SCOPE, REFUSED, meaning
 from budgetfrontier.rules.attempts import attempts_told
 from budgetfrontier.rules.uri_outcomes import may_pass, outcome_of_answer
-from budgetfrontier.vocabulary import BAD_PORT
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import QueueSettings

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from budgetfrontier import uris
+from budgetfrontier.core import uris
 
 _ESCAPE = "%[0-9a-fA-F]{2}"
 _LONG = rf"[0-9a-fA-F]{{12,}}|(?:{_ESCAPE}|%(?![0-9a-fA-F]{{2}})|[^/&=%]){{40,}}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
-from budgetfrontier.model import QueueRecord
-from budgetfrontier.units import short_duration
+from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.core.units import short_duration
 
 PIPED: tuple[str, ...] = (
     "queue", "state", "precedence", "queued", "enqueued", "balance", "expenditure", "total_budget", "average_cost",

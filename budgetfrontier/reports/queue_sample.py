@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from budgetfrontier.model import QueueRecord
-from budgetfrontier.store import keys
-from budgetfrontier.store.view import PendingUri, View, pending_uri
+from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.view import PendingUri, View, pending_uri
 
 FOR_PATTERNS = 3000
 """The URIs from which the patterns of a queue's paths are taken."""

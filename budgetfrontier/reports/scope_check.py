@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier import uris
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import InvalidUrl, SettingsError
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.commands.preview import Change, preview
-from budgetfrontier.errors import InvalidUrl, SettingsError
-from budgetfrontier.model import CrawlUri
 from budgetfrontier.reports.explanation import ScopeVerdict
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.settings.scope_rules import OF_ANSWER
 from budgetfrontier.settings.url_lists import seed_urls
-from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.seed_list import SeedHosts, find, last_position
-from budgetfrontier.store.view import View
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.seed_list import SeedHosts, find, last_position
+from budgetfrontier.storage.view import View
 
 
 def scope_verdict(reader: Reader, href: str, uri: CrawlUri | None) -> ScopeVerdict | None:

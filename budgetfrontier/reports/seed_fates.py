@@ -7,15 +7,15 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier import uris
-from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.core.vocabulary import QueueState
 from budgetfrontier.reports.log_tables import DISREGARDED, FORBIDDEN, OUT_OF_SCOPE, meaning
 from budgetfrontier.reports.tables import chunks
 from budgetfrontier.rules.seeds import MOST_REDIRECTS, SeedFate, SeedOrigin
 from budgetfrontier.rules.uri_outcomes import is_failure
 from budgetfrontier.settings.url_lists import BadLine, entries
-from budgetfrontier.store.seed_list import ListedSeed, SeedRow
-from budgetfrontier.vocabulary import QueueState
+from budgetfrontier.storage.seed_list import ListedSeed, SeedRow
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.schema import Seed

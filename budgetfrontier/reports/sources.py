@@ -11,7 +11,7 @@ from budgetfrontier.settings.overrides import Effective, Override
 from budgetfrontier.settings.schema import FrontierSettings
 
 if TYPE_CHECKING:
-    from budgetfrontier.store.view import View
+    from budgetfrontier.storage.view import View
 
 _DEFAULTS = FrontierSettings()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from budgetfrontier.model import QueueRecord
+from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.rules.budgets import has_completed, is_over_total
 
 

@@ -16,13 +16,13 @@ from typing import IO, TYPE_CHECKING, Any, TextIO, TypeVar
 
 import msgspec
 
-from budgetfrontier.model import ROW_FIELDS, QueueRecord
+from budgetfrontier.core.model import ROW_FIELDS, QueueRecord
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.layout import EXACT, HEADS, Layout, cells, plan, table_line
-from budgetfrontier.store.whole_files import naming_file
+from budgetfrontier.storage.whole_files import naming_file
 
 if TYPE_CHECKING:
-    from budgetfrontier.store.report import Report
+    from budgetfrontier.storage.report import Report
 
 Row = Sequence[object]
 queue_row = attrgetter(*ROW_FIELDS)

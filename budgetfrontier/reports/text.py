@@ -12,15 +12,15 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from budgetfrontier.model import CrawlState, QueueRecord, QueueState, Summary
+from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
+from budgetfrontier.core.units import format_duration
 from budgetfrontier.reports import queue_rows, tables
 from budgetfrontier.reports.format import clean, counted, percent
 from budgetfrontier.reports.layout import EXACT, Layout
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.rules.verdict import is_hung, process_line
-from budgetfrontier.store.removed import FOLDER
-from budgetfrontier.store.report import Report, status_line
-from budgetfrontier.units import format_duration
+from budgetfrontier.storage.removed import FOLDER
+from budgetfrontier.storage.report import Report, status_line
 
 LEGEND = (
     "queue precedence currentSize totalEnqueues sessionBalance lastCost (averageCost) lastDequeueTime wakeTime "

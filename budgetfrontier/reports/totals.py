@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from budgetfrontier.model import Outcome, Summary, Tally
+from budgetfrontier.core.model import Outcome, Summary, Tally
+from budgetfrontier.core.units import format_size
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import admission_limits
-from budgetfrontier.units import format_size
 
 
 class Ended(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from budgetfrontier.model import QueueRecord
+from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.reports.suggested_commands import one_more_session, replenish_amount
 from budgetfrontier.rules.budgets import has_completed, is_over_total
-from budgetfrontier.store.budgets_in_force import BudgetsInForce, affordable
-from budgetfrontier.store.view import View
+from budgetfrontier.storage.budgets_in_force import BudgetsInForce, affordable
+from budgetfrontier.storage.view import View
 
 
 class Raised(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from budgetfrontier.model import QueueState, Summary
+from budgetfrontier.core.model import QueueState, Summary
+from budgetfrontier.core.units import format_size
 from budgetfrontier.reports.format import counted, percent
 from budgetfrontier.reports.overview import Spend
-from budgetfrontier.units import format_size
 
 _LITTLE = 1 << 30  # bytes of free disk
 _RETIRED, _PENALTIES, _ONE_QUEUE = 0.2, 0.25, 0.5  # shares worth a line

@@ -1,7 +1,7 @@
 """The rules of the frontier: what happens next to a queue, to a URI, and to the crawl.
 
 They know records, settings and numbers, but no table, no clock and no policy. Those that change a record say so; all
-others only answer. The engine applies them, `store.invariants` and `store.repair` hold what is stored against them.
+others only answer. The engine applies them, `storage.invariants` and `storage.repair` hold what is stored against them.
 
 The life of a queue, in Heritrix's words ("Frontier queue budgets", 1.14):
 

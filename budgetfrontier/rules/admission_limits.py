@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from budgetfrontier.model import Directive
+from budgetfrontier.core.model import Directive
 from budgetfrontier.rules.uri_outcomes import comes_again
 
 if TYPE_CHECKING:
-    from budgetfrontier.model import CrawlUri
+    from budgetfrontier.core.model import CrawlUri
     from budgetfrontier.settings.overrides import QueueSettings
     from budgetfrontier.settings.schema import FrontierSettings
 

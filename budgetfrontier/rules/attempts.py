@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from budgetfrontier.core.units import say_duration
 from budgetfrontier.rules.backoff import OVERLOADED, first_rest
 from budgetfrontier.rules.uri_outcomes import attempts_after_answer, is_last_attempt
 from budgetfrontier.rules.wake_times import retry_delay
-from budgetfrontier.units import say_duration
 
 if TYPE_CHECKING:
-    from budgetfrontier.model import Finish, QueueRecord
+    from budgetfrontier.core.model import Finish, QueueRecord
     from budgetfrontier.settings.overrides import QueueSettings
 
 

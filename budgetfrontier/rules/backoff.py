@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from budgetfrontier.model import QueueRecord
+    from budgetfrontier.core.model import QueueRecord
     from budgetfrontier.settings.overrides import QueueSettings
 
 UNAVAILABLE = 503

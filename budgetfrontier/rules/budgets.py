@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from budgetfrontier.model import QueueRecord
+from budgetfrontier.core.model import QueueRecord
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import QueueSettings

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from budgetfrontier.model import Outcome, QueueRecord
+from budgetfrontier.core.model import Outcome, QueueRecord
 
 if TYPE_CHECKING:
-    from budgetfrontier.model import CrawlUri
+    from budgetfrontier.core.model import CrawlUri
     from budgetfrontier.settings.overrides import QueueSettings
 
 MAX_COST = (1 << 32) - 1

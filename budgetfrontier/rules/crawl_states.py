@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from budgetfrontier.model import CrawlState
+from budgetfrontier.core.model import CrawlState
 
 FINISH = "finish"
 """The reason of a pause caused by `pause_at_finish`."""

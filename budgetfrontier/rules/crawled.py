@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from budgetfrontier.model import Summary
-from budgetfrontier.units import counted
+from budgetfrontier.core.model import Summary
+from budgetfrontier.core.units import counted
 
 
 class Missed(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from budgetfrontier import uris
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.core import uris
+from budgetfrontier.core.model import CrawlUri
 
 
 def fingerprint(uri: CrawlUri, url: str, canonical: Callable[[str], str]) -> bytes | None:

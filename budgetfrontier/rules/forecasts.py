@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor
 from typing import NamedTuple, cast
 
-from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.core.units import format_size
 from budgetfrontier.rules.attempts import ended_in_error
 from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.rules.rates import Rate, Window, lasts
 from budgetfrontier.rules.wake_times import Waits
-from budgetfrontier.units import format_size
 
 BYTES = "bytes"
 """The unit of a limit that is shown as a size."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from budgetfrontier import uris
+from budgetfrontier.core import uris
 
 if TYPE_CHECKING:
-    from budgetfrontier.model import CrawlUri
+    from budgetfrontier.core.model import CrawlUri
 
 MAX_QUEUE_KEY = 255
 """Bytes of a queue key in UTF-8; LMDB takes 511."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.rules.budgets import is_over_total, must_retire
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.rules.queue_states import RETIRED
 
 

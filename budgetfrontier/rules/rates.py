@@ -36,7 +36,7 @@ _GROWING = ("scheduled", "succeeded", "failed", "retried", "disregarded", "dupli
 
 
 class Totals(Protocol):
-    """A row of the totals at one time (epoch seconds): a `store.series.SeriesRow`."""
+    """A row of the totals at one time (epoch seconds): a `storage.series.SeriesRow`."""
 
     time: float
     begins: bool

@@ -9,7 +9,7 @@ from budgetfrontier.settings.credentials import TOKEN, UNSENDABLE
 from budgetfrontier.settings.values import brief
 
 if TYPE_CHECKING:
-    from budgetfrontier.model import CrawlUri
+    from budgetfrontier.core.model import CrawlUri
 
 _OF_CONNECTION = re.compile(
     "connection|content-length|expect|host|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade",

@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from budgetfrontier import plugins, uris
-from budgetfrontier.bounded_cache import BoundedCache
-from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.core import uris
+from budgetfrontier.core.bounded_cache import BoundedCache
+from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.rules.seeds import MOST_REDIRECTS
+from budgetfrontier.settings import plugins
 from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.settings.scope_rules import Header, Rule, Test, hops_from_seed, parse_rule
 
 if TYPE_CHECKING:
-    from budgetfrontier.crawl.fetch.response import Response
-    from budgetfrontier.store.seed_list import SeedHosts
+    from budgetfrontier.crawler.fetch.response import Response
+    from budgetfrontier.storage.seed_list import SeedHosts
 
 _CACHED = 4096
 _NAMED = re.compile(r"((?:.*L)?R*+)P(?:IR{0,5}+)++", re.DOTALL)

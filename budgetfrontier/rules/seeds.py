@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from budgetfrontier.model import CrawlUri, Directive
+from budgetfrontier.core.model import CrawlUri, Directive
 
 MOST_REDIRECTS = 5
 """Redirects from a seed whose targets are seeds."""

@@ -1,12 +1,12 @@
 """The order of the URIs of a queue: directive, higher priority first, cost, then arrival, which `lifo` reverses.
 
-A URI's rank in its queue is made of these four, as numbers of which the lowest goes out first; `store.keys` packs them
-so that stored ranks sort the same. A priority beyond 32 bits counts as the highest, or the lowest.
+A URI's rank in its queue is made of these four, as numbers of which the lowest goes out first; `storage.keys` packs
+them so that stored ranks sort the same. A priority beyond 32 bits counts as the highest, or the lowest.
 """
 
 from __future__ import annotations
 
-from budgetfrontier.model import Directive
+from budgetfrontier.core.model import Directive
 
 MAX_ORDINAL = (1 << 64) - 1
 NORMAL = int(Directive.NORMAL)

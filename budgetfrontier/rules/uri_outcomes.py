@@ -5,13 +5,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from budgetfrontier.model import Outcome
+from budgetfrontier.core.model import Outcome
 from budgetfrontier.rules.backoff import OVERLOADED
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from budgetfrontier.model import CrawlUri
+    from budgetfrontier.core.model import CrawlUri
     from budgetfrontier.settings.overrides import QueueSettings
 
 

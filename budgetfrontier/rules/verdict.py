@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
+from budgetfrontier.core.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
+from budgetfrontier.core.units import counted, say_duration
 from budgetfrontier.rules.crawl_states import FINISH, LIMIT, POLICY, SCOPE
 from budgetfrontier.rules.crawled import crawled
 from budgetfrontier.rules.run_history import SERVE, WORKER, may_crawl, steered_by
-from budgetfrontier.units import counted, say_duration
 
 SILENT = 60.0
 """Seconds without a call after which a process hangs, unless commits are rarer."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from budgetfrontier.model import Outcome, QueueRecord
+from budgetfrontier.core.model import Outcome, QueueRecord
 from budgetfrontier.rules import charges
 from budgetfrontier.rules.backoff import OVERLOADED
 from budgetfrontier.rules.uri_outcomes import is_about_page, is_last_attempt, waits_alone

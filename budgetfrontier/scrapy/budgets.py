@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.regulation import MOST_BUDGET
-from budgetfrontier.model import CrawlUri
 from budgetfrontier.scrapy.conversion import BUDGET, Refused
 
 

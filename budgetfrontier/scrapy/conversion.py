@@ -5,9 +5,9 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any
 
-from budgetfrontier import uris
-from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.core.model import CrawlUri
 
 COST, QUEUE, BUDGET = "budgetfrontier_cost", "budgetfrontier_queue", "budgetfrontier_budget"
 """Keys of request.meta that a spider may set."""

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from scrapy.utils.httpobj import urlparse_cached
 
-from budgetfrontier import uris
+from budgetfrontier.core import uris
 
 SLOT = "download_slot"
 

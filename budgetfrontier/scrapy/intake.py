@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from budgetfrontier.model import Admission, CrawlUri
+from budgetfrontier.core.model import Admission, CrawlUri
 from budgetfrontier.scrapy import download_slots, options
 from budgetfrontier.scrapy.conversion import QUEUE, STARTED, address, crawl_uri
 from budgetfrontier.scrapy.order import PriorityMapping

@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier import plugins
-from budgetfrontier.errors import SettingsError
-from budgetfrontier.policies.assignment import Hostname, SurtAuthority
-from budgetfrontier.settings import Settings
+from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.settings import Settings, plugins
 from budgetfrontier.settings.overrides import Override, parse_match
+from budgetfrontier.settings.policies.assignment import Hostname, SurtAuthority
 
 MIN_LIMIT = 8
 MAX_LIMIT = 65535

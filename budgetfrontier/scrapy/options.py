@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.scrapy import limits
 from budgetfrontier.scrapy.order import Order
 from budgetfrontier.settings import Settings

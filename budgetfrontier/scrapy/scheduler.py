@@ -16,12 +16,10 @@ from typing import Any
 from msgspec.structs import replace
 from scrapy.utils.job import job_dir
 
-from budgetfrontier import plugins
-from budgetfrontier.endings import end_leases, is_closed
+from budgetfrontier.core.errors import InvalidUrl, PolicyError, StorageFull
+from budgetfrontier.core.model import Admission, CrawlState, Lease, Outcome, QueueState
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import InvalidUrl, PolicyError, StorageFull
-from budgetfrontier.model import Admission, CrawlState, Lease, Outcome, QueueState
-from budgetfrontier.policies.assignment import Single
+from budgetfrontier.remote.bulk_finish import end_leases, is_closed
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import end_of_spider
 from budgetfrontier.scrapy import options
@@ -35,6 +33,8 @@ from budgetfrontier.scrapy.seals import KeyedHash, RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from budgetfrontier.scrapy.stats import Size, StatsHook, log_closing, log_opening
 from budgetfrontier.scrapy.wakeups import Wakeup
+from budgetfrontier.settings import plugins
+from budgetfrontier.settings.policies.assignment import Single
 
 LEASE_TTL = 1e9  # seconds: Scrapy has timeouts of its own, and the leases of a process that died are given back anyway
 MAX_DEAD_LETTERS = 100  # made by one call of `next_request`
@@ -76,7 +76,7 @@ class Scheduler:
 
             return BusScheduler(crawler)
         if crawler.settings.get("BUDGETFRONTIER_URL") is not None:
-            from budgetfrontier.scrapy.shared.scheduler import SharedScheduler
+            from budgetfrontier.scrapy.remote.scheduler import SharedScheduler
 
             return SharedScheduler(crawler)
         return cls(crawler)

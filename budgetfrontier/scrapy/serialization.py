@@ -19,7 +19,7 @@ from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.spiders import CrawlSpider, SitemapSpider
 from scrapy.utils.request import request_from_dict
 
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.scrapy.seals import RequestLost, Seal
 
 MAX_PAYLOAD = 900 << 10  # bytes; the engine accepts 1 MiB for all that a URI carries

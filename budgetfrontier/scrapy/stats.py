@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from budgetfrontier.core.model import CrawlState, DeadLetter, QueueRecord, QueueState
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.model import CrawlState, DeadLetter, QueueRecord, QueueState
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from budgetfrontier import uris
+from budgetfrontier.core import uris
 from budgetfrontier.settings.matching import Match, spellings
 
 Numbered = tuple[int, Match]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from budgetfrontier import units
+from budgetfrontier.core import units
 from budgetfrontier.settings.values import brief, show
 
 NEEDS_URLS = (

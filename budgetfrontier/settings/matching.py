@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier import uris
-from budgetfrontier.errors import InvalidUrl, SettingsError
-from budgetfrontier.patterns import Pattern, required_text
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import InvalidUrl, SettingsError
+from budgetfrontier.core.patterns import Pattern, required_text
+from budgetfrontier.core.spelling import nearest
 from budgetfrontier.settings.values import brief
-from budgetfrontier.spelling import nearest
 
 KINDS = ("surt", "domain", "host", "queue", "queues", "regex")
 _GLOB = re.compile(r"(?=.*[*?])[\w.*?-]{2,253}")  # on hosts or queue keys

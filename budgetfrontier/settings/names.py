@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier.core.spelling import LONGEST, did_you_mean, nearest
 from budgetfrontier.settings import synonyms
 from budgetfrontier.settings.field import Field, all_settings, fields
 from budgetfrontier.settings.problems import ValuePath
 from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.settings.values import brief
-from budgetfrontier.spelling import LONGEST, did_you_mean, nearest
 
 
 def snake(key: Any) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier import uris
-from budgetfrontier.bounded_cache import BoundedCache
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.core import uris
+from budgetfrontier.core.bounded_cache import BoundedCache
+from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.settings.authority_index import AuthorityIndex
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.names import per_uri

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier import plugins
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.settings import plugins
 from budgetfrontier.settings.schema import FrontierSettings
 
 
@@ -49,7 +49,7 @@ def suffix_list(frontier: FrontierSettings) -> str | None:
 
     if not wants_suffix_list(frontier):
         return None
-    from budgetfrontier.policies import assignment as lists
+    from budgetfrontier.settings.policies import assignment as lists
 
     if frontier.suffix_list:
         return lists.with_default_rule(Path(frontier.suffix_list).read_text(encoding="utf-8"))

@@ -6,14 +6,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.settings.document import Document
-from budgetfrontier.spelling import did_you_mean
 
 
 def profiles() -> list[str]:
     """Return the names of all profiles."""
-    folder = files("budgetfrontier").joinpath("profiles")
+    folder = files("budgetfrontier.settings").joinpath("config")
     return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
 
 
@@ -23,4 +23,4 @@ def profile_data(name: str) -> Any:
     if name not in profiles():
         hint = did_you_mean(name, profiles(), quote='"')
         raise SettingsError(f'there is no profile "{name}"{hint or "; there are " + ", ".join(profiles())}')
-    return Document(files("budgetfrontier").joinpath("profiles", f"{name}.yaml").read_bytes()).data
+    return Document(files("budgetfrontier.settings").joinpath("config", f"{name}.yaml").read_bytes()).data

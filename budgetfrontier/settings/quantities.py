@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier import units
+from budgetfrontier.core import units
 from budgetfrontier.settings.field import Field, fields
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.settings import Settings

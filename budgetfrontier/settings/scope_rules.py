@@ -9,13 +9,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from budgetfrontier import uris
-from budgetfrontier.errors import SettingsError
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.core.spelling import nearest
 from budgetfrontier.settings.matching import LONGEST, glob, parse_match
 from budgetfrontier.settings.surts import SurtPrefixes
 from budgetfrontier.settings.values import brief, read_size, show
-from budgetfrontier.spelling import nearest
 
 
 class Header(NamedTuple):

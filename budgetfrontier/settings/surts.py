@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from budgetfrontier import uris
-from budgetfrontier.errors import InvalidUrl, SettingsError
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import url_lists
 from budgetfrontier.settings.url_lists import BadLine, Entry
 from budgetfrontier.settings.values import brief

@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from budgetfrontier import uris
-from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.settings.values import brief, show
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from budgetfrontier import plugins, uris
-from budgetfrontier.errors import InvalidUrl, SettingsError
-from budgetfrontier.settings import schema, url_lists
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import InvalidUrl, SettingsError
+from budgetfrontier.core.spelling import LONGEST
+from budgetfrontier.settings import plugins, schema, url_lists
 from budgetfrontier.settings.checks import (
     NEEDS_URLS,
     SNAPSHOT_COMMANDS,
@@ -32,7 +33,6 @@ from budgetfrontier.settings.schema import Override, RequestSettings, ScopeRule,
 from budgetfrontier.settings.scope_rules import FORMS, check_rule
 from budgetfrontier.settings.unmatchable import matches_no_host, never_matches
 from budgetfrontier.settings.values import FLAG, TEXT, Type, brief, show
-from budgetfrontier.spelling import LONGEST
 
 S = TypeVar("S", bound=msgspec.Struct)
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from budgetfrontier import units
-from budgetfrontier.endpoints import addresses
-from budgetfrontier.errors import WrongAddress
-from budgetfrontier.spelling import did_you_mean
+from budgetfrontier.core import units
+from budgetfrontier.core.endpoints import addresses
+from budgetfrontier.core.errors import WrongAddress
+from budgetfrontier.core.spelling import did_you_mean
 
 LARGEST = 10**15
 """The largest whole number accepted: counters are stored in 64 bits."""

@@ -15,7 +15,7 @@ from budgetfrontier.aio.scheduler import CANONICALIZATION
 from budgetfrontier.clock import Clock
 from budgetfrontier.leasing import NO_DELAYS
 from budgetfrontier.settings.schema import FrontierSettings
-from tests.client.served import Served
+from tests.remote.served import Served
 
 
 class Place:

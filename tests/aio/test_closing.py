@@ -15,7 +15,7 @@ import pytest
 
 from budgetfrontier import Admission, Frontier, FrontierClosed, FrontierLocked, Reader, Settings, StorageFull
 from budgetfrontier.aio import Scheduler
-from budgetfrontier.model import RunEnd
+from budgetfrontier.core.model import RunEnd
 from budgetfrontier.testing import fail_commit
 from tests.aio.loops import drain, in_loop, page, waiting
 from tests.support import PATIENCE, child_process

@@ -23,7 +23,7 @@ from benchmarks.streams import Pages
 from benchmarks.table import Row, markdown, of, results
 from benchmarks.timing import Calls, quantile
 from budgetfrontier import Frontier
-from budgetfrontier.store import keys
+from budgetfrontier.storage import keys
 
 
 def test_pages_are_the_same_every_time_and_half_of_their_links_are_known() -> None:

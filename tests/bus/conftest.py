@@ -16,8 +16,8 @@ from budgetfrontier.bus.memory import MemoryBroker
 from budgetfrontier.bus.zeromq import client, server
 from tests import process_state
 from tests.bus.conformance import Transport
-from tests.formats.redis.server import started
 from tests.support import PATIENCE
+from tests.tools.importers.redis.server import started
 
 SESSION = PATIENCE
 """Seconds after which a consumer counts as dead."""

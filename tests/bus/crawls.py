@@ -25,10 +25,10 @@ from aiohttp import web
 from budgetfrontier import Frontier
 from budgetfrontier.bus.connect import connect
 from budgetfrontier.bus.streams import DATABASE, OPERATORS, streams
-from budgetfrontier.crawl.demo.loopback import Loopback
-from budgetfrontier.model import Summary
+from budgetfrontier.core.model import Summary
+from budgetfrontier.crawler.demo.loopback import Loopback
 from tests.bus import kafka_server
-from tests.formats.redis.server import started as redis_started
+from tests.tools.importers.redis.server import started as redis_started
 
 PARTITIONS = 2
 TTL = 6

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.bus.conformance import CHECKS, Transport
-from tests.formats.redis.server import needs_server
+from tests.tools.importers.redis.server import needs_server
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))

@@ -19,7 +19,7 @@ from budgetfrontier.bus.dead_letters import DeadLetters
 from budgetfrontier.bus.interface import BusAway, BusError, MessagesTooLarge
 from budgetfrontier.bus.memory import MemoryBroker
 from budgetfrontier.bus.streams import Stream, streams
-from budgetfrontier.workers.log_reader import LogReader
+from budgetfrontier.bus.workers.log_reader import LogReader
 from tests.bus.conformance import (
     CHECKS,
     PARTITIONS,

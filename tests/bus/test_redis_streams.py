@@ -14,7 +14,7 @@ import redis
 from budgetfrontier.bus import redis_streams
 from budgetfrontier.bus.interface import BusAway, BusError
 from tests.bus.conformance import Transport, data, messages, receive, send, stream
-from tests.formats.redis.server import needs_server, started
+from tests.tools.importers.redis.server import needs_server, started
 
 pytestmark = needs_server
 

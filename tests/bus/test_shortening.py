@@ -9,7 +9,7 @@ from budgetfrontier.bus.codecs import codec as codecs
 from budgetfrontier.bus.codecs.codec import Codec
 from budgetfrontier.bus.messages import LinksExtracted, Message, PageCrawled, Request, RequestError, Response
 from budgetfrontier.bus.shortening import encoded_short, shortened, shortened_bytes
-from budgetfrontier.workers.results import ending_of
+from budgetfrontier.bus.workers.results import ending_of
 
 LEASE = {request_meta.LEASE: 7, request_meta.FRONTIER: b"f", request_meta.JOB: 1, request_meta.FETCH_SECONDS: 0.5}
 REQUEST = Request("http://a.test/", b"POST", {b"X": [b"y"]}, {}, {**LEASE, b"mine": "m" * 5000})

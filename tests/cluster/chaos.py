@@ -27,11 +27,11 @@ from typing import Any, NamedTuple, Self
 
 from aiohttp import web
 
-from budgetfrontier.cli.exits import DISK_FULL
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.kafka import KafkaDirectory, place
-from budgetfrontier.crawl.demo.loopback import Loopback
-from budgetfrontier.model import Summary
+from budgetfrontier.core.model import Summary
+from budgetfrontier.crawler.demo.loopback import Loopback
+from budgetfrontier.tools.cli.exits import DISK_FULL
 from tests.bus import kafka_server
 from tests.crash.disks import Disk, disk
 from tests.support import until

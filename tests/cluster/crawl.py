@@ -14,8 +14,8 @@ from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.slices import NOTHING, Amounts
 from budgetfrontier.cluster.standing import crawl_state, limit_reached, standing_of
-from budgetfrontier.model import CrawlState, CrawlUri, Lease
-from budgetfrontier.protocol import Ended
+from budgetfrontier.core.model import CrawlState, CrawlUri, Lease
+from budgetfrontier.remote.protocol import Ended
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
 
 FINAL = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.DEAD)

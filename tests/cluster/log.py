@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from budgetfrontier import Settings, protocol
+from budgetfrontier import Settings
 from budgetfrontier.cluster import entries
 from budgetfrontier.cluster.entries import Called, Claimed, Found, Steered
 from budgetfrontier.cluster.partition import Partition
-from budgetfrontier.model import Lease
-from budgetfrontier.protocol import Ended, Method, Uris, Wanted
-from budgetfrontier.store import keys
+from budgetfrontier.core.model import Lease
+from budgetfrontier.remote import protocol
+from budgetfrontier.remote.protocol import Ended, Method, Uris, Wanted
+from budgetfrontier.storage import keys
 from tests.support import START
 
 CRAWL = "test"
@@ -57,7 +58,7 @@ class Owner:
         self.log = log
         self._flush = flush
         self.partition = Partition(folder, CRAWL, number, PARTITIONS)
-        self.epoch = log.claim(str(folder))
+        self.epoch = log.claim(folder.name)  # not its path: of the same log, each run has the same lease ids and jitter
         self._calls = 0
         self.apply()
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cli import main
 from budgetfrontier.cluster import kafka, operation, owner_calls
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
-from budgetfrontier.endpoints.tokens import TokenFile
-from budgetfrontier.service.server import Tls
-from tests.client.test_tls import certificate
+from budgetfrontier.core.endpoints.tokens import TokenFile
+from budgetfrontier.server.server import Tls
+from budgetfrontier.tools.cli import main
 from tests.cluster.workers import running
+from tests.remote.test_tls import certificate
 from tests.support import PATIENCE, token_file, until
 
 URL = "kafka://nowhere/test"

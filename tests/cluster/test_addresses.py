@@ -9,8 +9,8 @@ import pytest
 from budgetfrontier import Settings
 from budgetfrontier.cluster.kafka import Place
 from budgetfrontier.cluster.run import own_folder, work
-from budgetfrontier.errors import FrontierLocked, SettingsError
-from budgetfrontier.service.stopping import Stop
+from budgetfrontier.core.errors import FrontierLocked, SettingsError
+from budgetfrontier.server.stopping import Stop
 from budgetfrontier.settings.schema import ClusterSettings
 
 

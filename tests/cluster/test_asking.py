@@ -8,15 +8,15 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from budgetfrontier.bus.interface import BusAway, BusError
-from budgetfrontier.client import calls as client_calls
 from budgetfrontier.cluster import asking, calls
 from budgetfrontier.cluster.asking import LEFT_OUT, PATIENCE, Asking
 from budgetfrontier.cluster.calls import Calls
 from budgetfrontier.cluster.owners import Owner
 from budgetfrontier.cluster.partition import first_lease
 from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, Steps
-from budgetfrontier.errors import ConnectionLost, FrontierError, LeaseExpired, NotOwner
-from budgetfrontier.model import CrawlUri, Lease
+from budgetfrontier.core.errors import ConnectionLost, FrontierError, LeaseExpired, NotOwner
+from budgetfrontier.core.model import CrawlUri, Lease
+from budgetfrontier.remote import calls as client_calls
 
 _T = TypeVar("_T")
 

@@ -12,16 +12,17 @@ from typing import Any
 import grpc
 import pytest
 
-from budgetfrontier import Settings, protocol
-from budgetfrontier.cli import main
+from budgetfrontier import Settings
 from budgetfrontier.cluster import asking
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.kafka import Place, place, place_of
 from budgetfrontier.cluster.owners import Directory, MemoryDirectory, Owner
-from budgetfrontier.errors import WrongAddress
+from budgetfrontier.core.errors import WrongAddress
 from budgetfrontier.leasing import LeaseQueue
-from budgetfrontier.service import frontier_calls
+from budgetfrontier.remote import protocol
+from budgetfrontier.server import frontier_calls
+from budgetfrontier.tools.cli import main
 from tests.cluster.workers import addressed
 
 

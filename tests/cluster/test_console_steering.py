@@ -14,11 +14,11 @@ from budgetfrontier import Settings
 from budgetfrontier.cluster import operation, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.operation import Command, Operator
-from budgetfrontier.console.access import Access
-from budgetfrontier.console.app import Console
-from budgetfrontier.console.cluster_job import ClusterJob
-from budgetfrontier.console.pages.cluster import PAGES
-from budgetfrontier.endpoints.tokens import TokenFile
+from budgetfrontier.core.endpoints.tokens import TokenFile
+from budgetfrontier.tools.console.access import Access
+from budgetfrontier.tools.console.app import Console
+from budgetfrontier.tools.console.cluster_job import ClusterJob
+from budgetfrontier.tools.console.pages.cluster import PAGES
 from tests.cluster.workers import running
 from tests.support import PATIENCE, token_file, until
 

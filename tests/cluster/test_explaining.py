@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Outcome, Settings
-from budgetfrontier.cli import clusters, main
 from budgetfrontier.cluster import worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.operation import Operator
 from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.tools.cli import clusters, main
 from tests.cluster.workers import running
 from tests.support import PATIENCE, until
 

@@ -23,14 +23,14 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from budgetfrontier import Reader
 from budgetfrontier.bus import kafka
-from budgetfrontier.cli.exits import DISK_FULL
 from budgetfrontier.cluster import state
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.kafka import KafkaDirectory, place
 from budgetfrontier.cluster.snapshots import newest_first
 from budgetfrontier.cluster.topics import prepare
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.settings.schema import ClusterSettings
+from budgetfrontier.tools.cli.exits import DISK_FULL
 from tests.bus.kafka_server import NotInstalled, jars, started
 from tests.crash.disks import disk
 from tests.crash.figures import Unavailable

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Lease, Settings
-from budgetfrontier.cli import main
 from budgetfrontier.cluster import kafka, worker
 from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.tools.cli import main
 from tests.cluster.workers import running
 from tests.support import until
 

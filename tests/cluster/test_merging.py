@@ -20,12 +20,12 @@ from budgetfrontier.cluster.merging import (
     merged_undo,
 )
 from budgetfrontier.cluster.standing import Standing as Partition
-from budgetfrontier.model import CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
+from budgetfrontier.core.model import CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
 from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.rules.forecasts import Held
 from budgetfrontier.rules.verdict import Standing
-from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.report import Report
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.report import Report
 
 NOW = 1_700_000_000.0
 

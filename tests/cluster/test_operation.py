@@ -15,19 +15,19 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Outcome, Settings
-from budgetfrontier.cli import clusters, main, submission
 from budgetfrontier.cluster import asking, client, operation, owner_calls, steering, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import Audited
 from budgetfrontier.cluster.operation import Command, Operator
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
 from budgetfrontier.cluster.routing import partition_of_queue
-from budgetfrontier.console import cluster_job
-from budgetfrontier.console.access import Access
-from budgetfrontier.console.app import Console
-from budgetfrontier.console.cluster_job import ClusterJob
-from budgetfrontier.console.pages.cluster import PAGES
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.tools.cli import clusters, main, submission
+from budgetfrontier.tools.console import cluster_job
+from budgetfrontier.tools.console.access import Access
+from budgetfrontier.tools.console.app import Console
+from budgetfrontier.tools.console.cluster_job import ClusterJob
+from budgetfrontier.tools.console.pages.cluster import PAGES
 from tests.cluster.workers import Cluster, running
 from tests.support import PATIENCE, until
 

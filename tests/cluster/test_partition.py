@@ -13,18 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from budgetfrontier import Frontier, Outcome, Settings, protocol
+from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.cluster import entries
 from budgetfrontier.cluster.continuity import LogGap
 from budgetfrontier.cluster.entries import Called, Found, NewerEntry, SliceGranted, SliceWanted, Steered, Ticked
 from budgetfrontier.cluster.partition import Partition, first_entry, first_lease, partition_of_lease
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.slices import Amounts, Want
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.model import CrawlUri, Directive
 from budgetfrontier.engine import atomic
 from budgetfrontier.engine.commands import runner
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import CrawlUri, Directive
-from budgetfrontier.protocol import Ended, Wanted
+from budgetfrontier.remote import protocol
+from budgetfrontier.remote.protocol import Ended, Wanted
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
 
 OWN = [host for host in (f"h{number}.test" for number in range(60)) if not partition_of_queue(host, PARTITIONS)]
@@ -192,9 +193,8 @@ def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:
     assert sent.partition == 1
     assert isinstance(sent.body, Found)
     assert sent.body.source == 0
-    assert [(uri.url, uri.via, uri.hops) for uri in sent.body.uris] == [  # type: ignore[union-attr]
-        (url, f"https://{OWN[0]}/0", "L") for url in found[:2]
-    ]
+    wanted = [CrawlUri(url, via=f"https://{OWN[0]}/0", hops="L") for url in found[:2]]
+    assert list(sent.body.uris) == wanted
     assert owner.partition.frontier.summary().invalid == 1
     owner.log.time += 100
     (lease,) = owner.lease()

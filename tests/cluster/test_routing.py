@@ -6,9 +6,10 @@ from random import Random
 
 import pytest
 
-from budgetfrontier import CrawlUri, Settings, uris
+from budgetfrontier import CrawlUri, Settings
 from budgetfrontier.cluster.routing import Router, partition_of_queue
-from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.settings import policy_factory
 
 PARTITIONS = 64

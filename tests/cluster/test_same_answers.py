@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Outcome, Settings
-from budgetfrontier.cli import clusters, main
 from budgetfrontier.cluster import operation, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.operation import Operator
+from budgetfrontier.core.model import Finish
 from budgetfrontier.engine.commands import runner
-from budgetfrontier.model import Finish
 from budgetfrontier.reports.kinds import KINDS
 from budgetfrontier.rules import series_periods
+from budgetfrontier.tools.cli import clusters, main
 from tests.cluster.workers import running
 from tests.support import PATIENCE, until
 

@@ -11,7 +11,7 @@ import pytest
 from budgetfrontier import Outcome
 from budgetfrontier.cluster.slices import NOTHING, Amounts
 from budgetfrontier.cluster.standing import crawl_summary, limit_reached, standing_of
-from budgetfrontier.model import CrawlState
+from budgetfrontier.core.model import CrawlState
 from budgetfrontier.rules.crawl_states import LIMIT
 from tests.cluster.crawl import Crawl
 from tests.cluster.log import PARTITIONS

@@ -20,7 +20,7 @@ from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.restoring import Restorer, set_aside, state_in
 from budgetfrontier.cluster.snapshot_process import Job, Taken, take
 from budgetfrontier.cluster.snapshots import SnapshotError, Store, name_of, newest_first, store_of
-from budgetfrontier.errors import CorruptFrontier, FrontierError, StorageFull
+from budgetfrontier.core.errors import CorruptFrontier, FrontierError, StorageFull
 from budgetfrontier.settings.schema import SnapshotSettings
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
 from tests.cluster.test_partition import random_log

@@ -10,8 +10,8 @@ from multidict import MultiDict
 from budgetfrontier.cluster.inspection import Undoing
 from budgetfrontier.cluster.operation import Operator
 from budgetfrontier.cluster.steering import undoable
-from budgetfrontier.console import forms
-from budgetfrontier.console.query import BadRequest
+from budgetfrontier.tools.console import forms
+from budgetfrontier.tools.console.query import BadRequest
 
 
 class Asked:

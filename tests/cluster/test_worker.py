@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Reader, Settings, protocol
+from budgetfrontier import Reader, Settings
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.interface import BusError
 from budgetfrontier.bus.kafka import KafkaBus
@@ -24,8 +24,9 @@ from budgetfrontier.cluster.restoring import Restorer
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.snapshots import FolderStore
 from budgetfrontier.cluster.worker import Worker
-from budgetfrontier.errors import NotOwner, SettingsError
-from budgetfrontier.protocol import Method, Uris, Wanted
+from budgetfrontier.core.errors import NotOwner, SettingsError
+from budgetfrontier.remote import protocol
+from budgetfrontier.remote.protocol import Method, Uris, Wanted
 from budgetfrontier.settings.schema import ClusterSettings, SnapshotSettings
 from tests.bus.conformance import PARTITIONS, Transport
 from tests.cluster.log import CRAWL, Log, Owner

@@ -20,9 +20,9 @@ from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.serving import WorkerCrawls
 from budgetfrontier.cluster.worker import Worker
 from budgetfrontier.leasing import NO_DELAYS
-from budgetfrontier.service import frontier_service, server
-from budgetfrontier.service.server import Offered
-from budgetfrontier.service.stopping import Stop
+from budgetfrontier.server import frontier_service, server
+from budgetfrontier.server.server import Offered
+from budgetfrontier.server.stopping import Stop
 from budgetfrontier.settings.schema import FrontierSettings
 from tests.support import PATIENCE, until
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from rich.console import Console
 
 from budgetfrontier import Settings
-from budgetfrontier.crawl.job import crawl
-from budgetfrontier.crawl.progress import ProgressDisplay
+from budgetfrontier.crawler.job import crawl
+from budgetfrontier.crawler.progress import ProgressDisplay
 
 
 def main(config: str, job: str) -> None:

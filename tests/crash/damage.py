@@ -16,8 +16,8 @@ from random import Random
 from typing import Any
 
 from budgetfrontier import Frontier, Outcome, Reader
-from budgetfrontier.cli import main
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.tools.cli import main
 from tests.crash.figures import Figures
 from tests.crash.processes import Ended, in_child
 from tests.support import START, make_settings

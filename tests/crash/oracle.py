@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from budgetfrontier import Frontier, Reader
-from budgetfrontier.model import QueueRecord
+from budgetfrontier.core.model import QueueRecord
 from tests.crash.workload import Ledger
 from tests.stateful.model import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED, Queue
 

@@ -13,8 +13,8 @@ from random import Random
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.errors import FrontierLocked
-from budgetfrontier.store.lock_table import READERS
+from budgetfrontier.core.errors import FrontierLocked
+from budgetfrontier.storage.lock_table import READERS
 from tests.crash.faults import die
 from tests.crash.figures import Figures
 from tests.crash.processes import Child, in_child, together

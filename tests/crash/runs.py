@@ -21,8 +21,8 @@ from typing import Any, Protocol
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.model import Lease
-from budgetfrontier.store.environment import Environment
+from budgetfrontier.core.model import Lease
+from budgetfrontier.storage.environment import Environment
 from tests.crash.oracle import differences
 from tests.crash.processes import Ended, Go, in_child
 from tests.crash.workload import START, Ledger, Step, Worker, any_options, on_model, settings_of

@@ -24,11 +24,11 @@ import lmdb.verify
 
 from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.errors import CorruptFrontier
-from budgetfrontier.model import Lease, Summary
-from budgetfrontier.store import lock_table
-from budgetfrontier.store.lmdb_env import open_lmdb
-from budgetfrontier.store.verify import check_pages
+from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.core.model import Lease, Summary
+from budgetfrontier.storage import lock_table
+from budgetfrontier.storage.lmdb_env import open_lmdb
+from budgetfrontier.storage.verify import check_pages
 from tests.support import START, make_settings
 
 LEAK = re.compile("neither reachable nor in the freeDB")  # nobody reads such a page

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from budgetfrontier.rules import charges
-from budgetfrontier.store.environment import Environment
+from budgetfrontier.storage.environment import Environment
 from tests.crash import campaign
 from tests.crash.faults import STRACE, AtEvent, NoFault, traced
 from tests.crash.figures import Unavailable

@@ -15,9 +15,9 @@ from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.engine import guard, removed_files
 from budgetfrontier.engine.commands import dead_letters, deletion, restoring, runner, undo
 from budgetfrontier.engine.commands.operations import STEPWISE, Stepwise
-from budgetfrontier.store import keys, removed
-from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.verify import verify
+from budgetfrontier.storage import keys, removed
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.verify import verify
 from tests.crash import processes
 from tests.crash.faults import die
 from tests.crash.line_kills import killed_after

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Reader
-from budgetfrontier.engine.commands.mailbox import Mailbox
-from budgetfrontier.errors import (
+from budgetfrontier.core.errors import (
     CorruptFrontier,
     FrontierClosed,
     FrontierError,
@@ -29,10 +28,11 @@ from budgetfrontier.errors import (
     StorageFull,
     WrongThread,
 )
-from budgetfrontier.store import lock_table
-from budgetfrontier.store.environment import LOOK_AT_READERS
-from budgetfrontier.store.lmdb_env import open_lmdb
-from budgetfrontier.store.lock_table import READERS
+from budgetfrontier.engine.commands.mailbox import Mailbox
+from budgetfrontier.storage import lock_table
+from budgetfrontier.storage.environment import LOOK_AT_READERS
+from budgetfrontier.storage.lmdb_env import open_lmdb
+from budgetfrontier.storage.lock_table import READERS
 from tests.crash import processes
 from tests.crash.disks import Disk, disk_or_skip
 from tests.crash.faults import die

@@ -21,7 +21,7 @@ from pathlib import Path
 from aiohttp import web
 
 from budgetfrontier import CrawlState, Frontier, Reader
-from tests.crawl.site import Site, linking
+from tests.crawler.site import Site, linking
 from tests.support import PATIENCE, child_process, until
 
 KILLS = 25

@@ -13,17 +13,17 @@ import lmdb
 import pytest
 
 from budgetfrontier import Frontier, Reader
-from budgetfrontier.cli import main
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.errors import CorruptFrontier
-from budgetfrontier.store import keys, lock_table
-from budgetfrontier.store.backup import compact
-from budgetfrontier.store.environment import opened_here
-from budgetfrontier.store.lmdb_env import open_lmdb
-from budgetfrontier.store.lmdb_pages import File, Trees
-from budgetfrontier.store.repair.pages import Salvage
+from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.storage import keys, lock_table
+from budgetfrontier.storage.backup import compact
+from budgetfrontier.storage.environment import opened_here
+from budgetfrontier.storage.lmdb_env import open_lmdb
+from budgetfrontier.storage.lmdb_pages import File, Trees
+from budgetfrontier.storage.repair.pages import Salvage
+from budgetfrontier.tools.cli import main
 from tests.crash.soak import Figures, cut, drained, missing_pages, soak
-from tests.store.repair.damaging import leaves
+from tests.storage.repair.damaging import leaves
 from tests.support import START
 
 

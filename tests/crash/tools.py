@@ -12,8 +12,8 @@ from random import Random
 
 from budgetfrontier import Reader
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
-from budgetfrontier.store.backup import compact
-from budgetfrontier.store.repair.run import repair
+from budgetfrontier.storage.backup import compact
+from budgetfrontier.storage.repair.run import repair
 from tests.crash.disks import AtDisk, PowerCut, disk
 from tests.crash.faults import STRACE, AtCall, AtLine
 from tests.crash.figures import Figures

@@ -22,7 +22,7 @@ import msgspec
 from budgetfrontier import CrawlUri, Directive, Frontier, Lease, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command
-from budgetfrontier.store.keys import SCHEMA
+from budgetfrontier.storage.keys import SCHEMA
 
 HERE = Path(__file__).parent
 START = 1_700_000_000.0

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import budgetfrontier
-from budgetfrontier import plugins
-from budgetfrontier.model import ROW_FIELDS, Outcome, QueueState, Summary
-from budgetfrontier.settings import Settings
+from budgetfrontier.core.model import ROW_FIELDS, Outcome, QueueState, Summary
+from budgetfrontier.settings import Settings, plugins
 from budgetfrontier.settings.field import all_settings
 from docs import generated
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cli import build_parser
+from budgetfrontier.tools.cli import build_parser
 from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[2]

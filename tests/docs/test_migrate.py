@@ -16,9 +16,9 @@ import pytest
 import redis
 
 from budgetfrontier import Frontier
-from budgetfrontier.cli import main
+from budgetfrontier.tools.cli import main
 from tests.docs.test_examples import ROOT, blocks
-from tests.formats.redis.server import needs_server, started
+from tests.tools.importers.redis.server import needs_server, started
 
 PAGE = ROOT / "docs/howto/migrate.md"
 REDIS = "redis://queue.example.org"

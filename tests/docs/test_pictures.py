@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.console.screenshots import FOLDER, LARGEST, NAMES, ROOT
+from tests.tools.console.screenshots import FOLDER, LARGEST, NAMES, ROOT
 
 
 def test_each_picture_is_taken_by_the_script_shown_in_the_manual_and_small() -> None:

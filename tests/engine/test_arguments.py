@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Finish, Frontier, FrontierError, Outcome
-from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.engine import arguments
+from budgetfrontier.remote import RemoteFrontier
 from tests.support import memory, one, pages
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Outcome, Reader
+from budgetfrontier.core.errors import FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.engine import atomic
 from budgetfrontier.engine.commands.mailbox import Command
-from budgetfrontier.errors import FrontierClosed, FrontierError, PolicyError
-from budgetfrontier.store.backup import compact
-from budgetfrontier.store.repair.run import repair
+from budgetfrontier.storage.backup import compact
+from budgetfrontier.storage.repair.run import repair
 from budgetfrontier.testing import crash
 from tests.support import PATIENCE, memory, on_disk, one, pages
 

@@ -13,7 +13,7 @@ import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.model import Directive
+from budgetfrontier.core.model import Directive
 from tests.support import START, crawl, crawl_state, memory, on_disk, one, pages, paths, record, state, until
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Frontier, Settings
-from budgetfrontier.store import environment
+from budgetfrontier.storage import environment
 from budgetfrontier.testing import crash
 from tests.support import on_disk, pages
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, LeaseExpired, Outcome, PolicyError
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import finish_many
-from budgetfrontier.store import keys, lmdb_env
+from budgetfrontier.storage import keys, lmdb_env
 from tests.support import START, kernel, memory, on_disk, one, pages, state
 
 pytestmark = pytest.mark.usefixtures("same_ids")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import SettingsError
-from budgetfrontier.policies import assignment
-from budgetfrontier.store import keys
-from tests.store.repair.damaging import damaging
+from budgetfrontier.settings.policies import assignment
+from budgetfrontier.storage import keys
+from tests.storage.repair.damaging import damaging
 from tests.support import on_disk
 
 

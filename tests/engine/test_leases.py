@@ -11,11 +11,11 @@ import pytest
 
 from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, Outcome, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.errors import LeaseExpired
 from budgetfrontier.engine.opening import REPLICA
-from budgetfrontier.errors import LeaseExpired
-from budgetfrontier.store import keys
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.records import LeaseRow, decode_lease
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.records import LeaseRow, decode_lease
 from budgetfrontier.testing import crash
 from tests.support import START, memory, on_disk, one, pages, record
 

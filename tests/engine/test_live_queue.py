@@ -7,10 +7,10 @@ import gc
 import msgspec
 import pytest
 
+from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.engine.live_queue import LiveQueue, decode_live, record_of, set_plainly
-from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.records import Counters, decode_queue
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.records import Counters, decode_queue
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from budgetfrontier import (
 )
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import opening
-from budgetfrontier.store import environment, lmdb_env
+from budgetfrontier.storage import environment, lmdb_env
 from budgetfrontier.testing import crash
 from tests.crash.line_kills import killed_at_each_line
 from tests.support import START, crawl, memory, on_disk, one, pages, whole

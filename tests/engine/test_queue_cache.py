@@ -10,8 +10,8 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import queue_cache
-from budgetfrontier.store import keys
-from budgetfrontier.store.encoding import encode
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
 from budgetfrontier.testing import crash
 from tests.support import START, kernel, memory, on_disk
 

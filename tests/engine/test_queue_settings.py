@@ -11,7 +11,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, LeaseExpired, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.model import Lease
+from budgetfrontier.core.model import Lease
 from budgetfrontier.testing import crash
 from tests.support import START, kernel, memory, on_disk, one, pages, record, state
 

@@ -12,7 +12,7 @@ from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.remote import steer
 from budgetfrontier.engine.runs import Runs
 from budgetfrontier.rules.run_history import may_crawl
-from budgetfrontier.store.lock import LOCK, WriterLock
+from budgetfrontier.storage.lock import LOCK, WriterLock
 
 
 @pytest.fixture

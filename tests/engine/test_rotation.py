@@ -11,7 +11,7 @@ from budgetfrontier import CrawlUri, Frontier, Lease, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.rules import queued_totals, wake_times
 from budgetfrontier.rules.queue_states import READY, SNOOZED
-from budgetfrontier.store.keys import TABLES
+from budgetfrontier.storage.keys import TABLES
 from tests.support import START, crawl, kernel, memory, on_disk, pages, state
 
 pytestmark = pytest.mark.usefixtures("same_ids")

@@ -12,11 +12,11 @@ import pytest
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.errors import StorageFull
+from budgetfrontier.core.model import Run, RunEnd
 from budgetfrontier.engine.runs import this_program
-from budgetfrontier.errors import StorageFull
-from budgetfrontier.model import Run, RunEnd
 from budgetfrontier.rules import run_history
-from budgetfrontier.store import keys
+from budgetfrontier.storage import keys
 from budgetfrontier.testing import crash
 from tests.crash.processes import in_child
 from tests.support import START, kernel, on_disk, pages

@@ -11,7 +11,7 @@ import pytest
 from budgetfrontier import Admission, CrawlUri, Directive, Finish, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.rules.seeds import SeedFate
-from budgetfrontier.store import seed_list
+from budgetfrontier.storage import seed_list
 from tests.support import START, memory, on_disk, one
 
 A, B = "http://a.test/", "http://b.test/"

@@ -11,8 +11,8 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.reports import over_time
 from budgetfrontier.rules.rates import window
 from budgetfrontier.rules.series_periods import Resolution
-from budgetfrontier.store import keys
-from budgetfrontier.store.series import decode_row, series_key
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.series import decode_row, series_key
 from tests.support import on_disk, one, pages
 
 HOUR, DAY = 3600, 86_400

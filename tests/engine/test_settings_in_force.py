@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Outcome
-from budgetfrontier.errors import (
+from budgetfrontier.core.errors import (
     FrontierClosed,
     PolicyError,
 )

@@ -10,11 +10,11 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, QueueState
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.errors import CorruptFrontier
-from budgetfrontier.model import Directive, QueueRecord
+from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.core.model import Directive, QueueRecord
 from budgetfrontier.rules import budgets, charges, queue_states
 from budgetfrontier.settings.overrides import QueueSettings
-from budgetfrontier.store.keys import PENDING
+from budgetfrontier.storage.keys import PENDING
 from tests.support import START, crawl, crawl_state, kernel, memory, on_disk, one, pages, paths, record, state
 
 

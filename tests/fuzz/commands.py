@@ -14,15 +14,17 @@ from unittest import mock
 import msgspec
 from hypothesis import strategies as st
 
-from budgetfrontier import Frontier, Outcome, Reader, cli, plugins
+from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.engine.commands import mailbox
 from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.engine.commands.operations import OPERATIONS, STEPWISE
-from budgetfrontier.errors import PolicyError
+from budgetfrontier.settings import plugins
 from budgetfrontier.settings.names import per_uri
-from budgetfrontier.store import removed
-from budgetfrontier.store.verify import check_removed
+from budgetfrontier.storage import removed
+from budgetfrontier.storage.verify import check_removed
+from budgetfrontier.tools import cli
 from tests.fuzz.target import Target
 from tests.fuzz.urls import SHARED_MEMORY, near_plain
 from tests.support import START, make_settings, pages

@@ -11,8 +11,9 @@ from unittest import mock
 
 from hypothesis import strategies as st
 
-from budgetfrontier import Settings, plugins
-from budgetfrontier.errors import PolicyError, SettingsError
+from budgetfrontier import Settings
+from budgetfrontier.core.errors import PolicyError, SettingsError
+from budgetfrontier.settings import plugins
 from budgetfrontier.settings.field import all_settings
 from budgetfrontier.settings.loader import parse_value
 from tests.fuzz.target import Target

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.errors import CorruptFrontier, FrontierError
-from budgetfrontier.store import keys, records, uri_values
-from budgetfrontier.store.lmdb_env import translate_error
+from budgetfrontier.core.errors import CorruptFrontier, FrontierError
+from budgetfrontier.storage import keys, records, uri_values
+from budgetfrontier.storage.lmdb_env import translate_error
 from tests.fuzz.target import Target
 from tests.fuzz.urls import SHARED_MEMORY
 from tests.support import START, make_settings, pages

@@ -17,8 +17,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from budgetfrontier import CrawlUri, Frontier, Outcome, uris
+from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.core import uris
 from tests.support import START, make_settings
 
 _T = TypeVar("_T")

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import msgspec
 from hypothesis import strategies as st
 
-from budgetfrontier import formats
-from budgetfrontier.cli.importing import MAX_DETAIL, SourceResult, _records
-from budgetfrontier.formats.records import BadRecord
+from budgetfrontier.tools import importers as formats
+from budgetfrontier.tools.cli.importing import MAX_DETAIL, SourceResult, _records
+from budgetfrontier.tools.importers.records import BadRecord
 from tests.fuzz.target import Target
 from tests.fuzz.urls import SHARED_MEMORY
 

@@ -19,20 +19,21 @@ from unittest import mock
 
 from hypothesis import strategies as st
 
-from budgetfrontier import Admission, CrawlUri, Frontier, Settings, plugins, uris
+from budgetfrontier import Admission, CrawlUri, Frontier, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.core.model import Tally
 from budgetfrontier.engine.admission import candidates
 from budgetfrontier.engine.admission import seen as seen_table
-from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.model import Tally
-from budgetfrontier.policies import assignment
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.charges import MAX_COST
-from budgetfrontier.settings import policy_factory
+from budgetfrontier.settings import plugins, policy_factory
 from budgetfrontier.settings.matching import parse_match
-from budgetfrontier.store import keys
-from budgetfrontier.store.queue_listing import queues
-from budgetfrontier.store.report import row
+from budgetfrontier.settings.policies import assignment
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.queue_listing import queues
+from budgetfrontier.storage.report import row
 from tests.fuzz.target import Target, text
 from tests.support import START, kernel, make_settings
 

@@ -12,11 +12,11 @@ import pytest
 
 from budgetfrontier import CorruptFrontier, CrawlUri, Frontier, Lease, LeaseExpired, Reader, Settings, SettingsError
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.model import RunEnd
 from budgetfrontier.leasing import AS_WRITTEN, NO_DELAYS, LeaseQueue, Reason
-from budgetfrontier.model import RunEnd
 from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.testing import crash
-from tests.client.served import Served
+from tests.remote.served import Served
 from tests.support import START, make_settings
 
 A, B, C = (f"https://a.test/{letter}" for letter in "abc")

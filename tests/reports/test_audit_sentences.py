@@ -10,7 +10,7 @@ import pytest
 
 from budgetfrontier.engine.commands.operations import OPERATIONS, STEPWISE
 from budgetfrontier.reports.audit_sentences import sentence
-from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.storage.records import AuditEntry
 from tests.support import on_disk, pages, post
 
 SYNTAX = re.compile(r"[{}\[\]]|None|True|False|[a-z]=")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Directive, Lease
-from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.crawl.outputs.logs import crawl_line
+from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.outputs.logs import crawl_line
 from budgetfrontier.reports.crawl_log import entries, first_time, last_with, statuses
 
 START = datetime(2026, 11, 22, tzinfo=UTC)

@@ -10,10 +10,10 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.model import Lease
+from budgetfrontier.core.model import Lease
 from budgetfrontier.reports import over_time
 from budgetfrontier.rules.forecasts import Forecast, binding
-from budgetfrontier.store.reader import Reader
+from budgetfrontier.storage.reader import Reader
 
 START = 1_000_000.0
 End = Callable[[Frontier, Lease], None]

@@ -8,9 +8,9 @@ import re
 
 import pytest
 
+from budgetfrontier.core.units import format_count
 from budgetfrontier.reports import tables
 from budgetfrontier.reports.layout import EXACT, Layout, cells, layout_for, plan, shortened
-from budgetfrontier.units import format_count
 
 NAMES = ("queue", "state", "queued", "spent", "url")
 DROP = ("url", "spent")

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.errors import CorruptFrontier
-from budgetfrontier.model import ROW_FIELDS, CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
+from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.core.model import ROW_FIELDS, CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
+from budgetfrontier.core.units import format_duration
 from budgetfrontier.reports import html, tables, text
 from budgetfrontier.reports.overview import ORDER, Overview, gini
 from budgetfrontier.reports.suggested_commands import revival_command
 from budgetfrontier.rules.verdict import Standing
-from budgetfrontier.store.report import Report, row
-from budgetfrontier.units import format_duration
+from budgetfrontier.storage.report import Report, row
 
 NOW = 1_700_000_000.0
 RUNNING = Process(alive=True, pid=7, program="crawler", last_call=NOW - 1, last_commit=NOW - 2)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Reader, Settings
-from budgetfrontier.cli.adjustments import _outcome
 from budgetfrontier.cluster import inspection, merging
-from budgetfrontier.console import steer_process
+from budgetfrontier.tools.cli.adjustments import _outcome
+from budgetfrontier.tools.console import steer_process
 
 ADJUSTMENT: dict[str, Any] = {"match": "queue:a.test", "set": {"queue_total_budget": 100}}
 

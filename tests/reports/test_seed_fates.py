@@ -9,8 +9,8 @@ import pytest
 from budgetfrontier import Reader
 from budgetfrontier.reports.seed_fates import Fate, seed_rows
 from budgetfrontier.rules.seeds import SeedFate, SeedOrigin
-from budgetfrontier.store.seed_list import ListedSeed, SeedRow, listed
-from tests.crawl.site import Page, Site, redirect, run, text
+from budgetfrontier.storage.seed_list import ListedSeed, SeedRow, listed
+from tests.crawler.site import Page, Site, redirect, run, text
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from budgetfrontier import Frontier, Reader, Settings
-from budgetfrontier.cli import main
 from budgetfrontier.reports.sources import setting_sources, source_lines
+from budgetfrontier.tools.cli import main
 
 YAML = """\
 frontier: {queue_total_budget: 20000}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Frontier, Outcome, Reader
-from budgetfrontier.cli import main
 from budgetfrontier.reports import metrics
 from budgetfrontier.reports.totals import tiles
+from budgetfrontier.tools.cli import main
 
 OTHER_WORDS = re.compile(r"given up|gave up|buried", re.IGNORECASE)
 
@@ -48,7 +48,7 @@ def test_tiles_and_the_help_of_metrics(job: Path) -> None:
 
 
 def test_templates_of_the_console() -> None:
-    templates = Path(metrics.__file__).parents[1] / "console" / "templates"
+    templates = Path(metrics.__file__).parents[1] / "tools" / "console" / "templates"
     for template in templates.iterdir():
         text = template.read_text().replace("The search was given up after", "")
         assert not OTHER_WORDS.search(text), template.name

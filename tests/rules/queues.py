@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from budgetfrontier import QueueState
-from budgetfrontier.model import QueueId, QueueRecord
+from budgetfrontier.core.model import QueueId, QueueRecord
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.settings.schema import FrontierSettings
 

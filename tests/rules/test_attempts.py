@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier.model import CrawlUri, Finish, Lease, Outcome, QueueRecord
+from budgetfrontier.core.model import CrawlUri, Finish, Lease, Outcome, QueueRecord
 from budgetfrontier.rules.attempts import attempts_told, first_retry_told, waits_for_retry
 from tests.rules.queues import settings
 

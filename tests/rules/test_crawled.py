@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.model import CrawlState, Summary
+from budgetfrontier.core.model import CrawlState, Summary
 from budgetfrontier.rules.crawled import crawled
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.rules.forecasts import (
     Forecast,
     Held,
@@ -16,7 +16,7 @@ from budgetfrontier.rules.forecasts import (
     least_delay,
 )
 from budgetfrontier.rules.rates import Window, window
-from budgetfrontier.store.series import SeriesRow
+from budgetfrontier.storage.series import SeriesRow
 
 
 def queue(name: str, state: QueueState, queued: int, budget: int = -1, spent: int = 0, charges: int = 0) -> QueueRecord:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from budgetfrontier.rules.rates import curves, successive, together, window
-from budgetfrontier.store.series import SeriesRow
+from budgetfrontier.storage.series import SeriesRow
 
 
 def row(minute: float, succeeded: int, *, begins: bool = False, **totals: int) -> SeriesRow:

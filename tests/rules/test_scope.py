@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier import uris
-from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.errors import SettingsError
-from budgetfrontier.model import CrawlUri, Directive
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.core.model import CrawlUri, Directive
+from budgetfrontier.crawler.fetch.response import Response
 from budgetfrontier.rules.scope import Scope, Verdict
 from budgetfrontier.settings.schema import ScopeRule, ScopeSettings
 from budgetfrontier.settings.scope_rules import Header, parse_rule

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri
-from budgetfrontier.model import Directive
+from budgetfrontier.core.model import Directive
 from budgetfrontier.rules import charges, uri_order
-from budgetfrontier.store import keys
+from budgetfrontier.storage import keys
 
 LARGEST = (1 << 31) - 1
 Uri = tuple[Directive, int, int, int]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
+from budgetfrontier.core.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
 from budgetfrontier.rules.run_history import CRAWL, SERVE, WORKER
 from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, last_commit, process_line, verdict
 

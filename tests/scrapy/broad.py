@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from budgetfrontier.crawl.demo.loopback import Loopback
-from tests.crawl.site import linking
+from budgetfrontier.crawler.demo.loopback import Loopback
+from tests.crawler.site import linking
 
 MANUAL = Path(__file__).parents[2] / "docs" / "howto" / "scrapy.md"
 HOSTS, PAGES, MOST = 40, 25, 4000

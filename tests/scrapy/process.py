@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from budgetfrontier.crawl.demo.loopback import Loopback
+from budgetfrontier.crawler.demo.loopback import Loopback
 from tests.support import PATIENCE
 
 RUNNER = """

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple, Self
 
 from aiohttp import web
 
-from budgetfrontier.client import RemoteFrontier
-from budgetfrontier.crawl.demo.loopback import Loopback
-from budgetfrontier.model import Summary
-from tests.client.test_processes import serving
+from budgetfrontier.core.model import Summary
+from budgetfrontier.crawler.demo.loopback import Loopback
+from budgetfrontier.remote import RemoteFrontier
+from tests.remote.test_processes import serving
 from tests.scrapy.process import started
 from tests.support import PATIENCE, until
 

@@ -27,20 +27,20 @@ from budgetfrontier.bus.memory import MemoryBroker
 from budgetfrontier.bus.messages import PageCrawled, Request, Response, Stats
 from budgetfrontier.bus.outbox import Item
 from budgetfrontier.bus.streams import DATABASE, OPERATORS, STATISTICS, streams
-from budgetfrontier.crawl.demo.loopback import Loopback
-from budgetfrontier.errors import SettingsError
-from budgetfrontier.model import Summary
+from budgetfrontier.bus.workers import loop
+from budgetfrontier.bus.workers.database import DatabaseWorker
+from budgetfrontier.bus.workers.strategies import BreadthFirst
+from budgetfrontier.bus.workers.strategy import StrategyWorker
+from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.core.model import Summary
+from budgetfrontier.crawler.demo.loopback import Loopback
 from budgetfrontier.scrapy.bus.conversion import scrapy_request
 from budgetfrontier.scrapy.bus.options import BusOptions, bus_options
 from budgetfrontier.scrapy.bus.reports import Reports
 from budgetfrontier.scrapy.bus.threads import LogSender
+from budgetfrontier.scrapy.remote.seals import NoKey, OtherKey, SharedKey
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
-from budgetfrontier.scrapy.shared.seals import NoKey, OtherKey, SharedKey
-from budgetfrontier.workers import loop
-from budgetfrontier.workers.database import DatabaseWorker
-from budgetfrontier.workers.strategies import BreadthFirst
-from budgetfrontier.workers.strategy import StrategyWorker
 from tests.bus.conftest import zeromq_broker
 from tests.bus.limited import LimitedBus
 from tests.scrapy.process import started

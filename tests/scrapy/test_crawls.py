@@ -16,10 +16,10 @@ from aiohttp import web
 from scrapy import version_info
 
 from budgetfrontier import Frontier, Outcome, Reader
-from budgetfrontier.cli import common, main
 from budgetfrontier.scrapy.options import claim, command_again
-from budgetfrontier.store.start_command import start_command
-from tests.crawl.site import Site, linking, text
+from budgetfrontier.storage.start_command import start_command
+from budgetfrontier.tools.cli import common, main
+from tests.crawler.site import Site, linking, text
 from tests.scrapy.process import crawl, started
 from tests.support import PATIENCE, until
 

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from budgetfrontier import Frontier
-from tests.crawl.site import Site, text
+from tests.crawler.site import Site, text
 from tests.scrapy.crawler import page, scheduler
 from tests.scrapy.process import crawl
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.crawl.site import Site
+from tests.crawler.site import Site
 from tests.scrapy.process import crawl, started
 from tests.scrapy.test_crawls import JOB, done, has_done, mesh
 from tests.support import until

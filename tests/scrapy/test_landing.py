@@ -15,7 +15,7 @@ from scrapy import Request, signals
 from budgetfrontier import Finish, Frontier, Lease, QueueState
 from budgetfrontier.scrapy.scheduler import Scheduler
 from budgetfrontier.testing import crash
-from tests.crawl.site import Site
+from tests.crawler.site import Site
 from tests.scrapy.conftest import Timer
 from tests.scrapy.crawler import make, page, scheduler, stats
 from tests.scrapy.process import crawl

@@ -13,7 +13,7 @@ from budgetfrontier import SettingsError
 from budgetfrontier.cluster.client import ClusterFrontier
 from tests.cluster.workers import addressed
 from tests.scrapy.crawler import scheduler, stats
-from tests.scrapy.test_shared import enqueue, take, told
+from tests.scrapy.test_remote import enqueue, take, told
 
 URLS = [f"https://host{number}.test/" for number in range(8)]
 

@@ -20,7 +20,7 @@ from scrapy.dupefilters import BaseDupeFilter
 from twisted.internet.defer import Deferred
 
 from budgetfrontier import CrawlState, CrawlUri, Frontier, FrontierError, FrontierLocked, Reader, SettingsError
-from budgetfrontier.model import RunEnd
+from budgetfrontier.core.model import RunEnd
 from budgetfrontier.scrapy import Scheduler, serialization
 from budgetfrontier.testing import crash, fail_commit
 from tests.scrapy.conftest import Timer

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.client import RemoteFrontier
-from budgetfrontier.errors import WrongCredentials
-from budgetfrontier.model import Lease
-from budgetfrontier.scrapy.shared.announcements import Announcements
-from budgetfrontier.scrapy.shared.courier import Courier
-from tests.client.test_processes import serving
+from budgetfrontier.core.errors import WrongCredentials
+from budgetfrontier.core.model import Lease
+from budgetfrontier.remote import RemoteFrontier
+from budgetfrontier.scrapy.remote.announcements import Announcements
+from budgetfrontier.scrapy.remote.courier import Courier
+from tests.remote.test_processes import serving
 from tests.scrapy.crawler import scheduler
 from tests.scrapy.process import crawl, started
 from tests.scrapy.sharing import CONFIG, HOSTS, SPIDER, Web, check, run
@@ -58,8 +58,8 @@ def test_start_waits_while_the_server_does_not_keep_up(tmp_path: Path) -> None:
     spider = """
 import time
 
-from budgetfrontier.client import RemoteFrontier
-from budgetfrontier.scrapy.shared import courier
+from budgetfrontier.remote import RemoteFrontier
+from budgetfrontier.scrapy.remote import courier
 
 courier.MOST_WAITING = 10
 schedule = RemoteFrontier.schedule_each
@@ -87,7 +87,7 @@ class Mine(Links):
 
 def test_a_spider_that_finds_no_server_says_so_and_closes(tmp_path: Path) -> None:
     spider = """
-from budgetfrontier.scrapy.shared import opening
+from budgetfrontier.scrapy.remote import opening
 
 opening.CONNECT_WITHIN = 0.2
 

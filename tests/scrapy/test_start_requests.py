@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from budgetfrontier.scrapy.shared.start_requests import StartRequests, request_digest
+from budgetfrontier.scrapy.remote.start_requests import StartRequests, request_digest
 from tests.scrapy.crawler import start
 
 

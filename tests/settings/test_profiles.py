@@ -18,7 +18,7 @@ def test_every_profile_is_valid_and_documented() -> None:
     assert {"default", "demo", "round-robin", "site-first", "budgeted-rotation", "capped", "served"} == set(profiles())
     for name in profiles():
         assert isinstance(profile(name, Settings()), Settings)
-        assert files("budgetfrontier").joinpath("profiles", f"{name}.yaml").read_text().startswith("# ")
+        assert files("budgetfrontier.settings").joinpath("config", f"{name}.yaml").read_text().startswith("# ")
 
 
 def test_profiles_set_what_the_usage_scenarios_say() -> None:

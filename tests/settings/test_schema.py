@@ -36,7 +36,7 @@ def flatten(data: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def test_default_yaml_holds_every_setting_with_its_default_and_documentation() -> None:
-    raw = files("budgetfrontier").joinpath("profiles", "default.yaml").read_bytes()
+    raw = files("budgetfrontier.settings").joinpath("config", "default.yaml").read_bytes()
     document = Document(raw)
     assert document.problems == []
     written = dict(flatten(document.data))

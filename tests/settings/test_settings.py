@@ -61,4 +61,4 @@ def test_importing_settings_imports_neither_yaml_nor_policies() -> None:
     code = "import sys, budgetfrontier.settings.overrides; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "budgetfrontier.settings.overrides" in run.stdout.split()
-    assert not {"yaml", "tldextract", "budgetfrontier.policies.cost"} & set(run.stdout.split())
+    assert not {"yaml", "tldextract", "budgetfrontier.settings.policies.cost"} & set(run.stdout.split())

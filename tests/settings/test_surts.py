@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from budgetfrontier import uris
+from budgetfrontier.core import uris
 from budgetfrontier.settings.surts import SurtPrefixes, surt_prefix
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier
-from budgetfrontier.cli import main
-from budgetfrontier.crawl.seeds import MOST_TOLD, bad_lines, left_out, refused_seeds, scheduled_seeds
-from budgetfrontier.errors import SettingsError
-from budgetfrontier.formats import lists
-from budgetfrontier.formats.allowance import Allowance
-from budgetfrontier.formats.records import BadRecord, Note, Record
-from budgetfrontier.model import Tally
+from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.core.model import Tally
+from budgetfrontier.crawler.seeds import MOST_TOLD, bad_lines, left_out, refused_seeds, scheduled_seeds
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.surts import SurtPrefixes
 from budgetfrontier.settings.url_lists import Entry, objection, parse_line, seed_urls
+from budgetfrontier.tools.cli import main
+from budgetfrontier.tools.importers import lists
+from budgetfrontier.tools.importers.allowance import Allowance
+from budgetfrontier.tools.importers.records import BadRecord, Note, Record
 
 BAD = {
     "http://a.test/ http://b.test/": (16, "more than one entry on a line"),

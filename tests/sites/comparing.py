@@ -12,7 +12,7 @@ from pathlib import Path
 from warcio.archiveiterator import ArchiveIterator
 
 from budgetfrontier import Settings
-from tests.crawl.site import run
+from tests.crawler.site import run
 from tests.sites.serving import DOMAIN, HUB, Documentation, Nginx, Visit
 from tests.support import PATIENCE
 

@@ -16,14 +16,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.errors import FrontierError, LeaseExpired
+from budgetfrontier.core.model import Directive
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
-from budgetfrontier.errors import FrontierError, LeaseExpired
-from budgetfrontier.model import Directive
-from budgetfrontier.store import seed_list
-from budgetfrontier.store.keys import URLS
-from budgetfrontier.store.records import decode_url
-from budgetfrontier.store.uri_values import expand
+from budgetfrontier.storage import seed_list
+from budgetfrontier.storage.keys import URLS
+from budgetfrontier.storage.records import decode_url
+from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.testing import crash
 from tests.stateful.model import PLAIN, Model, Seed
 from tests.stateful.undoing import discard, undo

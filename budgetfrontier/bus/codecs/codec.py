@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from budgetfrontier import plugins
 from budgetfrontier.bus.messages import (
     AddSeeds,
     BadMessage,
@@ -20,6 +19,7 @@ from budgetfrontier.bus.messages import (
     Stats,
     UpdateScore,
 )
+from budgetfrontier.settings import plugins
 
 MAX_SIZE = 16 << 20
 """The longest message that is encoded or decoded, in bytes."""

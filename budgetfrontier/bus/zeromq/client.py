@@ -12,8 +12,8 @@ from budgetfrontier.bus.broker import Fetch, Operation, Reply
 from budgetfrontier.bus.interface import SESSION, BusAway, BusError
 from budgetfrontier.bus.log_client import LogBus
 from budgetfrontier.bus.patience import STEP, Patience
-from budgetfrontier.endpoints import addresses
-from budgetfrontier.errors import WrongAddress
+from budgetfrontier.core.endpoints import addresses
+from budgetfrontier.core.errors import WrongAddress
 
 REPEAT = 2.0
 """Seconds after which a request is sent again, to a broker that may have been restarted. None has an effect twice."""

@@ -17,9 +17,9 @@ from budgetfrontier.bus.broker import Append, Broker, Fetch, Operation, Reply
 from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.log import LIMIT, Log
 from budgetfrontier.bus.zeromq.journal import Journal
-from budgetfrontier.endpoints.addresses import HostPort, check_reach
-from budgetfrontier.endpoints.sockets import owner_only
-from budgetfrontier.errors import WrongAddress
+from budgetfrontier.core.endpoints.addresses import HostPort, check_reach
+from budgetfrontier.core.endpoints.sockets import owner_only
+from budgetfrontier.core.errors import WrongAddress
 
 TICK = 20
 """Milliseconds between two looks at operations that wait."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from budgetfrontier.core.model import Admission, CrawlUri, Tally
 from budgetfrontier.engine.admission.candidates import Batch, Candidates, Known, Plain, Special, plain_value
 from budgetfrontier.engine.admission.limits import Limits
 from budgetfrontier.engine.admission.placing import Placer
@@ -19,11 +20,10 @@ from budgetfrontier.engine.admission.seen import SeenTable
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.model import Admission, CrawlUri, Tally
 from budgetfrontier.rules import charges, uri_order
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
-from budgetfrontier.store import keys
+from budgetfrontier.storage import keys
 
 Read = tuple[Sequence[Any], Batch | int]
 """A batch, and the result of reading it; or a few plain URLs, read alone, and how many more were seen recently."""

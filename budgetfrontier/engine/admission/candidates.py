@@ -13,21 +13,21 @@ from typing import Any, NamedTuple
 import msgspec
 import xxhash
 
-from budgetfrontier import uris
-from budgetfrontier.bounded_cache import BoundedCache
+from budgetfrontier.core import uris
+from budgetfrontier.core.bounded_cache import BoundedCache
+from budgetfrontier.core.errors import InvalidUrl, PolicyError
+from budgetfrontier.core.model import Admission, CrawlUri, Tally
 from budgetfrontier.engine.admission.storable import check_fields, check_key, encoded
 from budgetfrontier.engine.settings_in_force import SettingsInForce, renamed
 from budgetfrontier.engine.tables import Tables
-from budgetfrontier.errors import InvalidUrl, PolicyError
-from budgetfrontier.model import Admission, CrawlUri, Tally
 from budgetfrontier.rules import duplicates, queue_keys, uri_order, uri_outcomes
 from budgetfrontier.rules.duplicates import identifying_url
 from budgetfrontier.rules.seeds import is_seed
 from budgetfrontier.settings import policy_factory, policy_results
 from budgetfrontier.settings.overrides import ByAuthority, QueueSettings
-from budgetfrontier.store import keys
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.uri_values import (
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.uri_values import (
     encode_carrying,
     encode_found,
     encode_uri,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.admission.candidates import Plain, Special
 from budgetfrontier.engine.tables import Tables
-from budgetfrontier.model import CrawlUri
 from budgetfrontier.rules import admission_limits
 
 _NONE = float("inf")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine.admission.candidates import Plain, Special, plain_value
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.url_table import New
-from budgetfrontier.model import CrawlUri, QueueRecord
 from budgetfrontier.rules import budgets, uri_order
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, RETIRED
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
-from budgetfrontier.store import keys
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.uri_values import LONGEST_SHOWN, encode_carrying, encode_found, link_hops, shorten
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.uri_values import LONGEST_SHOWN, encode_carrying, encode_found, link_hops, shorten
 
 Group = tuple[int, QueueRecord, list[Any], list[int]]
 """The candidates for a queue: its id, itself, the candidates, and their ordinals."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from budgetfrontier.engine.admission.candidates import Batch
 from budgetfrontier.rules.duplicates import identifying_url
-from budgetfrontier.store import keys
-from budgetfrontier.store.environment import Environment
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.environment import Environment
 
 RECENT = 1 << 16  # URLs kept in memory at the most
 LONGEST_RECENT = 512  # characters

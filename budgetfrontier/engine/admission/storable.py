@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.data_size import TOO_LARGE, excess
-from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.model import CrawlUri
 from budgetfrontier.rules import queue_keys
-from budgetfrontier.store.uri_values import decode_uri, encode_uri
+from budgetfrontier.storage.uri_values import decode_uri, encode_uri
 
 MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
 MAX_DEPTH = 100  # of `meta`: later versions with a deeper stack must be able to read it

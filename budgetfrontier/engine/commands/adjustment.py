@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from budgetfrontier import plugins
-from budgetfrontier.converters import converter
+from budgetfrontier.core.converters import converter
+from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.commands import preview as previews
 from budgetfrontier.engine.commands.preview import Change, Survey, appended, preview, survey, survey_of, values_of_none
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.settings import plugins
 from budgetfrontier.settings.matching import Match, parse_match, spellings, unknown_keys
 from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override
-from budgetfrontier.store import keys
-from budgetfrontier.store.meta import write_settings
-from budgetfrontier.store.uri_values import expand, short_url
-from budgetfrontier.store.view import identified
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.meta import write_settings
+from budgetfrontier.storage.uri_values import expand, short_url
+from budgetfrontier.storage.view import identified
 
 COUNTED = 1000
 """The most queues of a frontier that a change counts by itself: some milliseconds."""

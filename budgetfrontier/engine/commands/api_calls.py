@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from budgetfrontier.core.errors import CommandInProgress, FrontierError, SettingsError
+from budgetfrontier.core.model import CrawlState
 from budgetfrontier.engine import arguments, audit
 from budgetfrontier.engine.commands import operations
 from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.commands.runner import CommandRun
-from budgetfrontier.errors import CommandInProgress, FrontierError, SettingsError
-from budgetfrontier.model import CrawlState
 from budgetfrontier.settings.overrides import validate_override
-from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.storage.records import AuditEntry
 
 if TYPE_CHECKING:
     from budgetfrontier.engine.guard import Guard

@@ -7,9 +7,9 @@ from typing import Any
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.url_table import Arrival
-from budgetfrontier.store import keys
-from budgetfrontier.store.records import NAMED_QUEUES, Progress
-from budgetfrontier.store.uri_values import with_tries
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.records import NAMED_QUEUES, Progress
+from budgetfrontier.storage.uri_values import with_tries
 
 
 def check(args: dict[str, Any]) -> None:

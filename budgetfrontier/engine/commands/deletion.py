@@ -13,22 +13,22 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from budgetfrontier.bounded_cache import BoundedCache
+from budgetfrontier.core.bounded_cache import BoundedCache
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.core.patterns import Pattern, longest_bounded
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import QueueRecord
-from budgetfrontier.patterns import Pattern, longest_bounded
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import MAX_ORDINAL, NORMAL, ordinal_of
 from budgetfrontier.settings.matching import may_select_several, selects
-from budgetfrontier.store import keys
-from budgetfrontier.store.kept_places import place_in_future
-from budgetfrontier.store.records import Progress, decode_future
-from budgetfrontier.store.removed import Look
-from budgetfrontier.store.uri_values import expand, short_url
-from budgetfrontier.store.view import View
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.kept_places import place_in_future
+from budgetfrontier.storage.records import Progress, decode_future
+from budgetfrontier.storage.removed import Look
+from budgetfrontier.storage.uri_values import expand, short_url
+from budgetfrontier.storage.view import View
 
 LATER, PENDING = range(2)
 """The position of a deletion: `Progress.at` is one of these, a key, and the last queue that lost a pending URI."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.commands.runner import STARTS, STEP, CommandRun, Runner
-from budgetfrontier.store import keys, meta
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.records import Counters
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.records import Counters
 
 if TYPE_CHECKING:
     from budgetfrontier.engine.guard import Guard

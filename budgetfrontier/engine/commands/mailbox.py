@@ -16,13 +16,13 @@ from typing import Any, TypedDict
 import lmdb
 import msgspec
 
-from budgetfrontier.converters import converter
+from budgetfrontier.core.converters import converter
+from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.data_size import excess
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.store import keys, lock_table
-from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.lmdb_env import is_unfinished, open_lmdb, translate_error
-from budgetfrontier.store.modes import make_folder
+from budgetfrontier.storage import keys, lock_table
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.lmdb_env import is_unfinished, open_lmdb, translate_error
+from budgetfrontier.storage.modes import make_folder
 
 
 class Command(msgspec.Struct, array_like=True):

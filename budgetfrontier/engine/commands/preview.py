@@ -12,19 +12,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from budgetfrontier import plugins
-from budgetfrontier.bounded_cache import BoundedCache
-from budgetfrontier.model import CrawlUri, QueueRecord
+from budgetfrontier.core.bounded_cache import BoundedCache
+from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.rules.budgets import is_over_total, total_of
 from budgetfrontier.rules.queue_states import RETIRED, is_revived_by_change
+from budgetfrontier.settings import plugins
 from budgetfrontier.settings.matching import Match, parse_match, spellings, unknown_keys
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
-from budgetfrontier.store import keys
-from budgetfrontier.store.budgets_in_force import affordable
-from budgetfrontier.store.head_urls import HeadUrls
-from budgetfrontier.store.records import decode_future
-from budgetfrontier.store.uri_values import expand, short_url
-from budgetfrontier.store.view import View
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.budgets_in_force import affordable
+from budgetfrontier.storage.head_urls import HeadUrls
+from budgetfrontier.storage.records import decode_future
+from budgetfrontier.storage.uri_values import expand, short_url
+from budgetfrontier.storage.view import View
 
 NAMED = 1000
 """The most queues that a preview names; it counts them all."""

@@ -15,20 +15,20 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.converters import converter
+from budgetfrontier.core.converters import converter
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.core.units import counted
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.url_table import Arrival
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.undoing import command_of
-from budgetfrontier.store import keys
-from budgetfrontier.store.records import AuditEntry, Progress, decode_future, decode_url
-from budgetfrontier.store.removed import FOLDER, Block, Kept, Look, convert_kept, kept, read_kept
-from budgetfrontier.store.view import View
-from budgetfrontier.units import counted
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.records import AuditEntry, Progress, decode_future, decode_url
+from budgetfrontier.storage.removed import FOLDER, Block, Kept, Look, convert_kept, kept, read_kept
+from budgetfrontier.storage.view import View
 
 CHECKING, PLACING = range(2)
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from budgetfrontier.core.errors import FrontierError, PolicyError, StorageFull
+from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import deletion, operations
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.operations import OPERATIONS, PREVIEWS, STEPWISE
 from budgetfrontier.engine.commands.scheduling import audited
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.errors import FrontierError, PolicyError, StorageFull
-from budgetfrontier.spelling import did_you_mean
-from budgetfrontier.store import keys, meta
-from budgetfrontier.store.records import AuditEntry, Progress, StartedCommand
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.records import AuditEntry, Progress, StartedCommand
 
 STEP = 500  # URIs or dead letters: some milliseconds
 STARTS = 3

@@ -6,15 +6,15 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import QueueRecord, Summary
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.model import QueueRecord, Summary
 from budgetfrontier.rules import crawl_states, queue_states, wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
 from budgetfrontier.rules.wake_times import Waits
-from budgetfrontier.store.budgets_in_force import BudgetsInForce
-from budgetfrontier.store.head_urls import HeadUrls
-from budgetfrontier.store.records import Counters
-from budgetfrontier.store.view import View
+from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.head_urls import HeadUrls
+from budgetfrontier.storage.records import Counters
+from budgetfrontier.storage.view import View
 
 _FIGURES = ("out", "expenditure", "total_budget", "balance")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import restoring, undo_bury
 from budgetfrontier.engine.commands.adjustment import adjustments_of, edit
@@ -22,12 +23,11 @@ from budgetfrontier.engine.commands.undo_checks import (
     key_of,
 )
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import crawl_states, wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
 from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, PACING, PAUSING, RETIRING, WAITING
 from budgetfrontier.rules.wake_times import Waits
-from budgetfrontier.store.records import AuditEntry, Progress
+from budgetfrontier.storage.records import AuditEntry, Progress
 
 
 def check(args: dict[str, Any]) -> None:

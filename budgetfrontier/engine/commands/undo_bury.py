@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.units import counted
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.deletion import look_after
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.store import keys
-from budgetfrontier.store.records import AuditEntry, DeadRow, Progress, UrlRow, decode_dead
-from budgetfrontier.store.removed import Look
-from budgetfrontier.store.uri_values import decode_uri
-from budgetfrontier.store.view import View
-from budgetfrontier.units import counted
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.records import AuditEntry, DeadRow, Progress, UrlRow, decode_dead
+from budgetfrontier.storage.removed import Look
+from budgetfrontier.storage.uri_values import decode_uri
+from budgetfrontier.storage.view import View
 
 CHECKING, TAKING = range(2)
 

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.model import CrawlState, QueueRecord
+from budgetfrontier.core.units import format_time
 from budgetfrontier.engine.commands import restoring, undo_bury
 from budgetfrontier.engine.commands.adjustment import Edit, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
 from budgetfrontier.engine.commands.preview import withdrawn
 from budgetfrontier.engine.commands.state_preview import crawl_after, look_at_crawl, look_at_queue, repace, set_waits
-from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED, after_unretirement
 from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, PACING, PAUSING, RETIRING, WAITING, command_of
@@ -21,10 +22,9 @@ from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.matching import disjoint, parse_match
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.settings.values import brief
-from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.removed import ended, kept
-from budgetfrontier.store.view import View
-from budgetfrontier.units import format_time
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.removed import ended, kept
+from budgetfrontier.storage.view import View
 
 FORCE = "`undo --force` does it nevertheless"
 """The end of the refusals that can be overruled."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.messages import Request
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.scrapy.conversion import QUEUE, address, crawl_uri
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer

@@ -22,8 +22,8 @@ from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.connect import connect, shown
 from budgetfrontier.bus.counters import Counters
 from budgetfrontier.bus.messages import BadMessage, Request, RequestError
-from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.model import CrawlUri, Lease
+from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.scrapy import download_slots
 from budgetfrontier.scrapy.bus.conversion import PAGE, Unsendable, bus_request, scrapy_request
 from budgetfrontier.scrapy.bus.options import bus_options
@@ -34,10 +34,10 @@ from budgetfrontier.scrapy.closing import SpiderCloser
 from budgetfrontier.scrapy.conversion import STARTED, Refused
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import MAX_SEEN_URLS, Dupefilter
+from budgetfrontier.scrapy.remote.event_loop import Post, in_thread, pause, poster
+from budgetfrontier.scrapy.remote.seals import OtherKey
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
-from budgetfrontier.scrapy.shared.event_loop import Post, in_thread, pause, poster
-from budgetfrontier.scrapy.shared.seals import OtherKey
 from budgetfrontier.scrapy.stats import Size
 from budgetfrontier.scrapy.wakeups import Wakeup
 

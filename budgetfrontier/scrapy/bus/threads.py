@@ -14,7 +14,6 @@ from functools import partial
 from time import monotonic, sleep, time
 from typing import NamedTuple
 
-from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.codecs.codec import Codec
 from budgetfrontier.bus.counters import StatisticsSender
@@ -24,6 +23,7 @@ from budgetfrontier.bus.messages import Request
 from budgetfrontier.bus.outbox import Item, Outbox
 from budgetfrontier.bus.shortening import shortened_bytes
 from budgetfrontier.bus.streams import SPIDERS, Streams
+from budgetfrontier.core.bounded_cache import BoundedCache
 
 POLL_WAIT = 0.2
 """Seconds that a poll of the feed takes at the most."""

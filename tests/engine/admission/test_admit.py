@@ -16,7 +16,7 @@ from budgetfrontier import Admission, CrawlUri, Directive, Frontier, Outcome, Ta
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.admission import admit
 from budgetfrontier.engine.admission.candidates import Candidates
-from budgetfrontier.store import keys
+from budgetfrontier.storage import keys
 from tests.support import START, crawl, kernel, memory, one, pages, paths
 
 

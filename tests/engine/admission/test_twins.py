@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Admission, CrawlState, CrawlUri, Directive, Frontier, Tally
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.engine.admission import placing
 from budgetfrontier.engine.admission.candidates import Special
 from budgetfrontier.engine.admission.placing import Arrivals
-from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import uri_order
-from budgetfrontier.store import keys
-from budgetfrontier.store.records import decode_counters
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.records import decode_counters
 from tests.support import START, kernel, memory
 
 pytestmark = pytest.mark.usefixtures("same_ids")

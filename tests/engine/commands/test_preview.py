@@ -124,5 +124,5 @@ def test_queues_with_the_same_settings_are_compared_once(monkeypatch: pytest.Mon
 
 def test_a_preview_of_named_queues_reads_no_others(f: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
     f.schedule_many(pages("ABC", 1))
-    monkeypatch.setattr("budgetfrontier.store.view.View.stored_queues", None)
+    monkeypatch.setattr("budgetfrontier.storage.view.View.stored_queues", None)
     assert f.adjust(match="queues:a.test,b.test", queue_total_budget=3, dry_run=True).matched == 2

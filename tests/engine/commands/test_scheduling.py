@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from budgetfrontier import Admission, CrawlUri
+from budgetfrontier.core.model import Directive
 from budgetfrontier.engine.commands import runner, scheduling
 from budgetfrontier.engine.commands.mailbox import Command
-from budgetfrontier.model import Directive
 from tests.support import memory, on_disk, pages, record
 
 URL = "https://a.test/"

@@ -15,9 +15,9 @@ from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands import deletion, runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
-from budgetfrontier.store.backup import compact
-from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.repair.run import repair
+from budgetfrontier.storage.backup import compact
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.repair.run import repair
 from budgetfrontier.testing import crash
 from tests.support import START, crawl_state, in_progress, kernel, memory, on_disk, pages
 

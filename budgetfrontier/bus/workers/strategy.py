@@ -1,0 +1,235 @@
+"""The strategy worker: reads what spiders report, asks a crawling strategy, and sends scores to database workers.
+
+It has no state on disk. A step handles messages, flushes the scores, and only then commits: after a kill the messages
+come again, to it or to another worker, and the scores are sent twice, which changes nothing in a frontier.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.bus import request_meta
+from budgetfrontier.bus.codecs.codec import Codec, name_of
+from budgetfrontier.bus.counters import Counters
+from budgetfrontier.bus.dead_letters import NOT_SENT, DeadLetters
+from budgetfrontier.bus.interface import Bus, BusError, Received, TooLarge
+from budgetfrontier.bus.messages import (
+    AddSeeds,
+    BadMessage,
+    LinksExtracted,
+    Message,
+    NewJobId,
+    PageCrawled,
+    Request,
+    RequestError,
+    UpdateScore,
+)
+from budgetfrontier.bus.outbox import Item, Outbox
+from budgetfrontier.bus.partitioning import by_host
+from budgetfrontier.bus.streams import STRATEGY, Streams
+from budgetfrontier.bus.workers import strategies
+from budgetfrontier.bus.workers.scored import LIMIT, Scored
+from budgetfrontier.bus.workers.strategies import Score
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.rules.scope import Scope
+
+BATCH = 512
+"""Messages in one step."""
+_MOST_HOPS = 255
+
+log = logging.getLogger(__name__)
+
+
+class StrategyWorker:
+    """A worker with a strategy: any object with some of the methods of `Strategy`."""
+
+    def __init__(
+        self,
+        strategy: Any,
+        bus: Bus,
+        streams: Streams,
+        codec: Codec,
+        *,
+        partitions: Iterable[int] = (),
+        scope: Scope | None = None,
+        job: int = 0,
+        batch: int = BATCH,
+        remember: int = LIMIT,
+    ) -> None:
+        """Read `partitions` of the spider log; none given: those that no other worker of the group reads.
+
+        Links out of `scope` are dropped. `job` is the number of the job: what belongs to others is dropped, and what
+        belongs to those before it is dropped by the database workers, too. Raises SettingsError for a strategy with
+        methods that would not be called.
+        """
+        strategies.check(strategy)
+        self._strategy, self._codec, self._scope, self._job, self._batch = strategy, codec, scope, job, batch
+        self._streams = streams
+        self._letters = DeadLetters(bus, streams.dead_letters)
+        own = tuple(sorted(set(partitions)))
+        self._consumer = bus.consumer(streams.spider_log, STRATEGY, partitions=own)
+        self._scoring_log = Outbox(bus, streams.scoring_log, too_large=self._set_apart)
+        self._received: deque[Received] = deque()
+        self._handled: dict[int, int] = {}
+        self._scored = Scored(remember)
+        self._failures: set[type[Exception]] = set()
+        self.counters = Counters("sw", own)
+        if job:
+            message = codec.encode(NewJobId(job))
+            self._scoring_log.add((partition, message) for partition in range(streams.scoring_log.partitions))
+
+    def __repr__(self) -> str:
+        return f"<StrategyWorker of {self._strategy!r}: job {self._job}>"
+
+    # -- a step
+
+    def step(self, wait: float = 0.0) -> bool:
+        """Handle messages, waiting up to `wait` seconds for the first; return whether any came.
+
+        Raises BusAway if the bus does not answer: call it again, nothing is lost.
+        """
+        self.send()
+        came = self.receive(wait)
+        self.send()
+        self.acknowledge()
+        return came
+
+    def receive(self, wait: float) -> bool:
+        """Read messages and ask the strategy; return whether there are any."""
+        if not self._received:
+            self._received.extend(self._consumer.poll(self._batch, wait))
+        came = bool(self._received)
+        while self._received:
+            self._handle(self._received[0])
+            partition, offset, _ = self._received.popleft()
+            self._handled[partition] = offset + 1
+        return came
+
+    def send(self) -> None:
+        """Send the scores. Raises BusError."""
+        self._scoring_log.flush()
+        self._letters.flush()
+
+    def acknowledge(self) -> None:
+        """Let the bus forget the messages that were handled. Raises BusError."""
+        if self._handled:
+            self._consumer.commit(self._handled)
+            self._handled = {}
+
+    def add_seeds(self, seeds: Iterable[Request]) -> None:
+        """Score seeds, which are sent with the next step, and extend the scope by them."""
+        self._send(self._scores_of(AddSeeds(list(seeds))))
+
+    def close(self) -> None:
+        """Send what waits, if the bus takes it at once, and leave it."""
+        try:
+            self._scoring_log.flush(1.0)
+            self._letters.flush(1.0)
+            self.acknowledge()
+        except BusError as error:
+            log.warning("not all scores were sent; their messages will be handled again: %s", error)
+        for part in (self._consumer, self._letters):
+            with suppress(BusError):
+                part.close()
+
+    # -- messages
+
+    def _handle(self, received: Received) -> None:
+        """Ask the strategy about a message; one that it fails on becomes a dead letter."""
+        for _, message in self._letters.decoded([received], self._streams.spider_log, self._codec.decode):
+            self.counters[f"consumed_{name_of(message)}"] += 1
+            try:
+                scores = list(self._scores_of(message))
+            except Exception as error:  # the strategy is the user's
+                if type(error) not in self._failures:  # the dead letters tell of each
+                    self._failures.add(type(error))
+                    log.exception(
+                        "the strategy failed on a message %s, which is among the dead letters", name_of(message)
+                    )
+                reason = f"the strategy failed: {type(error).__name__}: {error}"
+                self._letters.reject(received, self._streams.spider_log, reason)
+            else:
+                self._send(scores)
+
+    def _send(self, scores: Iterable[UpdateScore]) -> None:
+        for update in scores:
+            if update.request.meta.get(request_meta.FORCE) is not True and not self._scored.is_news(update):
+                continue
+            partition = by_host(update.request.url, self._streams.scoring_log.partitions)
+            try:
+                self._scoring_log.add([(partition, self._codec.encode(update))])
+            except BadMessage as error:
+                log.error("a score for %.200s cannot be sent: %s", update.request.url, error)
+            else:
+                self.counters["pushed_scores"] += 1
+
+    def _set_apart(self, score: TooLarge) -> list[Item]:
+        """Make a dead letter of a score that is too large for its stream."""
+        partition, data, reason = score
+        self._letters.reject(Received(partition, NOT_SENT, data), self._streams.scoring_log, reason)
+        self.counters["dropped_too_large"] += 1
+        return []
+
+    def _scores_of(self, message: Message) -> Iterator[UpdateScore]:
+        """Yield what the strategy says of a message. Raises whatever it raises."""
+        scores: Iterable[Score] | None = ()
+        match message:
+            case AddSeeds(seeds):
+                if self._scope is not None:
+                    self._scope.add_seeds(seed.url for seed in seeds)
+                scores = self._asked("add_seeds", seeds) if self._answers("add_seeds") else map(Score, seeds)
+            case LinksExtracted(request, links) if self._is_current(request):
+                if found := self._links(request, links):
+                    scores = self._asked("links_extracted", request, found)
+            case PageCrawled(response) if response.request is not None and self._is_current(response.request):
+                scores = self._asked("page_crawled", response)
+            case RequestError(request, error) if self._is_current(request):
+                scores = self._asked("request_error", request, error)
+        for request, score, schedule in scores or ():
+            meta = request_meta.without(request)
+            meta[request_meta.JOB] = self._job
+            yield UpdateScore(msgspec.structs.replace(request, meta=meta), score, schedule)
+
+    def _links(self, request: Request, links: list[Request]) -> list[Request]:
+        """Return the links in scope that the strategy wants, with their page, depth and source."""
+        of_page: dict[Any, Any] = {
+            request_meta.DEPTH: request_meta.depth_of(request.meta) + 1,
+            request_meta.VIA: request.url,
+        }
+        if (source := request_meta.get(request.meta, request_meta.SOURCE, str)) is not None:
+            of_page[request_meta.SOURCE] = source
+        found = []
+        for link in links:
+            meta = of_page | dict(link.meta)
+            if self._scope is None or _is_within(self._scope, link.url, meta):
+                found.append(msgspec.structs.replace(link, meta=meta))
+        self.counters["dropped_links_out_of_scope"] += len(links) - len(found)
+        return list(self._strategy.filter_links(request, found)) if self._answers("filter_links") else found
+
+    def _is_current(self, request: Request) -> bool:
+        current = request_meta.job_of(request.meta) == self._job
+        self.counters["dropped_of_another_job"] += not current
+        return current
+
+    def _answers(self, name: str) -> bool:
+        return callable(getattr(self._strategy, name, None))
+
+    def _asked(self, name: str, *about: object) -> Iterable[Score] | None:
+        answer: Iterable[Score] | None = getattr(self._strategy, name)(*about) if self._answers(name) else None
+        return answer
+
+
+def _is_within(scope: Scope, url: str, meta: dict[Any, Any]) -> bool:
+    try:
+        uri = CrawlUri(uris.parse(url), hops="L" * min(request_meta.depth_of(meta), _MOST_HOPS))
+    except InvalidUrl:
+        return False
+    return scope.objection(uri) is None

@@ -1,0 +1,150 @@
+"""The summary at the end of a run: why it ended, the state of the crawl, its outputs, and how to continue."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from pathlib import Path
+
+from budgetfrontier.core.model import CrawlState, Summary
+from budgetfrontier.core.units import format_size
+from budgetfrontier.crawler.limits import Limit
+from budgetfrontier.crawler.progress import amount, backlog, ends, queues
+from budgetfrontier.reports.format import counted
+from budgetfrontier.reports.overview import Overview, Spend
+from budgetfrontier.reports.suggested_commands import revival_command
+from budgetfrontier.reports.totals import refused_line
+from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.budgets import has_completed
+from budgetfrontier.settings import Settings
+from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.report import Report
+
+LISTED = 10
+"""The most retired queues that are listed with the command that revives them."""
+
+OUTPUTS = ("warcs", "logs", "reports")
+
+
+class Stop(StrEnum):
+    """Why a run ended."""
+
+    NONE = "none"  # nothing was left to do
+    LIMIT = "limit"
+    INTERRUPTED = "interrupted"
+    FORCED = "forced"
+    POLICY = "policy"  # a policy failed
+
+
+def closing_summary(
+    report: Report,
+    overview: Overview,
+    *,
+    folder: Path,
+    settings: Settings,
+    stop: Stop = Stop.NONE,
+    limit: Limit | None = None,
+    command: str = "",
+    tags: Iterable[str] = (),
+) -> Iterator[str]:
+    """Yield the lines of the summary of the crawl in the job `folder`, from `report` and its `overview`.
+
+    `limit` is the limit that was reached, if any; `command` is the command that was run, quoted for a shell. Without
+    one, a caller who knows how a crawl that is done goes on says it. `tags` are lines on what robots tags have kept out
+    in this run. Reads its frontier and the sizes of the output
+    files. O(retired queues listed + output files).
+    """
+    summary, job = report.totals, str(folder)
+    spend = overview.spend()
+    retired = spend.stranding_count  # a queue whose last URI exceeded its budget is RETIRED too, and holds nothing back
+    again = "run the same command" + (f": {command}" if command else "")
+    if limit:
+        again = f"raise limits.{limit.name} (now {amount(limit.name, limit.most)}) and {again}"
+    paused = summary.state in (CrawlState.PAUSED, CrawlState.PAUSING)
+    done = summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or summary.pause_reason == crawl_states.FINISH
+    if done:
+        yield _final_state(report, spend)
+    elif stop is Stop.LIMIT and limit:
+        yield f"stopped: limits.{limit.name} is reached; {again}"
+    elif stop is Stop.FORCED:
+        yield f"stopped at once; all that was finished is kept, what was in flight is fetched again; to go on, {again}"
+    elif stop is Stop.POLICY:
+        yield f"stopped: {summary.pause_reason}"
+        yield f"  URIs in flight are fetched again; once the policy is fixed, {again}"
+    else:
+        yield f"stopped: interrupted; to go on, {again}"
+    if paused and not done and stop is not Stop.POLICY:
+        why = summary.pause_reason or "no reason given"
+        yield f"  it stays paused ({why}) until: {_shell('resume', job)}"
+    yield f"  done: {ends(summary)}, {_disregarded(summary)}; {_spend(summary)}"
+    if refused := refused_line(summary):
+        yield f"  {refused}"
+    for line in tags:
+        yield f"  this run: {line}"
+    yield f"  left: {backlog(summary)}; queues: {queues(summary)}"
+    if summary.dead:
+        yield f"  dead letters: {_shell('dead-letters', job)}"
+    for name in OUTPUTS:
+        if written := files_in(folder / name):
+            yield f"  {written}"
+    if retired and summary.state is not CrawlState.TERMINATED:
+        yield from _revivals(spend, settings, folder)
+        if done and command:
+            yield f"then {again}"
+    elif done and summary.state is not CrawlState.TERMINATED:
+        seed = _shell("import", job, "--seeds", "FILE")
+        yield f"to crawl more: add seeds ({seed}), and {again}"
+
+
+def _disregarded(summary: Summary) -> str:
+    robots = f" ({summary.robots_denials:,} by robots.txt)" if summary.robots_denials else ""
+    return f"{summary.disregarded - summary.prerequisites_disregarded:,} disregarded{robots}"
+
+
+def _spend(summary: Summary) -> str:
+    penalties = f" ({summary.penalties:,} in penalties)" if summary.penalties else ""
+    return f"spend {summary.expenditure:,}{penalties}"
+
+
+def _final_state(report: Report, spend: Spend) -> str:
+    """Return the line on the final state of a crawl that has nothing left to do."""
+    retired = spend.stranding_count
+    how = "paused at finish" if report.state is CrawlState.PAUSED else f"crawl {report.state.lower()}"
+    if report.state is CrawlState.TERMINATED and not retired:
+        return how
+    if not retired:
+        return f"{how}: {report.verdict.text.partition(': ')[2].removesuffix('.')}"
+    verb = "is" if retired == 1 else "are"
+    return f"{how}: {counted(retired, 'queue')} {verb} retired, with {counted(spend.stranded, 'URI')}"
+
+
+def _revivals(spend: Spend, settings: Settings, folder: Path) -> Iterator[str]:
+    """Yield lines on the retired queues with the most URIs, each with the command that revives it."""
+    replenish, job = settings.frontier.balance_replenish_amount, str(folder)
+    shown = spend.stranding[:LISTED]
+    with Reader(folder / "frontier") as reader, reader.view() as view:
+        in_force = BudgetsInForce(view)
+        reached = [in_force.reached(row) for row in shown]
+    yield "retired queues, and what revives them:"
+    for row, retires_when_reached in zip(shown, reached, strict=True):
+        budget = "no total budget" if row.total_budget < 0 else f"{row.total_budget:,}"
+        how = "retired by name" if row.by_name else f"spent {row.expenditure:,} of {budget}"
+        if has_completed(row):
+            how += f", {row.completed:,} URLs completed with a limit of {row.max_completed:,}"
+        yield f"  {row.queue}: {counted(row.queued, 'URI')}, {how}"
+        if command := revival_command(row, job, replenish=replenish, reached=retires_when_reached):
+            yield f"    {command}"
+    if more := spend.stranding_count - len(shown):
+        yield f"  ...and {more:,} more: {_shell('queues', job, '--state', 'RETIRED')}"
+
+
+def files_in(folder: Path) -> str | None:
+    """Return a line on the number and size of the files in a folder of outputs; None if there are none."""
+    files = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    return f"{folder}: {counted(len(files), 'file')}, {format_size(sum(files))}" if files else None
+
+
+def _shell(*words: str) -> str:
+    return shlex.join(("budgetfrontier", *words))

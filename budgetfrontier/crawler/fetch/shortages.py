@@ -1,0 +1,60 @@
+"""Failures of this machine, which say nothing of a site: it is out of file descriptors, memory or buffers."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+from functools import cache
+
+from budgetfrontier.core.errors import MORE_FILES, NO_FILES
+from budgetfrontier.crawler.fetch.response import PutBack
+
+REST = 10.0
+"""Seconds after which a URI is tried again whose fetch this machine could not make."""
+_SHORTAGES = frozenset({*NO_FILES, errno.ENOMEM, errno.ENOBUFS})
+
+log = logging.getLogger(__name__)
+
+
+def put_back(error: BaseException) -> PutBack | None:
+    """Return what puts a URI back if its fetch failed for a shortage of this machine, which is logged; else None."""
+    lacking = _shortage(error)
+    if lacking is None:
+        return None
+    _tell(lacking)
+    return PutBack(REST, f"this machine: {os.strerror(lacking)}")
+
+
+def _shortage(error: BaseException | None) -> int | None:
+    """Return the number of the system's error that says what is lacking; None for any other failure."""
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return errno.ENOMEM
+        if isinstance(error, socket.gaierror):  # which tells no shortage from a name server that does not answer
+            return _no_file_can_be_opened()
+        if isinstance(error, OSError) and error.errno in _SHORTAGES:
+            return error.errno
+        error = error.__cause__
+    return None
+
+
+def _no_file_can_be_opened() -> int | None:
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno if error.errno in _SHORTAGES else None
+    return None
+
+
+@cache
+def _tell(lacking: int) -> None:
+    """Log a shortage, each kind once."""
+    remedy = MORE_FILES if lacking in NO_FILES else "free some memory"
+    log.warning(
+        "%s: URIs that could not be fetched for that go back into their queues, uncharged; %s, or lower "
+        "fetch.concurrency",
+        os.strerror(lacking),
+        remedy,
+    )

@@ -1,0 +1,27 @@
+"""Clients of `budgetfrontier serve` (the extra "grpc"): a frontier of another process with the methods of `Frontier`.
+
+`RemoteFrontier` is synchronous, `AsyncRemoteFrontier` for asyncio. `calls` has what each method sends and makes of the
+replies, without I/O; `link` numbers the calls and translates errors.
+"""
+
+from __future__ import annotations
+
+import os
+
+from budgetfrontier.core.errors import MissingExtra
+
+_is_ours = "GRPC_VERBOSITY" not in os.environ
+if _is_ours:  # what the core of gRPC would write to stderr is in the errors of calls; it reads this at the import
+    os.environ["GRPC_VERBOSITY"] = "NONE"
+try:
+    import grpc as _grpc  # noqa: F401
+except ModuleNotFoundError as error:
+    raise MissingExtra("grpc") from error
+finally:
+    if _is_ours:
+        del os.environ["GRPC_VERBOSITY"]
+
+from budgetfrontier.remote.asynchronous import AsyncRemoteFrontier as AsyncRemoteFrontier  # noqa: E402
+from budgetfrontier.remote.remote import RemoteFrontier as RemoteFrontier  # noqa: E402
+
+__all__ = ["AsyncRemoteFrontier", "RemoteFrontier"]

@@ -1,0 +1,391 @@
+"""The courier: two threads that carry requests and ends of leases to the server, and leases back.
+
+The event loop of Scrapy never waits for them. One thread leases ahead, up to a bound; the other sends all that has
+gathered meanwhile together: requests first, then the ends of leases. So a page ends only after the server has stored
+the links that were found on it, and a process that is killed in between loses none.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from budgetfrontier.core.errors import ConnectionLost, FrontierClosed, FrontierLocked, StorageFull
+from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, Summary
+
+if TYPE_CHECKING:
+    from budgetfrontier.connections import Connection
+
+LEASE_WAIT = 2.0
+"""Seconds for which the server waits for URIs before it says that there are none."""
+FOREVER = 1e9
+"""Seconds for which calls are repeated while the spider is open: what is to be told is not given up."""
+PAUSE = 1.0
+"""Seconds before a call is tried again that the server could not carry out, with a full disk for example."""
+LANDED_AFTER = 0.05
+"""Seconds that the end of a download waits for the end of its lease, which makes it needless."""
+MOST = 2000
+"""Requests sent together."""
+MOST_WAITING = 10_000
+"""Requests and ends that wait to be sent, from which on no more pages are fetched."""
+MOST_BYTES = 64 << 20
+"""Bytes of requests that wait to be sent, from which on the same holds."""
+
+_PASSING = (ConnectionLost, StorageFull, FrontierClosed, FrontierLocked)
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+class Admitted(NamedTuple):
+    """The answer to a request that was sent."""
+
+    given: Any
+    admission: Admission
+
+
+class Late(NamedTuple):
+    """A lease that had ended before its end was told."""
+
+    lease: Lease
+
+
+class Ended(NamedTuple):
+    """A lease whose end the server has stored."""
+
+    given: Any
+
+
+class Failed(NamedTuple):
+    """An error that will not pass: nothing more is sent."""
+
+    error: Exception
+
+
+News = Admitted | Late | Ended | Failed
+
+
+class _Out(NamedTuple):
+    uri: CrawlUri
+    given: Any
+    budget: int | None
+    kept: bool
+
+
+class _End(NamedTuple):
+    ending: Lease | Finish
+    given: Any
+    after: int
+    """The number of requests that are to be stored before."""
+
+
+class Courier:
+    """The threads. All methods are for the event loop's thread, and none of them waits but `close`."""
+
+    def __init__(
+        self,
+        frontier: Connection,
+        *,
+        prefetch: int,
+        ttl: float,
+        wake: Callable[[], None],
+    ) -> None:
+        """Begin to lease. `wake` is called in a thread when there is news, or a lease."""
+        self._frontier = frontier
+        self._prefetch, self._ttl = prefetch, ttl
+        self._wake = wake
+        self._changed = threading.Condition()
+        self._out: deque[_Out] = deque()
+        self._ends: deque[_End] = deque()
+        self._landed: dict[int, tuple[Lease, float | None, float]] = {}
+        self._held: dict[int, tuple[Lease, float]] = {}
+        """By id: the leases of this process, and until when they last."""
+        self._ready: deque[Lease] = deque()
+        self._news: deque[News] = deque()
+        self._sending = self._scheduled = self._taken = 0
+        self._bytes = 0
+        self._told = 0  # increased with each batch that was stored
+        self._look: tuple[int, Summary] | None = None
+        self._since: dict[str, float] = {}  # by thread: when it began to wait for the server
+        self._stopping = self._abandoned = False
+        self._next_renewal = monotonic() + ttl / 3
+        self.last_lease = monotonic()
+        """When the last lease came."""
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(work,), name=f"budgetfrontier {name}", daemon=True)
+            for name, work in (("leases", self._lease_ahead), ("requests", self._send_all))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __repr__(self) -> str:
+        return f"<Courier to {self._frontier!r}: {len(self._out)} requests to send, {len(self._ready)} leases ready>"
+
+    # -- to the server
+
+    def schedule(self, uri: CrawlUri, given: Any, *, budget: int | None = None, kept: bool = False) -> None:
+        """Send a URI; the news will have `given`.
+
+        One that is `kept` stays with this process: the server marks it as seen, and charges its cost to its queue.
+        """
+        with self._changed:
+            self._out.append(_Out(uri, given, budget, kept))
+            self._bytes += _size(uri)
+            self._scheduled += 1
+            self._changed.notify_all()
+
+    def finish(self, ending: Lease | Finish, given: Any) -> None:
+        """End a lease, after all URIs that were scheduled before; the news will have `given`, or be Late."""
+        with self._changed:
+            self._landed.pop(_lease_of(ending).id, None)
+            self._ends.append(_End(ending, given, self._scheduled))
+            self._changed.notify_all()
+
+    def landed(self, lease: Lease, seconds: float | None) -> None:
+        """Tell that a download is over, unless the lease ends in this moment."""
+        with self._changed:
+            self._landed[lease.id] = (lease, seconds, monotonic() + LANDED_AFTER)
+            self._changed.notify_all()
+
+    # -- from the server
+
+    def next_lease(self) -> Lease | None:
+        """Return a lease that is ready. One that may have expired before its page is fetched is dropped.
+
+        Leases are renewed when a third of their time has passed: one with a quarter left could not be renewed.
+        """
+        lease, soon = None, monotonic() + self._ttl / 4
+        with self._changed:
+            while self._ready:
+                found = self._ready.popleft()
+                if self._held.get(found.id, (found, 0.0))[1] > soon:
+                    lease = found
+                    break
+                self._held.pop(found.id, None)
+                self._news.append(Late(found))
+            if len(self._ready) <= self._prefetch // 2:
+                self._changed.notify_all()
+        return lease
+
+    def news(self) -> list[News]:
+        """Return what has happened since the last call."""
+        found = []
+        while self._news:
+            found.append(self._news.popleft())
+        return found
+
+    # -- looking
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests and ends that are not stored yet."""
+        return len(self._out) + len(self._ends) + self._sending
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be stored that no more is to come: the server does not keep up."""
+        return self.waiting > MOST_WAITING or self._bytes > MOST_BYTES
+
+    @property
+    def ready(self) -> int:
+        """The number of leases that wait in this process."""
+        return len(self._ready)
+
+    @property
+    def summary(self) -> Summary | None:
+        """The counters of the frontier when this process last looked."""
+        return None if self._look is None else self._look[1]
+
+    @property
+    def left(self) -> int | None:
+        """The number of requests in the frontier, leased ones too; None if it was not asked since the last change."""
+        look = self._look
+        if look is None or look[0] != self._told:
+            return None
+        return look[1].queued + look[1].future + look[1].in_process
+
+    def silent_for(self) -> float:
+        """Return for how many seconds a call has waited for its answer, besides those that leases may take."""
+        began = min(self._since.copy().values(), default=None)
+        return 0.0 if began is None else max(0.0, monotonic() - began)
+
+    # -- the end
+
+    def close(self, within: float) -> bool:
+        """Send what waits, give back all leases, and disconnect; tell whether all that was done within so many seconds.
+
+        What is not sent is not lost: a lease whose end was not told expires, and its page is fetched again.
+        """
+        end = monotonic() + within
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        self._frontier.interrupt()
+        sender = self._threads[1]
+        sender.join(within)
+        self._abandoned = True
+        self._frontier.retry_for = 0.0  # for the threads, too
+        leaver = threading.Thread(target=self._leave, name="budgetfrontier end", daemon=True)
+        leaver.start()
+        leaver.join(max(1.0, end - monotonic()))
+        return not (sender.is_alive() or leaver.is_alive() or self.waiting)
+
+    def _leave(self) -> None:
+        self._threads[0].join()  # what it is leasing is given back, too
+        with suppress(Exception):
+            self._frontier.give_back([lease for lease, _ in list(self._held.values())])
+            self._look = self._told, self._frontier.summary()
+        with suppress(Exception):
+            self._frontier.close()
+
+    # -- in the threads
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as e:
+            if not self._abandoned:
+                self._tell([Failed(e)])
+
+    def _call(self, call: Callable[..., _T], *args: Any, **named: Any) -> _T:
+        """Call the server until it has done it."""
+        name = threading.current_thread().name
+        self._since[name] = monotonic() + named.get("wait", 0.0)
+        try:
+            while True:
+                try:
+                    return call(*args, **named)
+                except _PASSING as e:
+                    if self._abandoned:
+                        raise
+                    log.debug("the server cannot do it now: %s", e)
+                sleep(PAUSE)
+        finally:
+            del self._since[name]
+
+    def _tell(self, news: Iterable[News]) -> None:
+        self._news.extend(news)
+        self._wake()
+
+    def _lease_ahead(self) -> None:
+        while True:
+            with self._changed:
+                while not self._stopping and len(self._ready) > self._prefetch // 2:
+                    self._changed.wait()
+                if self._stopping:
+                    return
+                room, told = self._prefetch - len(self._ready), self._told
+            asked = monotonic()
+            leases = self._call(self._frontier.lease, room, ttl=self._ttl, wait=min(LEASE_WAIT, self._ttl / 4))
+            if leases:
+                with self._changed:
+                    self._held.update((lease.id, (lease, asked + self._ttl)) for lease in leases)
+                    self._ready.extend(leases)
+                    self.last_lease = monotonic()
+                self._wake()
+            else:
+                self._look_around(told)
+
+    def _look_around(self, told: int) -> None:
+        """Look at the counters; `told` is the number of batches that they contain."""
+        summary = self._call(self._frontier.summary)
+        if summary.state is CrawlState.PAUSED and summary.pause_reason == "finish" and summary.queued + summary.future:
+            self._call(self._frontier.resume, reason="there is more to crawl")
+        self._look = told, summary
+        self._wake()
+
+    def _send_all(self) -> None:
+        while True:
+            with self._changed:
+                while not (self._out or self._ends or self._stopping or self._due()):
+                    self._changed.wait(self._pause())
+                if self._stopping and not (self._out or self._ends):
+                    return
+                out = [self._out.popleft() for _ in range(min(len(self._out), MOST))]
+                self._taken += len(out)
+                ends: list[_End] = []
+                while self._ends and self._ends[0].after <= self._taken and len(ends) < MOST:
+                    ends.append(self._ends.popleft())
+                now = monotonic()
+                landed = [each for each in self._landed.values() if each[2] <= now]
+                for each in landed:
+                    del self._landed[each[0].id]
+                self._sending = len(out) + len(ends)
+            self._send(out, ends, landed)
+
+    def _due(self) -> bool:
+        now = monotonic()
+        return now >= self._next_renewal or any(each[2] <= now for each in self._landed.values())
+
+    def _pause(self) -> float:
+        times = [self._next_renewal, *(each[2] for each in self._landed.values())]
+        return max(0.0, min(times) - monotonic())
+
+    def _send(self, out: list[_Out], ends: list[_End], landed: list[tuple[Lease, float | None, float]]) -> None:
+        news: list[News] = []
+        if out:
+            news += self._schedule(out)
+        if landed:
+            self._call(self._frontier.landed_many, [(lease, seconds) for lease, seconds, _ in landed])
+        if ends:
+            late = {id(each) for each in self._call(self._frontier.finish_many, [each.ending for each in ends])}
+            with self._changed:
+                for each in ends:
+                    lease = _lease_of(each.ending)
+                    self._held.pop(lease.id, None)
+                    news.append(Late(lease) if id(lease) in late else Ended(each.given))
+        if monotonic() >= self._next_renewal:
+            self._renew()
+        with self._changed:
+            self._sending = 0
+            self._bytes -= sum(_size(each.uri) for each in out)
+            self._told += bool(out or ends)
+            told, idle = self._told, not (self._out or self._ends or self._ready)
+        if news:
+            self._tell(news)
+        if idle and ends and not self._held and not self._stopping:
+            self._look_around(told)
+
+    def _schedule(self, out: list[_Out]) -> list[News]:
+        marked = iter([self._marked(each.uri) for each in out if each.kept])
+        sent = iter(self._call(self._frontier.schedule_each, [each.uri for each in out if not each.kept]))
+        found: list[News] = [Admitted(each.given, next(marked if each.kept else sent)) for each in out]
+        if budgets := [(each.uri, each.budget) for each in out if each.budget is not None]:
+            self._call(self._frontier.set_budgets, budgets)  # now that their queues are there
+        return found
+
+    def _marked(self, uri: CrawlUri) -> Admission:
+        """Mark a URI as seen; tell whether it was new."""
+        if uri.force:
+            return Admission.ADDED
+        tally = self._call(self._frontier.mark_seen, [uri], charge=True)
+        if tally.duplicate:
+            return Admission.DUPLICATE
+        return Admission.ADDED if tally.added else Admission.INVALID
+
+    def _renew(self) -> None:
+        with self._changed:
+            leases = [lease for lease, _ in self._held.values()]
+        asked = monotonic()
+        self._next_renewal = asked + self._ttl / 3
+        if not leases:
+            return
+        late = {id(lease) for lease in self._call(self._frontier.renew_many, leases, self._ttl)}
+        with self._changed:
+            for lease in leases:
+                if lease.id in self._held:
+                    self._held[lease.id] = (lease, 0.0 if id(lease) in late else asked + self._ttl)
+
+
+def _lease_of(ending: Lease | Finish) -> Lease:
+    return ending.lease if isinstance(ending, Finish) else ending
+
+
+def _size(uri: CrawlUri) -> int:
+    return len(uri.url) + len(uri.payload or b"") + len(uri.body)

@@ -1,0 +1,398 @@
+"""The thread of a crawl: it owns the frontier, does work in order, and commits before the results go out."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from math import inf
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from time import monotonic, sleep, time
+from typing import Any, NamedTuple, TypeVar
+
+from budgetfrontier.core.errors import FrontierClosed, FrontierError, FrontierLocked, FrontierRemoved
+from budgetfrontier.core.model import CrawlState, RunEnd
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.remote.bulk_finish import is_closed
+from budgetfrontier.rules.run_history import SERVE
+from budgetfrontier.server.tasks import Done, Step
+from budgetfrontier.settings import Settings
+from budgetfrontier.storage.reader import Reader
+
+_T = TypeVar("_T")
+
+MOST_SECONDS = 0.02
+"""Seconds of work between two commits, at the least one piece: what waits shares a commit."""
+MOST_AT_ONCE = 1000
+"""Pieces of work that are taken together."""
+IDLE = 0.5
+"""Seconds without work after which the mailbox is looked at, and what has expired or is due is moved."""
+MOST_OPEN = 1000
+"""Threads above which crawls are closed that were not used for `CROWDED` seconds: many more would hinder each other."""
+CROWDED = 1.0
+PATIENCE = 5.0
+"""Seconds for which a frontier is waited for that a command has opened."""
+LOOK_AGAIN = 0.02
+"""Seconds between two looks whether it is closed."""
+
+log = logging.getLogger("budgetfrontier.service")
+
+
+class _Work(NamedTuple):
+    work: Callable[[Frontier], Any] | None
+    done: Done
+    changes: bool
+    soon: bool = False
+
+
+class _Waiting:
+    """The work that waits, in order, but first what somebody waits for soon."""
+
+    def __init__(self, works: list[_Work]) -> None:
+        self.soon: deque[_Work] = deque()
+        self._others: deque[_Work] = deque()
+        self.closing = False
+        """Whether no work comes after this."""
+        for work in works:
+            self.add(work)
+
+    def __bool__(self) -> bool:
+        return bool(self.soon or self._others)
+
+    def add(self, work: _Work) -> None:
+        """Add the work that has come last."""
+        (self.soon if work.soon else self._others).append(work)
+        self.closing |= work.work is None
+
+    def next(self) -> _Work:
+        """Take the first."""
+        return (self.soon or self._others).popleft()
+
+    def all(self) -> list[_Work]:
+        """Return all."""
+        return [*self.soon, *self._others]
+
+
+class _Rest(NamedTuple):
+    """The state in which a frontier was closed because nobody used it."""
+
+    until: float
+    """The time at which something may be leased."""
+    changed: int
+    """The modification time of its file: other programs may change it."""
+
+
+class CrawlThread:
+    """A crawl whose frontier runs in a thread of its own, which opens it. `submit` may be called in any thread.
+
+    The results of work that changes something go out once the changes are on disk: what was acknowledged survives a
+    crash. All work that arrives during a commit shares the next one. A frontier that an error has closed, such as a
+    full disk, is opened again for the next work. One that nobody has used for `close_after` seconds (inf: never) is
+    closed, earlier if very many are open, and its thread ends; the next work starts another. `settings` returns those
+    of a frontier that is created, and `opened` is called with one that was there and is opened.
+
+    If the files of the frontier are removed or replaced, the work in progress fails, `removed` is called, and no more
+    is done: whoever uses the crawl next makes another thread for what is there then.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        settings: Callable[[], Settings],
+        *,
+        close_after: float = inf,
+        opened: Callable[[Frontier], None] = lambda frontier: None,
+        removed: Callable[[CrawlThread], None] = lambda crawl: None,
+    ) -> None:
+        self.name = name
+        self.folder = folder
+        self._settings = settings
+        self._opened = opened
+        self._removed = removed
+        self._close_after = close_after
+        self._inbox: SimpleQueue[_Work] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closing = self._ended = False
+        self._why_ended: FrontierError | None = None
+        self._end: tuple[RunEnd, str] = RunEnd.EXIT, ""
+        self._used = monotonic()
+        self._rest: _Rest | None = None
+        self._patience = PATIENCE
+
+    def __repr__(self) -> str:
+        return f"<CrawlThread {self.name}: {self.folder}>"
+
+    def submit(
+        self,
+        work: Callable[[Frontier], Any],
+        done: Done,
+        *,
+        changes: bool = True,
+        uses: bool = True,
+        soon: bool = False,
+    ) -> None:
+        """Let the thread call `work(frontier)`, then `done(result, None)` or `done(None, error)`.
+
+        If it `changes` something, `done` is called after a commit. It must be short, and raise nothing. What `uses` the
+        crawl keeps it open. What somebody waits for `soon` goes before other work, and is committed at once.
+        """
+        if self._closing:
+            done(None, self._being_closed())
+            return
+        if uses:
+            self.use()
+        self._inbox.put(_Work(work, done, changes, soon))
+        if self._thread is None:
+            self._start()
+        if self._ended:
+            self._refuse(self._being_closed())
+
+    def run(
+        self, work: Callable[[Frontier], _T], *, changes: bool = True, uses: bool = True, soon: bool = False
+    ) -> Step[_T]:
+        """Return a step of a task: `result = await crawl.run(work)`. Raises what the work raises."""
+        return Step(lambda done: self.submit(work, done, changes=changes, uses=uses, soon=soon))
+
+    def use(self) -> None:
+        """Note that somebody uses the crawl."""
+        self._used = monotonic()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its thread runs, which has the frontier open, or opens it."""
+        return self._thread is not None and not self._ended
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the frontier is closed, and known to have nothing to lease."""
+        rest = self._rest
+        if rest is None or self._thread is not None or time() >= rest.until:
+            return False
+        return _changed(self.folder) == rest.changed
+
+    def end_if_removed(self) -> bool:
+        """Do nothing more if the frontier was closed because nobody used it, and removed since; tell whether it was."""
+        with self._lock:
+            if self._thread is None and self._rest is not None and not _changed(self.folder):
+                self._closing = self._ended = True
+                self._why_ended = FrontierRemoved(f"the frontier of crawl {self.name!r} was removed")
+        if self._ended:
+            self._refuse(self._being_closed())
+        return self._ended
+
+    def close(self, *, wait: bool = True, end: RunEnd = RunEnd.EXIT, reason: str = "") -> None:
+        """Do the work that waits, commit and close. Leases stay for the next run, whose history tells the end."""
+        with self._lock:
+            thread = self._thread
+            if not self._closing:
+                self._closing, self._end = True, (end, reason)
+                self._inbox.put(_Work(None, _ignore, True))
+            self._ended |= thread is None
+        if thread is None:
+            self._refuse(self._being_closed())
+        elif wait:
+            thread.join()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._ended:
+                self._thread = threading.Thread(target=self._main, name=f"crawl {self.name}", daemon=True)
+                try:
+                    self._thread.start()
+                except RuntimeError as e:
+                    self._thread = None
+                    self._refuse(FrontierError(f"there cannot be more threads ({e}); raise the limit of processes"))
+
+    # -- in the thread
+
+    def _main(self) -> None:
+        ended = False
+        while not ended and not self._leaves():
+            works = self._receive(0.0)
+            try:
+                frontier = self._open()
+            except BaseException as e:
+                ended = _fail(works, e)
+                continue
+            try:
+                while not ended:
+                    ended = self._round(frontier, works)
+                    if not ended and self._is_idle(works):
+                        break
+                    works = [] if ended else self._receive(IDLE)
+                self._close(frontier, ended=ended)
+            except BaseException as e:
+                log.error(
+                    "the frontier of crawl %r was closed by an error: %s",
+                    self.name,
+                    e,
+                    extra={"event": "crawl_failed", "crawl": self.name},
+                )
+                ended = self._is_over(e)
+        if ended:
+            self._ended = True
+            self._refuse(self._being_closed())
+
+    def _is_over(self, error: BaseException) -> bool:
+        """Tell whether an error ends the thread, because the frontier was removed: then the crawl is forgotten."""
+        if isinstance(error, FrontierRemoved) and self._why_ended is None:
+            self._why_ended, self._closing = error, True
+            self._removed(self)
+        return self._why_ended is not None
+
+    def _leaves(self) -> bool:
+        """Tell whether there is no work: then the thread ends."""
+        with self._lock:
+            if self._inbox.empty():
+                self._thread = None
+                return True
+        return False
+
+    def _open(self) -> Frontier:
+        """Open the frontier, or create it; a command that has it open is waited for, once until it was opened."""
+        self._rest = None
+        until = monotonic() + self._patience
+        while True:
+            settings = None if (self.folder / "data.mdb").is_file() else self._settings()
+            try:
+                frontier = Frontier.open(self.folder, settings, keep_leases=True, program=SERVE)
+            except FrontierLocked:
+                if monotonic() < until and not self._closing:
+                    sleep(LOOK_AGAIN)
+                    continue
+                self._patience = 0.0
+                raise
+            self._patience = PATIENCE
+            new = settings is not None
+            if not new:
+                try:
+                    self._opened(frontier)
+                except BaseException:
+                    frontier.close()
+                    raise
+            log.info(
+                "crawl %r was %s",
+                self.name,
+                "created" if new else "opened",
+                extra={"event": "crawl_created" if new else "crawl_opened", "crawl": self.name},
+            )
+            return frontier
+
+    def _is_idle(self, works: list[_Work]) -> bool:
+        """Tell whether nobody has used the crawl for a while, and no command is in progress."""
+        after = self._close_after
+        if threading.active_count() > MOST_OPEN:
+            after = min(after, CROWDED)
+        if works or monotonic() < self._used + after or not self._inbox.empty():
+            return False
+        with Reader(self.folder) as reader:
+            return reader.in_progress() is None
+
+    def _close(self, frontier: Frontier, *, ended: bool) -> None:
+        if ended:
+            end, reason = self._end
+            frontier.close(end=end, reason=reason)
+            log.info("crawl %r was closed", self.name, extra={"event": "crawl_closed", "crawl": self.name})
+            return
+        ready_in = frontier.next_ready_in() if frontier.state is CrawlState.RUNNING else None
+        until = inf if ready_in is None else time() + ready_in
+        frontier.close(reason="nobody used it; `budgetfrontier serve` opens it again for who does")
+        self._rest = _Rest(until, _changed(self.folder))
+        log.info("crawl %r was closed: nobody used it", self.name, extra={"event": "crawl_closed", "crawl": self.name})
+
+    def _being_closed(self) -> FrontierError:
+        return self._why_ended or FrontierClosed(f"the crawl {self.name!r} is being closed")
+
+    def _refuse(self, error: FrontierError) -> None:
+        """Refuse the work that is left."""
+        with suppress(Empty):
+            while True:
+                self._inbox.get_nowait().done(None, error)
+
+    def _receive(self, timeout: float) -> list[_Work]:
+        """Return the work that waits, none after some seconds without any."""
+        try:
+            works = [self._inbox.get(timeout=timeout)]
+        except Empty:
+            return []
+        while works[-1].work is not None and len(works) < MOST_AT_ONCE and not self._inbox.empty():
+            works.append(self._inbox.get())
+        return works
+
+    def _round(self, frontier: Frontier, works: list[_Work]) -> bool:
+        """Do work, commit, and give the results; tell whether the thread ends. Raises if the frontier was closed.
+
+        Then what was not committed has failed, and the work that is left as well. What arrives meanwhile is done too.
+        """
+        if not works:
+            frontier.lease(0)
+            frontier.commit()
+        waiting = _Waiting(works)
+        done: list[_Work] = []
+        results: list[tuple[Any, BaseException | None]] = []
+        hurried = ended = False
+        try:
+            while waiting and not ended:
+                end, soon, others = monotonic() + MOST_SECONDS, False, False
+                while waiting and monotonic() < end:
+                    work = waiting.next()
+                    done.append(work)
+                    if work.work is None:
+                        ended = True
+                        break
+                    results.append(_result(work.work, frontier))
+                    while not waiting.closing and not self._inbox.empty():
+                        waiting.add(self._inbox.get())
+                    soon, others = soon or work.soon, others or not work.soon
+                    if soon and not waiting.soon and (others or not hurried):
+                        break
+                hurried = not others  # then other work is next, however much there is that has to be done soon
+                self._commit(frontier, done, results)
+                done, results = [], []
+        except BaseException as e:
+            self._is_over(e)  # before they are told: who tries again finds what is there now
+            _fail([*done, *waiting.all()], e)
+            raise
+        return ended
+
+    def _commit(self, frontier: Frontier, works: list[_Work], results: list[tuple[Any, BaseException | None]]) -> None:
+        """Commit what the first works have changed, and give their results."""
+        done = works[: len(results)]
+        if any(work.changes for work in done):
+            frontier.commit()
+        for work, (result, error) in zip(done, results, strict=True):
+            work.done(result, error)
+
+
+def _result(work: Callable[[Frontier], Any], frontier: Frontier) -> tuple[Any, BaseException | None]:
+    """Return what the work returns or raises. Raises if it has closed the frontier."""
+    try:
+        return work(frontier), None
+    except Exception as e:
+        if is_closed(frontier):
+            raise
+        return None, e
+
+
+def _fail(works: list[_Work], error: BaseException) -> bool:
+    """Give works an error; tell whether the end of the thread was among them."""
+    for work in works:
+        work.done(None, error)
+    return any(work.work is None for work in works)
+
+
+def _changed(folder: Path) -> int:
+    """Return the modification time of the file of a frontier; 0 if there is none."""
+    try:
+        return (folder / "data.mdb").stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def _ignore(result: Any, error: BaseException | None) -> None:
+    """Take the result of the last work of a thread."""

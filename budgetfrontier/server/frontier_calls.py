@@ -1,0 +1,268 @@
+"""The calls of our own protocol as functions of a frontier; they run in the thread of the crawl."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.core.errors import FrontierError, LeaseExpired, PolicyError
+from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Tally
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.remote import capacity as room
+from budgetfrontier.remote import protocol
+from budgetfrontier.settings import Settings
+
+_NO_URI = CrawlUri("")
+
+_uri: Callable[[Any], protocol.Uri] = protocol.decoder(protocol.Uri)
+_raw_uris: Callable[[Any], protocol.RawUris] = protocol.decoder(protocol.RawUris)
+_raw_exchange: Callable[[Any], protocol.RawExchange] = protocol.decoder(protocol.RawExchange)
+_raw_finishes: Callable[[Any], list[int | protocol.RawEnded]] = protocol.decoder(list[int | protocol.RawEnded])
+
+
+class Work:
+    """A call as the crawl gets it, whether that does it itself, or others by the method and the arguments."""
+
+    __slots__ = ("_do", "arguments", "method")
+
+    def __init__(self, method: str, arguments: Any, do: Callable[[Frontier, Any], Any]) -> None:
+        self.method = method
+        self.arguments = arguments
+        self._do = do
+
+    def __repr__(self) -> str:
+        return f"<Work {self.method}>"
+
+    def __call__(self, frontier: Frontier) -> Any:
+        """Do it; return the reply, encoded before other calls change what is in it."""
+        return self._do(frontier, self.arguments)
+
+
+# -- arguments
+
+
+def decode(method: protocol.Method) -> Callable[[msgspec.Raw], Any]:
+    """Return the decoder of the arguments of a method. Raises msgspec.DecodeError.
+
+    A URI with a field of another type is None: the engine refuses it, and the others of its batch are not affected.
+    """
+    typed = protocol.decoder(method.arguments)
+    if method.arguments is protocol.Uris:
+        return lambda raw: _tolerant(raw, typed, _uris)
+    if method is protocol.FINISH_MANY:
+        return lambda raw: _tolerant(raw, typed, _finishes)
+    if method is protocol.EXCHANGE:
+        return lambda raw: _tolerant(raw, typed, _exchange)
+    return typed
+
+
+def _tolerant(raw: msgspec.Raw, typed: Callable[[Any], Any], slow: Callable[[msgspec.Raw], Any]) -> Any:
+    try:
+        return typed(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return slow(raw)
+
+
+def _uris(raw: msgspec.Raw) -> protocol.Uris:
+    given: protocol.RawUris = _raw_uris(raw)
+    return protocol.Uris(_each(given.uris), given.charge, given.maxsize, given.again)
+
+
+def _finishes(raw: msgspec.Raw) -> list[int | protocol.Ended]:
+    given: list[int | protocol.RawEnded] = _raw_finishes(raw)
+    return [
+        item
+        if isinstance(item, int)
+        else protocol.Ended(**{**msgspec.structs.asdict(item), "discovered": _each(item.discovered)})
+        for item in given
+    ]
+
+
+def _exchange(raw: msgspec.Raw) -> protocol.Exchange:
+    given = _raw_exchange(raw)
+    return protocol.Exchange(_finishes(given.ended), given.wanted)
+
+
+def _each(raws: Iterable[msgspec.Raw]) -> list[protocol.Uri]:
+    found: list[protocol.Uri] = []
+    for raw in raws:
+        try:
+            found.append(_uri(raw))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            found.append(None)
+    return found
+
+
+# -- calls
+
+
+def connect(frontier: Frontier, asked: protocol.Connect, *, folder: str) -> protocol.Connected:
+    """Tell what a client has to know of the frontier. Raises FrontierError if the versions do not fit."""
+    return connected(asked, folder=folder, settings=frontier.settings)
+
+
+def connected(asked: protocol.Connect, *, folder: str, settings: Settings) -> protocol.Connected:
+    """Return the answer to the first exchange. Raises FrontierError if the versions do not fit."""
+    if asked.version != protocol.VERSION:
+        raise FrontierError(
+            f"the client speaks version {asked.version} of the protocol, the server version {protocol.VERSION}: "
+            "use the same release of budgetfrontier for both"
+        )
+    return protocol.Connected(protocol.VERSION, folder, msgspec.Raw(protocol.encode(settings)))
+
+
+def schedule_many(frontier: Frontier, batch: protocol.Uris) -> Tally:
+    """Schedule URIs; count the results."""
+    return frontier.schedule_many(batch.uris)  # type: ignore[arg-type]  # None is INVALID
+
+
+def schedule_each(frontier: Frontier, batch: protocol.Uris) -> list[Admission]:
+    """Schedule URIs; return the result of each."""
+    return frontier.schedule_each(batch.uris)  # type: ignore[arg-type]
+
+
+def mark_seen(frontier: Frontier, batch: protocol.Uris) -> Tally:
+    """Mark URIs as seen."""
+    return frontier.mark_seen(batch.uris, charge=batch.charge)  # type: ignore[arg-type]
+
+
+def admit_many(frontier: Frontier, batch: protocol.Uris) -> Tally:
+    """Schedule URIs while there is room; count the results."""
+    return room.admit_many(frontier, batch.uris, batch.maxsize)  # type: ignore[arg-type]
+
+
+def admit_each(frontier: Frontier, batch: protocol.Uris) -> protocol.Admitted:
+    """Schedule URIs while there is room; return the result of each."""
+    results = room.admit_each(frontier, batch.uris, batch.maxsize, again=batch.again)  # type: ignore[arg-type]
+    failures = {place: str(each) for place, each in enumerate(results) if isinstance(each, PolicyError)}
+    admissions = [Admission.INVALID if isinstance(each, PolicyError) else each for each in results]
+    return protocol.Admitted(admissions, failures)
+
+
+def lease(frontier: Frontier, wanted: protocol.Wanted) -> tuple[bytes, float | None]:
+    """Lease URIs; return them encoded, and the seconds until there may be one if there is none now.
+
+    Leases that make the reply too large are given back.
+    """
+    leases = frontier.lease(min(wanted.count, protocol.MOST_ITEMS), ttl=wanted.ttl)
+    reply = protocol.encode(leases)
+    while len(reply) > protocol.MOST_BYTES and len(leases) > 1:
+        leases, rest = leases[: len(leases) // 2], leases[len(leases) // 2 :]
+        frontier.give_back(rest)
+        reply = protocol.encode(leases)
+    return reply, 0.0 if leases else frontier.next_ready_in()
+
+
+def finish_many(frontier: Frontier, ended: list[int | protocol.Ended]) -> list[int]:
+    """End leases; return the positions of those that had ended, or were given twice."""
+    finished = [_lease(each) if each.__class__ is int else _finish(each) for each in ended]  # type: ignore[arg-type]
+    late = frontier.finish_many(finished)
+    if not late:
+        return []
+    places = {id(each.lease if isinstance(each, Finish) else each): place for place, each in enumerate(finished)}
+    return [places[id(each)] for each in late]
+
+
+def exchange(frontier: Frontier, given: protocol.Exchange) -> protocol.RawExchanged:
+    """End leases, and lease URIs: one commit for both. If a policy fails for a lease, there is none."""
+    late = finish_many(frontier, given.ended)
+    try:
+        leases, _ = lease(frontier, given.wanted)
+    except PolicyError:  # which the next lease raises, too; the ends are to be told
+        leases = protocol.encode([])
+    return protocol.RawExchanged(late, msgspec.Raw(leases))
+
+
+def renew(frontier: Frontier, renewal: protocol.Renewal) -> protocol.Renewed:
+    """Set the deadlines of leases."""
+    expires, late = 0.0, []
+    for place, lease_id in enumerate(renewal.leases):
+        named = _lease(lease_id)
+        try:
+            frontier.renew(named, renewal.ttl)
+        except LeaseExpired:
+            late.append(place)
+        else:
+            expires = named.expires
+    return protocol.Renewed(expires, late)
+
+
+def give_back(frontier: Frontier, leases: list[int]) -> list[int]:
+    """Give leases back uncounted; return the positions of those that had ended."""
+    named = [_lease(each) for each in leases]
+    places = {id(each): place for place, each in enumerate(named)}
+    return [places[id(each)] for each in frontier.give_back(named)]
+
+
+def landed(frontier: Frontier, landings: list[protocol.Landing]) -> list[int]:
+    """Note that downloads are over; return the positions of leases that had ended."""
+    late = []
+    for place, each in enumerate(landings):
+        try:
+            frontier.landed(_lease(each.lease), fetch_seconds=each.fetch_seconds, crawl_delay=each.crawl_delay)
+        except LeaseExpired:
+            late.append(place)
+    return late
+
+
+def set_budgets(frontier: Frontier, asked: list[protocol.Budget]) -> None:
+    """Set the total budgets of the queues of URIs, as crawlers ask for them."""
+    for each in asked:
+        with suppress(ValueError):  # it has no queue
+            frontier.regulate(frontier.queue_key(CrawlUri(each.url, queue=each.queue)), total_budget=each.total)
+
+
+def plain(frontier: Frontier, request: protocol.Request, method: protocol.Method) -> Any:
+    """Call a method of the frontier with plain data. Raises FrontierError for one that is not offered."""
+    offered = protocol.PLAIN.get(request.name)
+    if offered is None or offered.method is not method:
+        raise FrontierError(f"this server has no {method.name} {request.name[:50]!r}; it may be older than its client")
+    found = getattr(frontier, request.name, None)
+    if found is None:
+        raise FrontierError(f"{request.name} is for crawls in partitions, and this is a frontier of its own")
+    if request.name == "queue_key":  # takes a URI, which is no plain data: its URL and queue stand for it
+        return found(CrawlUri(*request.positional, **request.named))
+    if request.name == "rest":
+        url, *others = request.positional
+        return found(CrawlUri(url), *others, **request.named)
+    return found if offered.is_property else found(*request.positional, **request.named)
+
+
+def _lease(lease_id: int) -> Lease:
+    return Lease(lease_id, "", _NO_URI, 0, 0.0, 0)
+
+
+def _finish(ended: protocol.Ended) -> Finish:
+    return Finish(
+        _lease(ended.id),
+        ended.outcome,
+        fetch_seconds=ended.fetch_seconds,
+        crawl_delay=ended.crawl_delay,
+        discovered=ended.discovered,  # type: ignore[arg-type]  # None is INVALID
+        reason=ended.reason,
+        delay=ended.delay,
+        retire_queue=ended.retire_queue,
+        size=ended.size,
+        status=ended.status,
+    )
+
+
+CHANGES: dict[str, Callable[[Frontier, Any], Any]] = {
+    protocol.SCHEDULE_MANY.name: schedule_many,
+    protocol.SCHEDULE_EACH.name: schedule_each,
+    protocol.MARK_SEEN.name: mark_seen,
+    protocol.ADMIT_MANY.name: admit_many,
+    protocol.ADMIT_EACH.name: admit_each,
+    protocol.FINISH_MANY.name: finish_many,
+    protocol.EXCHANGE.name: exchange,
+    protocol.RENEW.name: renew,
+    protocol.GIVE_BACK.name: give_back,
+    protocol.LANDED.name: landed,
+    protocol.SET_BUDGETS.name: set_budgets,
+    protocol.STEER.name: partial(plain, method=protocol.STEER),
+}
+"""The calls that change a frontier, by the name of the method; `Lease` and `Leave` need more than the frontier."""

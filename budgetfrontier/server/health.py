@@ -1,0 +1,27 @@
+"""A health check of a server: `python -m budgetfrontier.server.health ADDRESS` exits with 0 if it serves."""
+
+from __future__ import annotations
+
+import sys
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from budgetfrontier.core.endpoints.addresses import NO_PROXY
+
+TIMEOUT = 4.0
+"""Seconds that the server has to answer."""
+
+
+def serves(address: str) -> bool:
+    """Tell whether a server without TLS answers that it serves."""
+    with grpc.insecure_channel(address, options=[NO_PROXY]) as channel:
+        try:
+            reply = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT)
+        except grpc.RpcError:
+            return False
+    return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+if __name__ == "__main__":
+    sys.exit(not serves(sys.argv[1]))

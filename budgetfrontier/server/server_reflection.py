@@ -1,0 +1,53 @@
+"""Reflection (grpc.reflection.v1alpha), answered on gRPC's thread: a stream that is open takes none from others."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from budgetfrontier.server.calls import Handed
+
+SERVICE: Final[str] = reflection.SERVICE_NAME
+
+_LOG = logging.getLogger(__name__)
+
+
+class Method(NamedTuple):
+    """The RPC, whose requests have a reply each."""
+
+    name: str = "ServerReflectionInfo"
+    streams_requests: bool = True
+
+
+INFO: Final = Method()
+
+
+class Reflection:
+    """Answers about the services of a server; `pool` has their descriptors."""
+
+    def __init__(self, names: Iterable[str], pool: Any = None) -> None:
+        self._servicer = reflection.ReflectionServicer([*names, SERVICE], pool=pool)
+
+    def __repr__(self) -> str:
+        return "<Reflection>"
+
+    def hand_over(self, turn: list[Handed]) -> None:
+        """Answer the requests that have arrived."""
+        for call, data in turn:
+            if data is None:
+                continue
+            try:
+                request = reflection_pb2.ServerReflectionRequest.FromString(data)
+                [reply] = self._servicer.ServerReflectionInfo(iter([request]), None)
+            except DecodeError:
+                call.end(grpc.StatusCode.INVALID_ARGUMENT, "this is no ServerReflectionRequest")
+            except Exception:
+                _LOG.exception("a request for reflection failed")
+                call.end(grpc.StatusCode.INTERNAL, "the server failed")
+            else:
+                call.reply([reply.SerializeToString()])

@@ -1,5 +1,0 @@
-"""The server of `budgetfrontier serve`: frontiers in threads of one process, shared by crawlers in others.
-
-`crawls` opens the frontiers, `crawl_thread` runs each, and `server` puts services before them: that of URLFrontier
-(`budgetfrontier.urlfrontier`), and our own for `budgetfrontier.client` (`frontier_service`).
-"""

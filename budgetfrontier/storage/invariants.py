@@ -1,0 +1,354 @@
+"""The check of a frontier's invariants: the tables are compared with each other and with the totals.
+
+It reads every record, and keeps those of all queues in memory. Tests run it after each step, `budgetfrontier verify`
+for operators.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import lmdb
+
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import CorruptFrontier, SettingsError
+from budgetfrontier.core.model import CrawlState, CrawlUri, QueueRecord, QueueState
+from budgetfrontier.rules import crawl_states, duplicates, queue_states, queued_totals
+from budgetfrontier.rules.uri_order import ordinal_of
+from budgetfrontier.settings import policy_factory
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.damage import report
+from budgetfrontier.storage.kept_places import place_in_future, waits_at
+from budgetfrontier.storage.recognition import FINGERPRINT
+from budgetfrontier.storage.records import (
+    Counters,
+    decode_audit,
+    decode_dead,
+    decode_future,
+    decode_lease,
+    decode_queue,
+    decode_run,
+    decode_url,
+)
+from budgetfrontier.storage.seed_list import decode_seed, keys_of
+from budgetfrontier.storage.series import check_row
+from budgetfrontier.storage.uri_values import expand, restore_uri
+
+
+def check(txn: keys.Txn, db: dict[str, Any]) -> None:
+    """Raise CorruptFrontier, listing every invariant that is violated."""
+    checker = _Checker(txn, db)
+    try:
+        problems = checker.run()
+    except (lmdb.Error, LookupError, ValueError) as e:
+        problems = [
+            *checker.problems,
+            f"a record cannot be read ({type(e).__name__}: {e})",
+        ]
+    if problems:
+        raise CorruptFrontier(report(problems))
+
+
+def check_url(url: str) -> None:
+    """Raise ValueError unless the text is a URL in the normalized form that frontiers store."""
+    if not url.startswith(("http://", "https://")) or url.find("/", 8) < 0:
+        raise ValueError(f"{url[:100]!a} is not a URL")
+
+
+class _Checker:
+    def __init__(self, txn: keys.Txn, db: dict[str, Any]) -> None:
+        self._txn = txn
+        self._db = db
+        self.problems: list[str] = []
+        self._schema = meta.read_schema(txn, db[keys.META])
+        self._counters: Counters = meta.read_counters(txn, db[keys.META])
+        self._queues: dict[int, QueueRecord] = {}
+        self._settings, _ = meta.read_settings(txn, db[keys.META])
+        self._canonical = self._canonicalization()
+        self._others: Counter[bytes] = Counter()
+        """By fingerprint: how many records of a kept URL wait besides the one that its row is about."""
+        c = self._counters
+        self._given_out = {
+            QueueState.READY: (c.ring_front, c.ring_back),
+            QueueState.INACTIVE: (1, c.fifo_back),
+            QueueState.RETIRED: (1, c.retired_back),
+        }
+
+    def run(self) -> list[str]:
+        for name in keys.tables_of(self._schema):
+            if self._txn.get(keys.SENTINEL, db=self._db[name]) is None:
+                self._report(f"table {name}: the sentinel is missing")
+        self._read_queues()
+        self._check_pending()
+        self._check_indexes()
+        self._check_leases()
+        self._check_future_and_dead()
+        self._check_urls()
+        self._check_audit()
+        self._check_history()
+        self._check_seeds()
+        self._check_totals()
+        return self.problems
+
+    def _canonicalization(self) -> Callable[[str], str] | None:
+        """Return the policy that tells the rows of URIs; None if URLs are not kept, or it cannot be loaded here."""
+        if keys.URLS not in self._db or self._settings is None or not self._settings.frontier.keep_urls:
+            return None
+        try:
+            return policy_factory.canonicalization(self._settings.frontier)
+        except SettingsError:
+            return None
+
+    def _report(self, problem: str) -> None:
+        self.problems.append(problem)
+
+    def _items(self, table: str) -> Any:
+        return (item for item in self._txn.cursor(self._db[table]) if item[0] != keys.SENTINEL)
+
+    def _read_queues(self) -> None:
+        for key, value in self._items(keys.QUEUES):
+            queue = decode_queue(value)
+            queue.last_enqueued = queue.last_leased = ""  # to save memory
+            self._queues[queue.id] = queue
+            if keys.u32.pack(queue.id) != key:
+                self._report(f"queue {queue.queue}: its id {queue.id} is not its key")
+            if self._txn.get(queue.queue.encode(), db=self._db[keys.QUEUE_IDS]) != key:
+                self._report(f"queue {queue.queue}: queue_ids does not lead to it")
+            if queue.expenditure < queue.penalties or min(queue.expenditure, queue.charges, queue.errors) < 0:
+                self._report(f"queue {queue.queue}: expenditure {queue.expenditure} with penalties {queue.penalties}")
+            if queue.id > self._counters.queue_id:
+                self._report(f"queue {queue.queue}: id {queue.id} is beyond the last one given out")
+        if sum(1 for _ in self._items(keys.QUEUE_IDS)) != len(self._queues):
+            self._report("queue_ids and queues differ in number")
+
+    def _check_pending(self) -> None:
+        count: Counter[int] = Counter()
+        names = {queue.id: queue.queue for queue in self._queues.values()}
+        for key, value in self._items(keys.PENDING):
+            queue_id, _, _, _, ordinal = keys.pending.unpack(key)
+            count[queue_id] += 1
+            if ordinal_of(ordinal) > self._counters.ordinal:
+                self._report(f"pending: ordinal {ordinal} is beyond the last one given out")
+            try:
+                uri = restore_uri(key[4:], value, names.get(queue_id, ""))
+                check_url(uri.url)
+                self._check_row_of(uri, key, f"pending {key.hex()}")
+            except Exception as e:  # a damaged record may cause any error
+                self._report(f"pending {key.hex()}: unreadable ({e})")
+        for queue in self._queues.values():
+            if queue.queued != count.pop(queue.id, 0):
+                self._report(f"queue {queue.queue}: its record says {queue.queued} queued, pending differs")
+        for queue_id in count:
+            self._report(f"pending: URIs of queue {queue_id}, which does not exist")
+
+    def _check_indexes(self) -> None:
+        found: dict[int, list[QueueState]] = defaultdict(list)
+        for key, value in self._items(keys.ACTIVE):
+            self._check_row(found, keys.u32.unpack(value)[0], QueueState.READY, keys.u64.unpack(key)[0])
+        for key, _ in self._items(keys.SNOOZED):
+            wake_time, queue_id = keys.timed.unpack(key)
+            self._check_row(found, queue_id, QueueState.SNOOZED, None)
+            if queue_id in self._queues and self._queues[queue_id].wake_time != wake_time:
+                self._report(f"queue {self._queues[queue_id].queue}: snoozed under another wake time")
+        for key, value in self._items(keys.INACTIVE):
+            precedence, position = keys.fifo.unpack(key)
+            queue_id = keys.u32.unpack(value)[0]
+            self._check_row(found, queue_id, QueueState.INACTIVE, position)
+            if queue_id in self._queues and self._queues[queue_id].precedence != precedence:
+                self._report(f"queue {self._queues[queue_id].queue}: waits in the FIFO of precedence {precedence}")
+        for key, value in self._items(keys.RETIRED):
+            self._check_row(found, keys.u32.unpack(value)[0], QueueState.RETIRED, keys.u64.unpack(key)[0])
+        nowhere = (QueueState.IN_PROCESS, QueueState.EXHAUSTED)
+        for queue in self._queues.values():
+            expected = [] if queue.state in nowhere else [queue.state]
+            if found.get(queue.id, []) != expected:
+                self._report(f"queue {queue.queue}: {queue.state}, but found in {found.get(queue.id, [])}")
+            if not queue_states.is_possible(queue):
+                self._report(
+                    f"queue {queue.queue}: {queue.state} with {queue.queued} URI{'' if queue.queued == 1 else 's'}"
+                )
+            if queue.state is QueueState.IN_PROCESS and not queue.out:
+                self._report(f"queue {queue.queue}: IN_PROCESS with no lease out")
+            first, last = self._given_out.get(queue.state, (queue.position, queue.position))
+            if not first <= queue.position <= last:
+                self._report(f"queue {queue.queue}: {queue.state} at {queue.position}, a position never given out")
+
+    def _check_row(self, found: dict[int, list[QueueState]], queue_id: int, state: QueueState, at: int | None) -> None:
+        queue = self._queues.get(queue_id)
+        if queue is None:
+            self._report(f"{state}: queue {queue_id} does not exist")
+            return
+        found[queue_id].append(state)
+        if at is not None and queue.position != at:
+            self._report(f"queue {queue.queue}: its record says position {queue.position}, the index says {at}")
+
+    def _check_leases(self) -> None:
+        out: Counter[int] = Counter()
+        reserved: Counter[int] = Counter()
+        landed: Counter[int] = Counter()
+        for key, value in self._items(keys.LEASES):
+            lease = decode_lease(value)
+            if self._txn.get(lease.key, db=self._db[keys.PENDING]) is None:
+                self._report(f"lease {keys.u64.unpack(key)[0]}: its URI is not pending")
+            out[lease.queue] += 1
+            reserved[lease.queue] += keys.pending.unpack(lease.key)[3]
+            landed[lease.queue] += lease.landed
+        for queue in self._queues.values():
+            recorded = queue.out, queue.reserved, queue.landed
+            found = out[queue.id], reserved[queue.id], landed[queue.id]
+            if recorded != found:
+                self._report(f"queue {queue.queue}: leases, reserved, landed: {recorded}, the table says {found}")
+        if sum(out.values()) != self._counters.leases:
+            self._report(f"totals: {self._counters.leases} leases, {sum(out.values())} in the table")
+
+    def _check_future_and_dead(self) -> None:
+        future: Counter[int] = Counter()
+        kept: set[bytes] = set()
+        for key, value in self._items(keys.FUTURE):
+            row = decode_future(value)
+            future[row.queue] += 1
+            queue = self._queues.get(row.queue)
+            if queue is None:
+                self._report(f"for later, {key.hex()}: its queue does not exist")
+            uri = restore_uri(row.rank, row.value, "" if queue is None else queue.queue)
+            check_url(uri.url)
+            self._check_row_of(uri, place_in_future(row.queue, key), f"for later, {key.hex()}")
+            if keys.rank.unpack(row.rank)[3]:  # a retry, which keeps its rank
+                pending = keys.u32.pack(row.queue) + row.rank
+                if pending in kept or self._txn.get(pending, db=self._db[keys.PENDING]) is not None:
+                    self._report(f"for later, {key.hex()}: another URI has its rank")
+                kept.add(pending)
+        for queue in self._queues.values():
+            if queue.future != future[queue.id]:
+                self._report(f"queue {queue.queue}: its record says {queue.future} for later, not {future[queue.id]}")
+        for key, value in self._items(keys.DEAD):
+            letter = decode_dead(value)
+            check_url(restore_uri(letter.rank, letter.value, letter.name).url)
+            if letter.queue not in self._queues:
+                self._report(f"dead letter {keys.u64.unpack(key)[0]}: its queue does not exist")
+
+    def _check_row_of(self, uri: CrawlUri, place: bytes, where: str) -> None:
+        """Report a URI that waits at a place and has no row in `urls`; count it if its row is about another."""
+        if self._canonical is not None:
+            key = duplicates.fingerprint_of(uri, uri.url, self._canonical)
+            value = self._get(keys.URLS, key)
+            if value is None:
+                self._report(f"{where}: {uri.url} is not among the kept URLs")
+            elif decode_url(value).place != place:
+                self._others[key] += 1
+
+    def _get(self, table: str, key: bytes) -> bytes | None:
+        return self._txn.get(key, db=self._db[table])
+
+    def _check_urls(self) -> None:
+        if keys.URLS not in self._db:
+            return
+        found: Counter[int] = Counter()
+        completed: Counter[int] = Counter()
+        for key, value in self._items(keys.URLS):
+            row = decode_url(value)
+            found[row.queue] += 1
+            completed[row.queue] += not row.waits
+            queue = self._queues.get(row.queue)
+            if queue is None:
+                self._report(f"urls {key.hex()}: its queue {row.queue} does not exist")
+                continue
+            url = expand(row.url, queue.queue)
+            check_url(url)
+            if len(key) != FINGERPRINT:
+                self._report(f"urls {key.hex()}: {url} is not under a fingerprint")
+            if not row.waits and row.due:
+                self._report(f"urls {key.hex()}: {url} is completed, and due")
+            if self._canonical is not None and row.more != self._others[key]:
+                self._report(
+                    f"urls {key.hex()}: {url} is said to wait {row.more} more time{'' if row.more == 1 else 's'}, "
+                    f"not {self._others[key]}"
+                )
+            if row.place and not waits_at(row, queue.queue, self._get):
+                self._report(f"urls {key.hex()}: {url} is not where it is said to wait")
+        if found and self._settings is not None and not self._settings.frontier.keep_urls:
+            self._report("urls: this frontier keeps no URLs")
+        for queue in self._queues.values():
+            recorded, counted = (queue.urls, queue.completed), (found[queue.id], completed[queue.id])
+            if recorded != counted:
+                self._report(f"queue {queue.queue}: URLs, completed: {recorded}, the table says {counted}")
+
+    def _check_audit(self) -> None:
+        for key, value in self._items(keys.AUDIT):
+            decode_audit(value)
+            if keys.u64.unpack(key)[0] > self._counters.audit:
+                self._report(f"audit: entry {keys.u64.unpack(key)[0]} is beyond the last one")
+
+    def _check_history(self) -> None:
+        if keys.RUNS in self._db:
+            for key, value in self._items(keys.RUNS):
+                keys.u32.unpack(key)
+                decode_run(value)
+            for key, value in self._items(keys.SERIES):
+                check_row(key, value)
+
+    def _check_seeds(self) -> None:
+        """Compare the list of seeds with its index and its totals."""
+        if keys.SEEDS not in self._db:
+            return
+        fates: Counter[str] = Counter()
+        for key, value in self._items(keys.SEEDS):
+            row = decode_seed(value)
+            check_url(row.url)
+            fates[row.fate] += 1
+            if keys.u64.unpack(key)[0] > self._counters.seeds:
+                self._report(f"seeds: {row.url} is beyond the last position")
+            for name, is_position in keys_of(row, uris.host(row.url)):
+                if self._get(keys.SEED_KEYS, name) != (key if is_position else b""):
+                    self._report(f"seeds: seed_keys does not lead to {row.url}")
+        if fates.total() != sum(bool(value) for _, value in self._items(keys.SEED_KEYS)):
+            self._report("seeds: seed_keys has other seeds")
+        recorded = {fate: count for fate, count in self._counters.seed_fates.items() if count}
+        if recorded != fates:
+            self._report(f"totals: the fates of the seeds are {recorded}, the table says {dict(fates)}")
+
+    def _check_totals(self) -> None:
+        c, all_queues = self._counters, self._queues.values()
+        states = Counter(q.state for q in all_queues)
+        truth = {
+            "queued": sum(queued_totals.share(q, q.state)[0] for q in all_queues),
+            "expenditure": sum(q.expenditure for q in all_queues),
+            "bytes": sum(q.bytes for q in all_queues),
+            "future": sum(q.future for q in all_queues),
+            "future_retired": sum(queued_totals.share(q, q.state)[1] for q in all_queues),
+            "queues": len(all_queues),
+            "ready": states[QueueState.READY],
+            "in_process": states[QueueState.IN_PROCESS],
+            "snoozed": states[QueueState.SNOOZED],
+            "inactive": states[QueueState.INACTIVE],
+            "retired": states[QueueState.RETIRED],
+        }
+        if self._schema > 1:  # schema 1 did not count them
+            truth["retired_by_name"] = sum(q.by_name for q in all_queues if q.state is QueueState.RETIRED)
+        if self._schema > 2:
+            truth["penalties"] = sum(q.penalties for q in all_queues)
+        if self._schema > 3:
+            truth["urls"] = sum(q.urls for q in all_queues)
+            truth["completed"] = sum(q.completed for q in all_queues)
+            truth["own_budgets"] = sum(q.own_budget is not None for q in all_queues)
+            truth["url_queues"] = sum(q.urls > 0 for q in all_queues)
+            truth["active_url_queues"] = sum(q.urls > q.completed for q in all_queues)
+        for name, value in truth.items():
+            if getattr(c, name) != value:
+                self._report(f"totals: {name} is {getattr(c, name)}, the queues say {value}")
+        if sum(c.full_reasons.values()) > c.full:
+            self._report(f"totals: full is {c.full}, its reasons say {sum(c.full_reasons.values())}")
+        if c.prerequisites_succeeded + sum(c.error_answers.values()) > c.succeeded:
+            self._report(f"totals: succeeded is {c.succeeded}, its parts are more")
+        if c.prerequisites_succeeded + c.prerequisites_disregarded > c.prerequisites:
+            self._report(f"totals: prerequisites is {c.prerequisites}, its parts are more")
+        empty = crawl_states.is_empty(
+            queued=c.queued, leases=c.leases, future=c.future, future_retired=c.future_retired
+        )
+        at_work = c.revive_upto or c.regrade_upto or meta.read_begun(self._txn, self._db[keys.META])
+        if c.state is CrawlState.FINISHED and not empty:
+            self._report("the crawl is FINISHED, but not empty")
+        if c.state is CrawlState.RUNNING and empty and not at_work:
+            self._report("the crawl is RUNNING, but empty")

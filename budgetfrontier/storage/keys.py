@@ -1,0 +1,82 @@
+"""The tables and the layout of their keys. Numbers are big-endian, so that bytes sort like the numbers."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, TypeAlias
+
+import lmdb
+
+from budgetfrontier.rules.uri_order import MAX_ORDINAL
+from budgetfrontier.storage.damage import Damage
+
+Txn: TypeAlias = "lmdb.Transaction[bytes]"
+Tables: TypeAlias = dict[str, Any]  # the handles of open tables, by name
+
+SCHEMA = 5  # the version of everything below
+
+META = "meta"  # name -> value
+QUEUES = "queues"  # queue id -> QueueRecord
+QUEUE_IDS = "queue_ids"  # queue key -> queue id
+PENDING = "pending"  # queue id, rank -> CrawlUri, attempts, deliveries
+SEEN = "seen"  # authority hash, fingerprint -> nothing
+INACTIVE = "inactive"  # precedence, position -> queue id
+ACTIVE = "active"  # position in the ring -> queue id (READY queues)
+SNOOZED = "snoozed"  # wake time, queue id -> nothing
+RETIRED = "retired"  # position -> queue id
+LEASES = "leases"  # lease id -> LeaseRow
+FUTURE = "future"  # due time, ordinal -> FutureRow
+DEAD = "dead"  # ordinal -> DeadRow
+AUDIT = "audit"  # ordinal -> AuditEntry
+RUNS = "runs"  # number of the run -> RunRow
+SERIES = "series"  # resolution, seconds -> SeriesRow, or BusyRow
+URLS = "urls"  # authority hash, fingerprint -> UrlRow, with `frontier.keep_urls`
+SEEDS = "seeds"  # position -> SeedRow
+SEED_KEYS = "seed_keys"  # URL hash -> position; host in reverse -> nothing: `storage.seed_list`
+
+_FIRST = (META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT)
+_ADDED = {3: (RUNS, SERIES), 4: (URLS,), 5: (SEEDS, SEED_KEYS)}  # by the schema that added them
+
+
+def tables_of(schema: int) -> tuple[str, ...]:
+    """Return the names of the tables that frontiers of a schema have."""
+    return _FIRST + tuple(name for since, names in _ADDED.items() if since <= schema for name in names)
+
+
+TABLES = tables_of(SCHEMA)
+
+# Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction
+# would get a new root page each time, and commits would take hundreds of milliseconds. It sorts first, because LMDB
+# fills pages completely only when keys are appended at the end.
+SENTINEL = b"\0"
+FIRST = b"\0\0"  # not greater than any other key
+
+
+class Layout(struct.Struct):
+    """The layout of a key, or of a value that consists of numbers."""
+
+    def unpack(self, buffer: Any, /) -> tuple[Any, ...]:
+        """Return the numbers in stored bytes. Raises Damage if the length is wrong."""
+        try:
+            return super().unpack(buffer)
+        except struct.error as e:
+            raise Damage(f"{bytes(buffer).hex()}: {e}") from None
+
+
+u32 = Layout(">I")
+u64 = Layout(">Q")
+fifo = Layout(">HQ")  # precedence, position
+timed = Layout(">dI")  # wake time, queue id; doubles >= 0 sort as bytes
+due = Layout(">dQ")  # due time, ordinal
+pending = Layout(">IBIIQ")  # queue id, then the rank of a URI in it: `rules.uri_order`
+pending_start = Layout(">IBII")  # the same without the arrival
+DIRECTIVE = 4
+"""The place of the directive in the key of a pending record."""
+rank = Layout(">BIIQ")  # the rank by itself: directive, inverted priority, cost, arrival
+series = Layout(">BI")  # resolution: `rules.series_periods`; seconds
+delivery = Layout(">HH")  # attempts, deliveries
+
+FRESH = delivery.pack(0, 0)
+MAX_POSITION = MAX_ORDINAL - (1 << 32)  # in the ring at open: leaves room for those given out in one run
+EPOCH_SHIFT = 40  # bits of a lease id below the epoch: 800 billion leases or more per run, eight million runs
+RANDOM_BITS = 38  # of the first id of an epoch

@@ -1,0 +1,161 @@
+"""The table `meta`: settings, adjustments, suffix list, canonicalizer's id, totals, command in progress, and a note."""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.overrides import Override, validate_override
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.records import (
+    Counters,
+    Progress,
+    StartedCommand,
+    decode_begun,
+    decode_counters,
+    decode_progress,
+)
+
+NAMES = frozenset(
+    (b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer", b"command", b"progress",
+     b"sources", b"note")
+)  # fmt: skip
+"""The keys of the table."""
+
+
+def read_schema(txn: keys.Txn, db: Any) -> int:
+    """Return the stored schema; 0 if it is lost."""
+    stored = txn.get(b"schema", db=db) or b""
+    return int(stored) if bytes(stored).isdigit() else 0
+
+
+def read_counters(txn: keys.Txn, db: Any) -> Counters:
+    """Return the stored totals, or those of a new frontier."""
+    value = txn.get(b"counters", db=db)
+    try:
+        counters = Counters() if value is None else decode_counters(value)
+        if max(counters.ring_front, counters.ring_back) > keys.MAX_POSITION:
+            raise Damage("positions beyond the end of the ring")
+        return counters
+    except Damage as e:
+        raise CorruptFrontier(f"the totals cannot be read ({e}); restore a backup") from None
+
+
+def read_settings(txn: keys.Txn, db: Any) -> tuple[Settings | None, list[Override]]:
+    """Return the stored settings, None in a new frontier, and the adjustments on top of them."""
+    value = txn.get(b"settings", db=db)
+    try:
+        settings = None if value is None else _settings(value, txn.get(b"sources", db=db))
+        return settings, list(_adjustments(txn.get(b"adjustments", db=db) or b"[]"))
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise CorruptFrontier(f"the stored settings cannot be read ({e}); restore a backup") from None
+
+
+GONE = (("fetch", "robots_tags"),)
+"""Settings that frontiers of older schemas have stored, and that are passed over."""
+
+# Readers need the settings in each call, and decoding them takes longer than most calls.
+
+
+@lru_cache(maxsize=4)
+def _settings(value: bytes, sources: bytes | None) -> Settings:
+    settings = decode_settings(value)
+    places = None if sources is None else decode_sources(sources)
+    if places is None or places.checksum != zlib.crc32(value) or len(places.overrides) != len(settings.overrides):
+        return settings  # an older version has written other settings since
+    found = zip(settings.overrides, places.overrides, strict=True)
+    return msgspec.structs.replace(settings, overrides=tuple(msgspec.structs.replace(o, at=at) for o, at in found))
+
+
+def decode_settings(value: bytes) -> Settings:
+    """Return stored settings; those that are gone are passed over. Raises ValueError and SettingsError."""
+    data = msgspec.json.decode(value)
+    for section, name in GONE:
+        data.get(section, {}).pop(name, None)
+    return Settings.from_dict(data)
+
+
+class Sources(msgspec.Struct):
+    """Where the overrides of the stored settings are written, as FILE:LINE; `checksum` is that of the settings."""
+
+    checksum: int
+    overrides: list[str]
+
+
+decode_sources = msgspec.json.Decoder(Sources).decode
+decode_overrides = msgspec.json.Decoder(list[Override]).decode
+
+
+@lru_cache(maxsize=4)
+def _adjustments(value: bytes) -> tuple[Override, ...]:
+    stored = decode_overrides(value)
+    checked = (validate_override(override.match, override.set) for override in stored)
+    return tuple(msgspec.structs.replace(one, id=override.id) for one, override in zip(checked, stored, strict=True))
+
+
+def write_settings(txn: keys.Txn, db: Any, settings: Settings, adjustments: list[Override]) -> None:
+    """Store settings and adjustments in the current transaction."""
+    value = msgspec.json.encode(settings.to_dict())
+    txn.put(b"settings", value, db=db)
+    sources = Sources(zlib.crc32(value), [override.at for override in settings.overrides])
+    txn.put(b"sources", msgspec.json.encode(sources), db=db)
+    txn.put(b"adjustments", msgspec.json.encode(adjustments), db=db)
+
+
+def read_suffixes(txn: keys.Txn, db: Any) -> str | None:
+    """Return the public suffix list, stored when first needed so that upgrades move no queue; None if there is none."""
+    value = txn.get(b"suffixes", db=db)
+    try:
+        return None if value is None else zlib.decompress(value).decode()
+    except (zlib.error, UnicodeDecodeError) as e:
+        raise CorruptFrontier(f"the stored public suffix list cannot be read ({e}); restore a backup") from None
+
+
+def write_suffixes(txn: keys.Txn, db: Any, text: str) -> None:
+    """Store the public suffix list."""
+    txn.put(b"suffixes", zlib.compress(text.encode()), db=db)
+
+
+def read_begun(txn: keys.Txn, db: Any) -> tuple[StartedCommand, Progress] | None:
+    """Return the command in progress, and its progress; None if there is none."""
+    begun, progress = txn.get(b"command", db=db), txn.get(b"progress", db=db)
+    if begun is None or progress is None:
+        return None
+    try:
+        return decode_begun(begun), decode_progress(progress)
+    except Damage as e:
+        raise CorruptFrontier(f"the command in progress cannot be read ({e}); restore a backup") from None
+
+
+def write_begun(txn: keys.Txn, db: Any, begun: StartedCommand) -> None:
+    """Store the command in progress, which takes more than one step."""
+    txn.put(b"command", encode(begun), db=db)
+
+
+def write_progress(txn: keys.Txn, db: Any, progress: Progress) -> None:
+    """Store the progress of the command in progress."""
+    txn.put(b"progress", encode(progress), db=db)
+
+
+def end_begun(txn: keys.Txn, db: Any) -> None:
+    """Remove the command in progress when it has ended."""
+    txn.delete(b"command", db=db)
+    txn.delete(b"progress", db=db)
+
+
+def read_note(txn: keys.Txn, db: Any) -> bytes | None:
+    """Return the note that the caller has stored with a batch; None if there is none."""
+    note = txn.get(b"note", db=db)
+    return None if note is None else bytes(note)
+
+
+def write_note(txn: keys.Txn, db: Any, note: bytes) -> None:
+    """Store a note of the caller's."""
+    txn.put(b"note", note, db=db)

@@ -1,0 +1,78 @@
+"""The process that runs a frontier, and the history of those before it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from budgetfrontier.core.model import Process, Run, RunEnd, RunRow
+from budgetfrontier.rules import run_history
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.last_note import decode_note, how_copied
+from budgetfrontier.storage.lock import LOCK, lock_holder, own_pid, read_note, server_of
+from budgetfrontier.storage.records import decode_run
+from budgetfrontier.storage.view import View
+
+
+def process(view: View, path: Path) -> Process:
+    """Return the process that has the frontier at `path` open, and how the last one stopped. O(1)."""
+    holder = lock_holder(path)
+    last_commit = view.counters().time or None
+    found = Process(alive=holder is not None, pid=holder, last_commit=last_commit)
+    if holder is not None:
+        with suppress(OSError):
+            found.last_call = os.stat(path / LOCK).st_mtime
+        found.suspended = bool(holder) and _is_suspended(holder)
+    else:
+        found.server = server_of(path)
+    latest = next(runs(view, path, holder=holder), None)
+    if latest is not None and latest.end is None:
+        found.host, found.program, found.began = latest.host, latest.program, latest.began
+    found.last_stop = run_history.last_stop(runs(view, path, holder=holder))
+    return found
+
+
+def _is_suspended(pid: int) -> bool:
+    """Tell whether a process was stopped by a signal; False where there is no /proc."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[:1] == ["T"]
+
+
+def runs(view: View, path: Path, *, holder: int | None) -> Iterator[Run]:
+    """Yield the runs, newest first; `holder` is the pid of the process that has the frontier open now, if any.
+
+    The end of a run that was not stored is as the next opening will store it.
+    """
+    for key, value in view.newest_items(keys.RUNS):
+        row = decode_run(value)
+        if row.end is None and not _may_go_on(row, path, holder):
+            line, last_commit = read_note(path), view.counters().time
+            row = run_history.taken_over(row, decode_note(line), last_commit=last_commit, copied=how_copied(line))
+        yield _public(keys.u32.unpack(key)[0], row)
+
+
+def _may_go_on(row: RunRow, path: Path, holder: int | None) -> bool:
+    """Tell whether a run without an end may be that of the process that has the lock.
+
+    The pid in the row is the one that the process has in its own container, as is the one in the lock file.
+    """
+    return holder is not None and (holder in (0, row.pid) or own_pid(path) in (0, row.pid))
+
+
+def _public(number: int, row: RunRow) -> Run:
+    return Run(
+        number=number,
+        program=row.program,
+        pid=row.pid,
+        host=row.host,
+        began=row.began,
+        ended=None if row.end is None else row.ended,
+        end=row.end,
+        reason=row.reason,
+        leased=None if row.end in (None, RunEnd.KILLED) else row.leased,
+    )

@@ -1,0 +1,96 @@
+"""Recognition of a frontier's tables in a damaged file, by the form of their records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.lmdb_pages import NOWHERE, File, Trees, is_leaf
+from budgetfrontier.storage.records import (
+    decode_audit,
+    decode_dead,
+    decode_future,
+    decode_lease,
+    decode_queue,
+    decode_run,
+    decode_url,
+)
+from budgetfrontier.storage.seed_list import decode_seed
+
+FINGERPRINT = 16  # bytes of a key of `seen`
+
+
+def was_frontier(data: Path) -> bool:
+    """Tell whether a data file in which LMDB finds no tables of a frontier contained one, and so is damaged.
+
+    Reads a few pages; if the tables do not match their root, all pages until one is recognized. A file of another
+    program is not taken for a frontier.
+    """
+    with closing(File(data)) as file:
+        try:
+            roots = file.roots()
+        except CorruptFrontier:  # LMDB could open it, so that it is in a newer format
+            return False
+        if any(_names_tables(Trees(file, root)) for root in roots):
+            return True
+        trees = Trees(file, roots[0])
+        return not _is_consistent(trees) and any(_is_known(trees, number) for number in range(2, len(trees.seen)))
+
+
+def _names_tables(trees: Trees) -> bool:
+    """Tell whether the tree of tables, which is one leaf in every frontier, names most tables of a frontier."""
+    page = trees.page(trees.root.main, "main", b"", None)
+    names = set() if page is None or not is_leaf(page) else set(trees.keys(page))
+    first = keys.tables_of(1)
+    return 2 * sum(table.encode() in names for table in first) > len(first)
+
+
+def _is_consistent(trees: Trees) -> bool:
+    """Tell whether the first page of the tree of tables is as its root describes."""
+    if trees.root.main == NOWHERE:
+        return not trees.root.entries
+    page = trees.page(trees.root.main, "main", b"", None)
+    if page is None or is_leaf(page) != (trees.root.depth == 1):
+        return False
+    return trees.root.depth > 1 or sum(1 for _ in trees.nodes(page)) == trees.root.entries
+
+
+def _is_known(trees: Trees, number: int) -> bool:
+    """Tell whether a page has records of a frontier's table `meta`, or of queues."""
+    page = trees.read(number)
+    if trees.unsound(page, number) or not is_leaf(page):
+        return False
+    records = {key: value for key, value in trees.records("", number, page) if key != keys.SENTINEL}
+    trees.lost.clear()
+    if records.keys() >= {b"schema", b"counters"}:
+        return True
+    return bool(records) and all(SHAPES[keys.QUEUES](key, value) for key, value in records.items())
+
+
+def _decodes(decode: Callable[[bytes], object], value: bytes) -> bool:
+    try:
+        decode(value)
+    except ValueError:
+        return False
+    return True
+
+
+SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
+    keys.META: lambda key, value: key in meta.NAMES,
+    keys.QUEUES: lambda key, value: len(key) == keys.u32.size and _decodes(decode_queue, value),
+    keys.QUEUE_IDS: lambda key, value: len(value) == keys.u32.size and b"\0" not in key,
+    keys.PENDING: lambda key, value: len(key) == keys.pending.size,
+    keys.SEEN: lambda key, value: len(key) == FINGERPRINT and not value,
+    keys.LEASES: lambda key, value: len(key) == keys.u64.size and _decodes(decode_lease, value),
+    keys.FUTURE: lambda key, value: len(key) == keys.due.size and _decodes(decode_future, value),
+    keys.DEAD: lambda key, value: len(key) == keys.u64.size and _decodes(decode_dead, value),
+    keys.AUDIT: lambda key, value: len(key) == keys.u64.size and _decodes(decode_audit, value),
+    keys.RUNS: lambda key, value: len(key) == keys.u32.size and _decodes(decode_run, value),
+    keys.SERIES: lambda key, value: len(key) == keys.series.size,
+    keys.SEEDS: lambda key, value: len(key) == keys.u64.size and _decodes(decode_seed, value),
+    keys.URLS: lambda key, value: len(key) == FINGERPRINT and _decodes(decode_url, value),
+}
+"""Tests for the records of each table. Tables that are rebuilt from others are left out."""

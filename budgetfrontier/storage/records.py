@@ -1,0 +1,288 @@
+"""The records of the tables, but for the values of `pending`, and their public forms."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from budgetfrontier.core.model import (
+    CrawlState,
+    DeadLetter,
+    KeyPosition,
+    Number,
+    QueueId,
+    QueueRecord,
+    RingPosition,
+    RunRow,
+    StoredLease,
+)
+from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.encoding import decoder, decoder_of_many, encode
+from budgetfrontier.storage.uri_values import expand, restore_uri, tries
+
+
+class Counters(msgspec.Struct, array_like=True, gc=False):
+    """The totals of a frontier and the last numbers it gave out: one record, written with every commit."""
+
+    state: CrawlState = CrawlState.NEW
+    pause_reason: str | None = None
+    queued: Number = 0
+    """URIs in queues that are not RETIRED."""
+    scheduled: Number = 0
+    succeeded: Number = 0
+    failed: Number = 0
+    retried: Number = 0
+    deferred: Number = 0
+    disregarded: Number = 0
+    duplicates: Number = 0
+    expenditure: Number = 0
+    future: Number = 0
+    future_retired: Number = 0
+    """The part of `future` in RETIRED queues."""
+    queues: Number = 0
+    ready: Number = 0
+    in_process: Number = 0
+    snoozed: Number = 0
+    inactive: Number = 0
+    retired: Number = 0
+    leases: Number = 0
+    epoch: Annotated[int, msgspec.Meta(ge=0, lt=1 << 23)] = 0
+    revision: Number = 1
+    ordinal: KeyPosition = 0
+    queue_id: Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)] = 0
+    ring_front: RingPosition = 1 << 31
+    """The lowest position given out in the ring; queues that return to the front are put before it."""
+    ring_back: RingPosition = 1 << 31
+    fifo_back: KeyPosition = 0
+    retired_back: KeyPosition = 0
+    audit: KeyPosition = 0
+    command: KeyPosition = 0
+    """The number of the last command of the mailbox that was applied."""
+    settings_revision: Number = 1
+    retired_by_name: Number = 0
+    """The part of `retired` that no change of settings revives."""
+    revived_upto: KeyPosition = 0
+    """The position up to which a change of settings has revived RETIRED queues; `revive_upto` is the end (0: done)."""
+    revive_upto: KeyPosition = 0
+    regrade_precedence: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] = 0
+    """With the next two fields, the same for INACTIVE queues, if precedences may have changed."""
+    regrade_position: KeyPosition = 0
+    regrade_upto: Number = 0
+    trying: int = 0
+    """The number of the command that `starts` is about; 0 if it came through the API."""
+    starts: int = 0
+    """The number of successive processes that have worked on it without reaching the next commit."""
+    ahead: list[int] = []
+    """Numbers of commands after `command` that were applied before a long one was finished."""
+    time: float = 0.0
+    """The time of the last commit; if the clock is behind it at the next opening, it was set back."""
+    bytes: Number = 0
+    full: Number = 0
+    invalid_reasons: dict[str, Number] = {}
+    given_up: Number = 0
+    failed_expenditure: Number = 0
+    """With the next three, parts of `expenditure`; the rest was charged for SUCCESS."""
+    retried_expenditure: Number = 0
+    given_up_expenditure: Number = 0
+    other_expenditure: Number = 0
+    penalties: Number = 0
+    buried: Number = 0
+    expired: Number = 0
+    robots_denials: Number = 0
+    prerequisites: Number = 0
+    unneeded: list[Number] = []
+    """Files of what was deleted (`storage.removed`) that nothing needs any more; they are removed after the commit."""
+    full_reasons: dict[str, Number] = {}
+    """The part of `full` of which the limit is recorded, by limit: the rest was counted by an older version."""
+    urls: Number = 0
+    """With the next three fields, the totals of the table `urls`: rows, those completed, and queues with any."""
+    completed: Number = 0
+    url_queues: Number = 0
+    active_url_queues: Number = 0
+    """Queues with rows that are not completed."""
+    own_budgets: Number = 0
+    """Queues for which crawlers have asked for a total budget."""
+    prerequisites_succeeded: Number = 0
+    prerequisites_disregarded: Number = 0
+    error_answers: dict[str, Number] = {}
+    """The part of `succeeded` that answered with an error status, by status; prerequisites are not counted."""
+    seeds: KeyPosition = 0
+    """The position of the last seed in the table `seeds`; `seed_fates` counts the seeds by their fate."""
+    seed_fates: dict[str, Number] = {}
+
+
+class UrlRow(msgspec.Struct, array_like=True, gc=False):
+    """A URL that is kept, and what it waits for."""
+
+    queue: QueueId
+    url: str
+    """In its short form."""
+    place: bytes
+    """The key of the record that came last, in `pending` or `future`; empty once that has left."""
+    created: Number
+    """The time at which it became known, in whole seconds."""
+    due: Number = 0
+    """The time from which it may be leased, in whole seconds; 0 if it is completed."""
+    more: Number = 0
+    """The number of its records that wait besides the one at `place`: with `force`, a URL is scheduled again."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether any record of it waits, or is leased; otherwise it is completed."""
+        return bool(self.place) or self.more > 0
+
+    def value(self) -> bytes:
+        """Return the row as it is stored: without its last field, unless a record waits besides."""
+        return encode(self if self.more else (self.queue, self.url, self.place, self.created, self.due))
+
+
+class LeaseRow(msgspec.Struct, array_like=True, gc=False):
+    """A lease that was not finished at a commit."""
+
+    queue: QueueId
+    key: bytes
+    expires: float
+    landed: bool = False
+    began: float = 0.0
+    """When it was handed out; 0.0 if an older version wrote it."""
+
+
+class FutureRow(msgspec.Struct, array_like=True, gc=False):
+    """A URI scheduled for later. A retry has the `rank` that it had in its queue; for other URIs, its ordinal is 0."""
+
+    queue: QueueId
+    rank: bytes
+    value: bytes
+
+
+class DeadRow(msgspec.Struct, array_like=True, gc=False):
+    """A dead letter: the pending record, and the reason."""
+
+    queue: QueueId
+    name: str
+    rank: bytes
+    value: bytes
+    reason: str
+    time: float
+
+
+class StartedCommand(msgspec.Struct, array_like=True, gc=False):
+    """A command in progress, which takes more than one step."""
+
+    number: int
+    op: str
+    args: dict[str, Any]
+    who: str
+    reason: str
+    upto: int
+    """The last ordinal that was given out before it: it does not apply to newer URIs."""
+    line: str = ""
+
+
+class Progress(msgspec.Struct, array_like=True, gc=False):
+    """The progress of such a command: its position, as plain data, and its effect so far."""
+
+    at: list[Any]
+    effect: dict[str, Any]
+
+
+NAMED_QUEUES = 100
+"""The most queues that the audit names for dead letters: an effect with fewer names all of them."""
+
+
+class AuditEntry(msgspec.Struct, array_like=True, gc=False):
+    """A command that was applied: who gave it, when, why, and its effect.
+
+    `id` counts the entries, `number` is that of the command in the mailbox, 0 if it came through the API. `effect` has
+    the values before and after; `error` is the message if the command was refused.
+    """
+
+    id: int
+    command: str
+    args: dict[str, Any]
+    who: str
+    when: float
+    reason: str
+    effect: dict[str, Any]
+    error: str | None = None
+    number: int = 0
+    line: str = ""
+    """The command line, if it came from one."""
+    disk_full: bool = False
+    """Whether it was refused because the disk was full."""
+
+
+decode_queue = decoder(QueueRecord)
+decode_queues = decoder_of_many(QueueRecord)
+_decode_anything = decoder(object)
+decode_counters = decoder(Counters)
+decode_lease = decoder(LeaseRow)
+decode_url = decoder(UrlRow)
+decode_future = decoder(FutureRow)
+decode_dead = decoder(DeadRow)
+decode_audit = decoder(AuditEntry)
+decode_run = decoder(RunRow)
+decode_begun = decoder(StartedCommand)
+decode_progress = decoder(Progress)
+
+
+def salvage_queue(value: bytes) -> tuple[QueueRecord, list[str]]:
+    """Decode the record of a queue for a repair; return also the names of unreadable fields, which get their defaults.
+
+    Raises Damage if its key or its id cannot be read.
+    """
+    try:
+        return decode_queue(value), []
+    except Damage:
+        pass  # decoding field by field is slower
+    given, lost = _decode_anything(value), []
+    if not isinstance(given, list) or len(given) < 2:
+        raise Damage("not a record of a queue")
+    found: dict[str, Any] = {}
+    for field, part in zip(msgspec.structs.fields(QueueRecord), given, strict=False):
+        try:
+            found[field.name] = msgspec.convert(part, field.type)
+        except msgspec.ValidationError as e:
+            if field.required:
+                raise Damage(str(e)) from None
+            lost.append(field.name)
+    return QueueRecord(**found), lost
+
+
+def whole_queue(value: bytes) -> QueueRecord:
+    """Decode a queue's record, with full URLs, as everything except the engine needs it."""
+    return expanded(decode_queue(value))
+
+
+def expanded(queue: QueueRecord) -> QueueRecord:
+    """Expand the URLs of a record to their full form, and return it."""
+    queue.last_enqueued = expand(queue.last_enqueued, queue.queue)
+    queue.last_leased = expand(queue.last_leased, queue.queue)
+    return queue
+
+
+def restore_lease(lease_id: int, row: LeaseRow, queue: str, value: bytes) -> StoredLease:
+    """Return a lease of an earlier run, from its row, the key of its queue and the value of its URI."""
+    attempts, deliveries = tries(value)
+    uri = restore_uri(row.key[4:], value, queue)
+    cost = uri.cost or 0
+    return StoredLease(
+        lease_id, queue, uri, cost, row.expires, deliveries + 1, attempts + 1, row.queue, row.key, row.landed, row.began
+    )
+
+
+def dead_letter(ordinal: int, row: DeadRow) -> DeadLetter:
+    """Return the public form of a dead letter."""
+    attempts, deliveries = tries(row.value)
+    uri = restore_uri(row.rank, row.value, row.name)
+    return DeadLetter(
+        id=ordinal,
+        queue=row.name,
+        uri=uri,
+        cost=uri.cost or 0,
+        reason=row.reason,
+        time=row.time,
+        deliveries=deliveries,
+        attempts=attempts,
+    )

@@ -1,0 +1,111 @@
+"""The report on a frontier at one point in time, as plain data."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.core.model import ROW_FIELDS, CrawlState, Process, QueueRecord, Summary
+from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, verdict
+from budgetfrontier.storage import keys, meta, removed
+from budgetfrontier.storage.last_commit import LastCommit
+from budgetfrontier.storage.queue_listing import queues
+from budgetfrontier.storage.standing import standing
+from budgetfrontier.storage.view import View
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """A frontier at one point in time: its totals and a row per queue. `generated` is in epoch seconds."""
+
+    format: int = 1
+    crawl: str
+    generated: float
+    state: CrawlState
+    pause_reason: str | None
+    totals: Summary
+    queues: list[QueueRecord]
+    standing: Standing
+    """The process that runs it, and what tells why nothing is crawled."""
+    removed: int = 0
+    """Bytes on disk of what was deleted, kept for `undo`."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the crawl goes on, or why not, in one sentence."""
+        return verdict(self.standing)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Report:
+        """Return the report of the frontier at `path` as of its last commit, running or not."""
+        with closing(LastCommit(path)) as source, source.view() as view:
+            return report(view, source.path, generated=time.time())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, as `report --format json` prints it."""
+        return {
+            "format": self.format,
+            "crawl": self.crawl,
+            "generated": self.generated,
+            "state": self.state.value,
+            "pause_reason": self.pause_reason,
+            "process": process_fields(self.standing),
+            "verdict": self.verdict.to_dict(),
+            "removed_bytes": self.removed,
+            "totals": msgspec.to_builtins(self.totals),
+            "queues": [row(queue) for queue in self.queues],
+        }
+
+
+def process_fields(standing: Standing) -> dict[str, Any]:
+    """Return the process of a crawl as plain data."""
+    process, stop = standing.process, standing.process.last_stop
+    fields = {name: getattr(process, name) for name in process.__struct_fields__}
+    fields["hung"] = process.alive and is_hung(standing)
+    fields["last_stop"] = None if stop is None else {"time": stop.ended, **msgspec.to_builtins(stop)}
+    return fields
+
+
+def row(queue: QueueRecord) -> dict[str, Any]:
+    """Return a queue as a row of plain data, in the order of ROW_FIELDS."""
+    values = {name: getattr(queue, name) for name in ROW_FIELDS}
+    values["state"] = queue.state.value
+    return values
+
+
+def status_line(totals: Summary) -> str:
+    """Return Heritrix's one-line summary, which scripts parse: the state of the crawl, and the queues by state."""
+    q = totals.queues
+    active = q["READY"] + q["IN_PROCESS"] + q["SNOOZED"]
+    return (
+        f"{totals.state} - {sum(q.values())} URI queues: {active} active ({q['IN_PROCESS']} in-process; "
+        f"{q['READY']} ready; {q['SNOOZED']} snoozed); {q['INACTIVE']} inactive; 0 ineligible; "
+        f"{q['RETIRED']} retired; {q['EXHAUSTED']} exhausted"
+    )
+
+
+def report(view: View, path: Path, *, generated: float, running: Process | None = None) -> Report:
+    """Return the report on the whole frontier at `path`. O(queues). An engine names itself as `running`."""
+    whole = report_head(view, path, generated=generated, running=running)
+    whole.queues.extend(queues(view))
+    return whole
+
+
+def report_head(view: View, path: Path, *, generated: float, running: Process | None = None) -> Report:
+    """Return the report without rows. O(1)."""
+    settings, _ = meta.read_settings(view.txn, view.db[keys.META])
+    totals = view.summary()
+    return Report(
+        crawl=settings.crawl if settings else "",
+        generated=generated,
+        state=totals.state,
+        pause_reason=totals.pause_reason,
+        totals=totals,
+        queues=[],
+        standing=standing(view, path, now=generated, totals=totals, running=running),
+        removed=removed.size(path),
+    )

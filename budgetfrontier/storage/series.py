@@ -1,0 +1,293 @@
+"""The records of the table `series`: the totals over time, and the busiest queues of each hour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import isfinite
+
+import msgspec
+
+from budgetfrontier.core.model import Number, QueueRecord, Summary
+from budgetfrontier.core.vocabulary import QueueState
+from budgetfrontier.rules import series_periods
+from budgetfrontier.rules.busiest import NOTHING, Amounts, Busy, merged
+from budgetfrontier.rules.rates import FIGURES, progress
+from budgetfrontier.rules.series_periods import Resolution
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.encoding import decoder, encode
+
+_LAST = (1 << 32) - 1  # the last second of keys, in 2106
+
+
+class SeriesRow(msgspec.Struct, array_like=True, gc=False):
+    """The totals of a frontier at one time (epoch seconds). Most only grow; the others are what there was then."""
+
+    time: float
+    begins: bool = False
+    """Whether a run began here: between the row before and this one, no process had the frontier open."""
+    scheduled: Number = 0
+    succeeded: Number = 0
+    failed: Number = 0
+    retried: Number = 0
+    deferred: Number = 0
+    disregarded: Number = 0
+    duplicates: Number = 0
+    expenditure: Number = 0
+    queued: Number = 0
+    in_process: Number = 0
+    future: Number = 0
+    dead: Number = 0
+    seen: Number = 0
+    ready: Number = 0
+    in_process_queues: Number = 0
+    snoozed: Number = 0
+    inactive: Number = 0
+    retired: Number = 0
+    exhausted: Number = 0
+    stopped: Number = 0
+    """Seconds since the row before in which no process had the frontier open, if a beginning was thinned out, or only
+    a command on the stopped crawl."""
+    bytes: Number = 0
+    full: Number = 0
+    invalid: Number = 0
+    given_up: Number = 0
+    succeeded_expenditure: Number = 0
+    failed_expenditure: Number = 0
+    retried_expenditure: Number = 0
+    given_up_expenditure: Number = 0
+    other_expenditure: Number = 0
+    penalties: Number = 0
+    buried: Number = 0
+    expired: Number = 0
+    robots_denials: Number = 0
+    prerequisites: Number = 0
+    run: Number = 0
+    """The epoch of the run that wrote it, as in the ids of its leases; 0 if an older version did."""
+    prerequisites_succeeded: Number = 0
+    prerequisites_disregarded: Number = 0
+
+
+_STATES = {
+    "ready": QueueState.READY,
+    "in_process_queues": QueueState.IN_PROCESS,
+    "snoozed": QueueState.SNOOZED,
+    "inactive": QueueState.INACTIVE,
+    "retired": QueueState.RETIRED,
+    "exhausted": QueueState.EXHAUSTED,
+}
+_TOTALS = tuple(f for f in SeriesRow.__struct_fields__[2:] if f not in (*_STATES, "stopped", "run"))
+
+
+class BusyRow(msgspec.Struct, array_like=True, gc=False):
+    """The busiest queues of an hour or a day, as numbers in threes: queue id, what it spent, attempts charged to it."""
+
+    fetched_low: Number = 0
+    """The most by which their attempts may be too low."""
+    counts: list[Number] = []
+    sampled: bool = False
+    """Always false: an older version counted a part of the attempts, and said so here."""
+    spent_low: Number = 0
+    """The most by which what they spent may be too low."""
+    others: tuple[Number, Number] = NOTHING
+    """The most that any other queue may have spent, and its attempts."""
+
+
+class BusyQueue(msgspec.Struct, kw_only=True):
+    """A queue with what it spent, and how often an attempt was charged to it, in a part of a crawl.
+
+    Both are exact, unless `spent_most` or `fetched_most` is more: then they are between the two.
+    """
+
+    queue: str
+    spent: int
+    spent_most: int
+    fetched: int
+    fetched_most: int
+
+
+class Busiest(msgspec.Struct, kw_only=True):
+    """The busiest queues between two times (epoch seconds): whole hours or, if they are older, days."""
+
+    since: float
+    until: float
+    queues: list[BusyQueue]
+    others_spent: int
+    """The most that a queue which is not listed may have spent."""
+    others_fetched: int
+    """The most attempts that may have been charged to one."""
+    as_of: float = 0.0
+    """The time up to which the counts are those of queues, if more was charged since: they are stored once a minute."""
+    untold_spent: int = 0
+    """The amount that was spent since then, by any of the queues. It is part of the most that each count may be."""
+    untold_fetched: int = 0
+
+    @property
+    def exact(self) -> bool:
+        """Whether all counts are exact."""
+        return not (self.untold_spent or self.untold_fetched) and all(
+            one.spent == one.spent_most and one.fetched == one.fetched_most for one in self.queues
+        )
+
+
+decode_row = decoder(SeriesRow)
+_decode_busy = decoder(BusyRow)
+
+
+def row_of(totals: Summary, now: float, *, run: int = 0, begins: bool = False) -> SeriesRow:
+    """Return the row of these totals, by the run of an epoch."""
+    values = {name: getattr(totals, name) for name in _TOTALS}
+    states = {name: totals.queues[state] for name, state in _STATES.items()}
+    return SeriesRow(now, begins, run=run, **values, **states)
+
+
+def encode_busy(busy: Busy) -> bytes:
+    """Return the value of the busiest queues."""
+    numbers = [number for queue, count in busy.counts.items() for number in (queue, *count)]
+    return encode(BusyRow(busy.low[1], numbers, spent_low=busy.low[0], others=busy.others))
+
+
+def decode_busy(value: bytes) -> Busy:
+    """Return the busiest queues. Raises Damage."""
+    row = _decode_busy(value)
+    queues, spent, fetched = row.counts[::3], row.counts[1::3], row.counts[2::3]
+    if len(row.counts) % 3 or any(not 0 <= queue < 1 << 32 for queue in queues):
+        raise Damage("not a list of queues")
+    counts = dict(zip(queues, zip(spent, fetched, strict=True), strict=True))
+    return Busy(counts, (row.spent_low, row.fetched_low), row.others)
+
+
+def series_key(resolution: Resolution, time: float) -> bytes:
+    """Return the key of a row."""
+    return keys.series.pack(resolution, int(min(max(time, 0), _LAST)))
+
+
+def rows_between(
+    txn: keys.Txn, db: keys.Tables, resolution: Resolution, start: float, end: float
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a resolution from `start` up to, and without, `end` (epoch seconds).
+
+    Nothing if the schema is older than the table.
+    """
+    if keys.SERIES not in db:
+        return
+    cursor = txn.cursor(db[keys.SERIES])
+    beyond = series_key(resolution, end) if end <= _LAST else bytes([resolution + 1])
+    if cursor.set_range(series_key(resolution, start)):
+        for key, value in cursor.iternext():
+            if key >= beyond:
+                return
+            yield key, value
+
+
+def totals(
+    txn: keys.Txn, db: keys.Tables, since: float, until: float, *, preceded: bool = False
+) -> Iterator[SeriesRow]:
+    """Yield the rows of totals in a time, oldest first: of each minute, hour or day, whatever is kept.
+
+    `preceded`: begin with the last row that is before the time for certain, so that all changes in it can be told.
+    """
+    found: list[Iterator[tuple[bytes, bytes]]] = []
+    for resolution in (Resolution.MINUTE, Resolution.HOUR, Resolution.DAY):
+        bound = since - series_periods.PERIODS.get(resolution, 1) + 1
+        before = _last_before(txn, db, resolution, bound) if preceded else None
+        start = since if before is None else keys.series.unpack(before[0])[1]
+        found.append(rows_between(txn, db, resolution, start, until))
+        if before is not None:
+            break  # coarser rows are older
+    for rows in reversed(found):
+        for _, value in rows:
+            yield decode_row(value)
+
+
+def totals_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: float) -> SeriesRow | None:
+    """Return the last row of totals of a resolution before a time (epoch seconds)."""
+    found = _last_before(txn, db, resolution, time)
+    return decode_row(found[1]) if found else None
+
+
+def _last_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: float) -> tuple[bytes, bytes] | None:
+    """Return key and value of the last row of a resolution before a time (epoch seconds)."""
+    if keys.SERIES not in db:
+        return None
+    cursor = txn.cursor(db[keys.SERIES])
+    found = cursor.prev() if cursor.set_range(series_key(resolution, time)) else cursor.last()
+    return cursor.item() if found and cursor.key()[:1] == series_key(resolution, 0)[:1] else None
+
+
+def newest(txn: keys.Txn, db: keys.Tables, time: float) -> SeriesRow:
+    """Return the last row of totals up to a time (epoch seconds), one without totals if there is none."""
+    return max(totals(txn, db, time, time + 2, preceded=True), key=progress, default=SeriesRow(0.0))
+
+
+def untold_since(row: SeriesRow, now: SeriesRow | Summary) -> Amounts:
+    """Return what was spent, and the attempts that were charged, since a row of totals.
+
+    The counts of queues are stored with each row, so that these have nothing of it.
+    """
+    spent, fetched = (
+        max(sum(getattr(now, total) - getattr(row, total) for total in FIGURES[figure]), 0)
+        for figure in ("spent", "fetched")
+    )
+    return spent, fetched
+
+
+def busiest(
+    txn: keys.Txn,
+    db: keys.Tables,
+    since: float,
+    until: float,
+    queue_of: Callable[[int], QueueRecord],
+    *,
+    now: SeriesRow,
+) -> Busiest:
+    """Return the queues that spent and fetched most in the periods of which any second is in a time.
+
+    `now` are the totals of the last commit: what came since the last row may be of any queue.
+    """
+    times: list[int] = []
+    parts: list[Busy] = []
+    for resolution in (Resolution.BUSIEST_OF_DAY, Resolution.BUSIEST_OF_HOUR):
+        seconds = series_periods.PERIODS[resolution]
+        for key, value in rows_between(txn, db, resolution, since - seconds + 1, until):
+            start = keys.series.unpack(key)[1]
+            times += [start, start + seconds]
+            parts.append(decode_busy(value))
+    last = newest(txn, db, now.time)
+    untold, last_second = untold_since(last, now), series_periods.hour_of(int(now.time)) + 3600 - 1
+    if since > last_second or until <= series_periods.hour_of(int(last.time)):
+        untold = NOTHING
+    busy, most = merged([*parts, Busy({}, others=untold)])
+    return Busiest(
+        since=min(times, default=since),
+        until=max(times, default=until),
+        queues=[_busy_queue(queue_of(id_), *amounts, *most[id_]) for id_, amounts in busy.counts.items()],
+        others_spent=busy.others[0],
+        others_fetched=busy.others[1],
+        as_of=0.0 if untold == NOTHING else last.time,
+        untold_spent=untold[0],
+        untold_fetched=untold[1],
+    )
+
+
+def _busy_queue(queue: QueueRecord, spent: int, fetched: int, spent_most: int, fetched_most: int) -> BusyQueue:
+    """Return a queue with its counts, which are not more than what it spent in its whole life."""
+    return BusyQueue(
+        queue=queue.queue,
+        spent=spent,
+        spent_most=max(spent, min(spent_most, queue.expenditure)),
+        fetched=fetched,
+        fetched_most=max(fetched, min(fetched_most, queue.charges)),
+    )
+
+
+def check_row(key: bytes, value: bytes) -> None:
+    """Raise Damage for a key or a value that cannot be read."""
+    resolution, _ = keys.series.unpack(key)
+    if resolution in (Resolution.BUSIEST_OF_HOUR, Resolution.BUSIEST_OF_DAY):
+        decode_busy(value)
+    elif resolution in (Resolution.MINUTE, Resolution.HOUR, Resolution.DAY):
+        if not isfinite(decode_row(value).time):
+            raise Damage("its time is not valid")
+    else:
+        raise Damage(f"there is no resolution {resolution}")

@@ -1,0 +1,112 @@
+"""The standing of a crawl, of which the verdict is made, read at bounded cost whatever the size of the frontier."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from math import inf
+from pathlib import Path
+
+from budgetfrontier.core.model import CrawlState, Process, QueueState, Summary
+from budgetfrontier.rules.attempts import waits_for_retry
+from budgetfrontier.rules.verdict import Standing
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.head_urls import HeadUrls
+from budgetfrontier.storage.process import process
+from budgetfrontier.storage.records import decode_lease
+from budgetfrontier.storage.series import totals as totals_of
+from budgetfrontier.storage.start_command import start_command
+from budgetfrontier.storage.turn_order import in_turn
+from budgetfrontier.storage.uri_values import expand, short_url
+from budgetfrontier.storage.view import View
+
+LOOKED_AT = 100
+"""The most queues of a state, and leases, that are looked at."""
+_RATE_OVER = 180.0  # seconds over which the rate is taken
+_ROBOTS = "/robots.txt"
+
+
+def standing(
+    view: View, path: Path, *, now: float, totals: Summary | None = None, running: Process | None = None
+) -> Standing:
+    """Return the standing at `now` of the frontier at `path`. O(1): at most some milliseconds.
+
+    An engine gives its own `totals` and process, as the last commit does not have them yet.
+    """
+    totals = totals or view.summary()
+    found = Standing(now=now, totals=totals, process=running or process(view, path))
+    settings, _ = view.settings()
+    found.commit_interval, found.max_queued = settings.frontier.commit_interval, settings.frontier.max_queued
+    if path.name:
+        found.job = os.fspath(path.parent if path.name == "frontier" else path)
+        stop = found.process.last_stop
+        found.start = start_command(found.job, "" if stop is None else stop.program)
+    found.held = max(view.size(keys.PENDING) - totals.queued, 0)
+    found.retired_by_name = view.counters().retired_by_name
+    if totals.state in (CrawlState.PAUSED, CrawlState.PAUSING, CrawlState.TERMINATED):
+        _who_steered(found, view)
+    elif totals.state is CrawlState.RUNNING:
+        _what_queues_wait_for(found, view)
+    return found
+
+
+def _who_steered(found: Standing, view: View) -> None:
+    """Find who paused or terminated the crawl."""
+    command = "terminate" if found.totals.state is CrawlState.TERMINATED else "pause"
+    entry = view.last_command(command)
+    if entry is not None:
+        found.steered_by, found.steered_at = entry.who, entry.when
+
+
+def _what_queues_wait_for(found: Standing, view: View) -> None:
+    counts = found.totals.queues
+    found.rate = _rate(found, view)
+    if found.totals.in_process:
+        _look_at_leases(found, view)
+    if counts.get(QueueState.READY, 0):
+        return
+    if counts.get(QueueState.SNOOZED, 0):
+        _look_at_snoozed(found, view)
+    if counts.get(QueueState.INACTIVE, 0):
+        ids = [id_ for _, id_ in islice(in_turn(view, QueueState.INACTIVE), LOOKED_AT)]
+        found.over_budget = bool(ids) and all(map(BudgetsInForce(view).over_budget, map(view.queue_by_id, ids)))
+    due = next(view.items(keys.FUTURE), None)
+    found.next_due = None if due is None else keys.due.unpack(due[0])[0]
+
+
+def _rate(found: Standing, view: View) -> float | None:
+    """Return the URIs finished a second in the last minutes of this run; None if it is not known."""
+    until = found.process.last_commit
+    if not found.process.alive or until is None:
+        return None
+    since = max(until - _RATE_OVER, found.process.began or 0.0)
+    first = next(totals_of(view.txn, view.db, since, inf), None)
+    if first is None or until - first.time < _RATE_OVER / 6:
+        return None
+    ended = found.totals.succeeded + found.totals.failed - first.succeeded - first.failed
+    return max(ended, 0) / (until - first.time)
+
+
+def _look_at_leases(found: Standing, view: View) -> None:
+    """Find the oldest lease. Ids grow with time; renewals and other runs do not change when a lease began."""
+    rows = [decode_lease(value) for _, value in islice(view.items(keys.LEASES), LOOKED_AT)]
+    oldest = min((row for row in rows if row.began), key=lambda row: row.began, default=None)
+    if oldest is None:
+        return
+    found.first_lease = oldest.began
+    value = view.txn.get(oldest.key, db=view.db[keys.PENDING])
+    if value is not None:
+        found.first_url = expand(short_url(value), view.queue_by_id(oldest.queue).queue)
+
+
+def _look_at_snoozed(found: Standing, view: View) -> None:
+    heads = HeadUrls(view)
+    for key, _ in islice(view.items(keys.SNOOZED), LOOKED_AT):
+        wake_time, queue_id = keys.timed.unpack(key)
+        found.next_wake = wake_time if found.next_wake is None else found.next_wake
+        queue = view.queue_by_id(queue_id)
+        found.for_robots += (heads.url(queue) or "").endswith(_ROBOTS)
+        if waits_for_retry(queue, heads.attempts(queue)):
+            found.for_retry += 1
+            found.failure = found.failure or queue.failure

@@ -1,0 +1,158 @@
+"""The search for what a frontier knows about a URL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from functools import partial
+from itertools import takewhile
+from typing import Any
+
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.core.model import CrawlUri, DeadLetter, KeptUrl, QueueRecord
+from budgetfrontier.settings import policy_factory, policy_results
+from budgetfrontier.settings.schema import FrontierSettings
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.kept_places import future_key
+from budgetfrontier.storage.records import UrlRow, dead_letter, decode_dead, decode_future, decode_url
+from budgetfrontier.storage.uri_values import encode_url, expand, short_url, shorten
+from budgetfrontier.storage.view import PendingUri, View, pending_uri
+
+
+def find(view: View, url: str, *, anywhere: bool = False) -> dict[str, Any]:
+    """Return what is known about a URL, as `Reader.find` does. Raises PolicyError."""
+    try:
+        href = uris.parse(url)
+    except InvalidUrl as e:
+        nothing = dict.fromkeys(("queue", "pending", "dead", "kept"))
+        return {"valid": False, "reason": str(e), "seen": False, **nothing}
+    frontier = view.settings()[0].frontier
+    canonical = _canonicalization(frontier)
+    fingerprint = uris.fingerprint(canonical(href))
+    seen = view.txn.get(fingerprint, db=view.db[keys.SEEN]) is not None
+    value = view.txn.get(fingerprint, db=view.db[keys.URLS]) if frontier.keep_urls else None
+    pending = kept = None
+    if value is not None:
+        row = decode_url(value)
+        queue = view.queue_by_id(row.queue)
+        name, pending = queue.queue, at_place(view, queue, row.place, frozenset(view.leased_keys()))
+        if pending is not None and pending.when is None:
+            pending.place = _count_before(view, row.place)
+        kept = _kept(fingerprint, row, name)
+    else:
+        name = _queue_of(view, frontier, href)
+        found = view.find_queue(name)
+        if found is not None:
+            pending = _pending(view, found, href, canonical) or _future(view, found, href, canonical)
+        if pending is None and anywhere:
+            pending = _on_any_queue(view, href)
+            name = name if pending is None else pending.queue
+    dead = None if pending else _dead(view, href)
+    return {"valid": True, "url": href, "seen": seen, "queue": name, "pending": pending, "dead": dead, "kept": kept}
+
+
+def is_known(view: View, url: str) -> bool:
+    """Tell whether a URL was seen, whatever queue it was placed on. O(log n). Raises PolicyError."""
+    try:
+        href = uris.parse(url)
+    except InvalidUrl:
+        return False
+    fingerprint = uris.fingerprint(_canonicalization(view.settings()[0].frontier)(href))
+    tables = [table for table in (keys.SEEN, keys.URLS) if table in view.db]
+    return any(view.txn.get(fingerprint, db=view.db[table]) is not None for table in tables)
+
+
+def _canonicalization(frontier: FrontierSettings) -> Callable[[str], str]:
+    return partial(policy_results.form, policy_factory.canonicalization(frontier), frontier.canonicalization_policy)
+
+
+def _kept(fingerprint: bytes, row: UrlRow, name: str) -> KeptUrl:
+    return KeptUrl(
+        fingerprint=fingerprint, url=expand(row.url, name), queue=name, created=row.created, due=row.due or None
+    )
+
+
+def at_place(view: View, queue: QueueRecord, place: bytes, out: Container[bytes]) -> PendingUri | None:
+    """Return the URI at the place of a row of `urls`; None if it waits for nothing. O(log n).
+
+    `out` has the keys of those that are leased. How many URIs are before it, its `place`, is left to the caller.
+    """
+    if not place:
+        return None
+    later = future_key(place)
+    value = view.txn.get(place if later is None else later, db=view.db[keys.PENDING if later is None else keys.FUTURE])
+    if value is None:
+        raise Damage(f"a URL of queue {queue.queue}: what waits is not where its row says")
+    if later is not None:
+        return view.future_uri(later, value)
+    return pending_uri(queue, place[4:], value, leased=place in out)
+
+
+def queue_of(view: View, url: str) -> str:
+    """Return the key of the queue that a URL belongs to, whether there is one. Raises InvalidUrl and PolicyError."""
+    return _queue_of(view, view.settings()[0].frontier, uris.parse(url))
+
+
+def _queue_of(view: View, frontier: FrontierSettings, href: str) -> str:
+    assign = policy_factory.assignment(frontier, meta.read_suffixes(view.txn, view.db[keys.META]))
+    return policy_results.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
+
+
+def _pending(view: View, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:
+    """Return the first URI of a queue with this URL, otherwise the first one with the same canonical form.
+
+    The bytes are compared first: that takes 0.3 s for a million URIs, computing their canonical forms takes seconds.
+    """
+    plain, short = encode_url(href, queue.queue), shorten(href, queue.queue)
+    part = encode(short)
+    for place, (key, value) in enumerate(view.pending_items(keys.u32.pack(queue.id))):
+        if value == plain or (part in value and short_url(value) == short):
+            return pending_uri(queue, key[4:], value, place=place, leased=key in view.leased_keys())
+    wanted, name = canonical(href), queue.queue
+    for place, (key, value) in enumerate(view.pending_items(keys.u32.pack(queue.id))):
+        if canonical(expand(short_url(value), name)) == wanted:
+            return pending_uri(queue, key[4:], value, place=place, leased=key in view.leased_keys())
+    return None
+
+
+def _on_any_queue(view: View, href: str) -> PendingUri | None:
+    """Return the first URI with this very URL on a queue that has another key than its host."""
+    part = href.encode()
+    for key, value in view.items(keys.PENDING):
+        if part in value:
+            queue = view.queue_by_id(keys.u32.unpack(key[:4])[0])
+            if expand(short_url(value), queue.queue) == href:
+                place = _count_before(view, key)
+                return pending_uri(queue, key[4:], value, place=place, leased=key in view.leased_keys())
+    return next((view.future_uri(*item) for item in view.items(keys.FUTURE) if _is_of(view, item, part)), None)
+
+
+def _count_before(view: View, key: bytes) -> int:
+    """Return how many URIs are before one in its queue."""
+    return sum(1 for _ in takewhile(lambda item: item[0] < key, view.pending_items(key[: keys.u32.size])))
+
+
+def _is_of(view: View, item: tuple[bytes, bytes], part: bytes) -> bool:
+    """Tell whether a record of what is scheduled for later has a URL."""
+    return part in item[1] and view.future_uri(*item).uri.url.encode() == part
+
+
+def _future(view: View, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:
+    """Return the first URI of a queue that is scheduled for later and has the same canonical form as this URL."""
+    wanted = canonical(href)
+    for key, value in view.items(keys.FUTURE) if queue.future else ():
+        row = decode_future(value)
+        if row.queue == queue.id and canonical(expand(short_url(row.value), queue.queue)) == wanted:
+            return pending_uri(queue, row.rank, row.value, when=keys.due.unpack(key)[0])
+    return None
+
+
+def _dead(view: View, href: str) -> DeadLetter | None:
+    """Return the oldest dead letter of a URL."""
+    for key, value in view.items(keys.DEAD):
+        row = decode_dead(value)
+        if short_url(row.value) == shorten(href, row.name):
+            return dead_letter(keys.u64.unpack(key)[0], row)
+    return None

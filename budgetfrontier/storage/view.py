@@ -1,0 +1,340 @@
+"""The read model of a frontier, as one transaction sees it, for reports, the command line and dry runs."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import islice, takewhile
+from typing import Any
+
+import lmdb
+import msgspec
+
+from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord, QueueState, StoredLease, Summary
+from budgetfrontier.rules import admission_limits, queue_keys
+from budgetfrontier.rules.uri_order import MAX_ORDINAL
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.overrides import Effective, Override
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.records import (
+    AuditEntry,
+    Counters,
+    dead_letter,
+    decode_audit,
+    decode_dead,
+    decode_future,
+    decode_lease,
+    decode_queues,
+    restore_lease,
+    whole_queue,
+)
+from budgetfrontier.storage.uri_values import decode_uri, expand, restore_uri, short_url, tries
+
+_LATEST = 1000  # entries of the audit
+
+
+class PendingUri(msgspec.Struct, kw_only=True):
+    """A URI in its queue. `place` is its position, from 0; `when` is set if it is scheduled for later."""
+
+    queue: str
+    uri: CrawlUri
+    cost: int
+    attempts: int
+    deliveries: int
+    leased: bool = False
+    when: float | None = None
+    place: int = 0
+
+
+def pending_uri(queue: QueueRecord, rank: bytes, value: bytes, **extra: Any) -> PendingUri:
+    """Return the public form of a pending record; `rank` is its key without the queue."""
+    attempts, deliveries = tries(value)
+    uri = restore_uri(rank, value, queue.queue)
+    return PendingUri(queue=queue.queue, uri=uri, cost=uri.cost or 0, attempts=attempts, deliveries=deliveries, **extra)
+
+
+class View:
+    """A frontier as one transaction sees it.
+
+    `txn` is the engine's own, including uncommitted changes, or a reader's; `db` has the table handles by name. A view
+    must not be used after its transaction has ended.
+    """
+
+    def __init__(self, txn: keys.Txn, db: keys.Tables) -> None:
+        self.txn = txn
+        self.db = db
+
+    def __repr__(self) -> str:
+        try:
+            pending, queues = self.size(keys.PENDING), self.size(keys.QUEUES)
+            return f"<View of transaction {self.txn.id()}: {pending:,} URIs pending, {queues:,} queues>"
+        except lmdb.Error:
+            return "<View of a transaction that has ended>"
+
+    # -- the whole
+
+    def note(self) -> bytes | None:
+        """Return the note of the last atomic batch that had one; None if there was none."""
+        return meta.read_note(self.txn, self.db[keys.META])
+
+    def summary(self, counters: Counters | None = None) -> Summary:
+        """Return the totals: the stored ones, or `counters` of the engine. O(1)."""
+        c = counters or self.counters()
+        states = {
+            QueueState.READY: c.ready,
+            QueueState.IN_PROCESS: c.in_process,
+            QueueState.SNOOZED: c.snoozed,
+            QueueState.INACTIVE: c.inactive,
+            QueueState.RETIRED: c.retired,
+        }
+        states[QueueState.EXHAUSTED] = c.queues - sum(states.values())
+        other = c.other_expenditure if keys.SERIES in self.db else c.expenditure  # older schemas do not tell it apart
+        return Summary(
+            state=c.state,
+            pause_reason=c.pause_reason,
+            queued=c.queued,
+            in_process=c.leases,
+            future=c.future,
+            dead=self.size(keys.DEAD),
+            seen=self.size(keys.SEEN),
+            scheduled=c.scheduled,
+            succeeded=c.succeeded,
+            failed=c.failed,
+            retried=c.retried,
+            deferred=c.deferred,
+            disregarded=c.disregarded,
+            duplicates=c.duplicates,
+            expenditure=c.expenditure,
+            queues={state.value: count for state, count in states.items()},
+            bytes=c.bytes,
+            full=c.full,
+            full_reasons=admission_limits.by_reason(c.full, c.full_reasons),
+            invalid=sum(c.invalid_reasons.values()),
+            invalid_reasons=dict(c.invalid_reasons),
+            given_up=c.given_up,
+            succeeded_expenditure=c.expenditure
+            - (c.failed_expenditure + c.retried_expenditure + c.given_up_expenditure + other),
+            failed_expenditure=c.failed_expenditure,
+            retried_expenditure=c.retried_expenditure,
+            given_up_expenditure=c.given_up_expenditure,
+            other_expenditure=other,
+            penalties=c.penalties,
+            buried=c.buried,
+            expired=c.expired,
+            robots_denials=c.robots_denials,
+            prerequisites=c.prerequisites,
+            prerequisites_succeeded=c.prerequisites_succeeded,
+            prerequisites_disregarded=c.prerequisites_disregarded,
+            error_answers=dict(c.error_answers),
+        )
+
+    def counters(self) -> Counters:
+        """Return the stored totals."""
+        return meta.read_counters(self.txn, self.db[keys.META])
+
+    def settings(self) -> tuple[Settings, list[Override]]:
+        """Return the stored settings and the adjustments on top of them, oldest first."""
+        settings, adjustments = meta.read_settings(self.txn, self.db[keys.META])
+        return settings or Settings(), adjustments
+
+    def adjustments(self) -> list[Override]:
+        """Return the adjustments, oldest first, with the ids of their audit entries (0: the audit lacks it).
+
+        Older versions stored no ids: for such adjustments, the audit is searched. O(audit) then, else O(adjustments).
+        """
+        return identified(self.settings()[1], self.newest_commands())
+
+    def in_force(self, more: Iterable[Override] = ()) -> Effective:
+        """Return the settings in force, with `more` adjustments on top."""
+        settings, adjustments = self.settings()
+        return Effective(settings.frontier, settings.overrides, [*adjustments, *more])
+
+    def in_force_with(self, adjustments: Iterable[Override]) -> Effective:
+        """Return the settings that would be in force with other adjustments."""
+        settings = self.settings()[0]
+        return Effective(settings.frontier, settings.overrides, adjustments)
+
+    def items(self, table: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and values of a table from the key `start` on, without the sentinel.
+
+        Nothing if the schema is older than the table.
+        """
+        if table not in self.db:
+            return
+        cursor = self.txn.cursor(self.db[table])
+        if cursor.set_range(start or keys.FIRST):
+            yield from cursor.iternext()
+
+    def newest_items(self, table: str) -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and values of a table from the last key on, without the sentinel."""
+        if table in self.db:
+            for item in self.txn.cursor(self.db[table]).iterprev():
+                if item[0] != keys.SENTINEL:
+                    yield item
+
+    def size(self, table: str) -> int:
+        """Return the number of records of a table. O(1)."""
+        return int(self.txn.stat(self.db[table])["entries"]) - 1  # the sentinel
+
+    # -- queues
+
+    def stored_queues(self) -> Iterator[QueueRecord]:
+        """Yield every queue as stored, in order of creation.
+
+        O(queues), about 1 us each.
+        """
+        cursor = self.txn.cursor(self.db[keys.QUEUES])
+        return map(whole_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
+
+    def compact_queues(self) -> Iterator[QueueRecord]:
+        """Yield every queue as stored, with URLs in their short form, in order of creation.
+
+        O(queues), half of the time of `stored_queues`: `BudgetsInForce.complete` completes those that are shown.
+        """
+        cursor = self.txn.cursor(self.db[keys.QUEUES])
+        return decode_queues(cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
+
+    def queues_after(self, queue_id: int) -> Iterator[QueueRecord]:
+        """Yield the queues as stored that were created after one, in order of creation."""
+        cursor = self.txn.cursor(self.db[keys.QUEUES])
+        found = cursor.set_range(keys.u32.pack(queue_id + 1))
+        return map(whole_queue, cursor.iternext(keys=False)) if found else iter(())
+
+    def pending(self, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()) -> Iterator[PendingUri]:
+        """Yield the URIs of a queue in the order in which they would be leased; `out` has the keys of leased ones."""
+        for place, (key, value) in enumerate(islice(self.pending_items(keys.u32.pack(queue.id)), limit or None)):
+            yield pending_uri(queue, key[4:], value, place=place, leased=key in out)
+
+    def pending_items(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield the pending records of the queue whose id is `prefix` (four bytes), from the key `start` on."""
+        return takewhile(lambda item: item[0][:4] == prefix, self.items(keys.PENDING, start or prefix))
+
+    def costs(self, queue: QueueRecord, count: int | None = None) -> Iterator[int]:
+        """Yield the costs of the first `count` URIs of a queue, read from their keys."""
+        cursor, prefix = self.txn.cursor(self.db[keys.PENDING]), keys.u32.pack(queue.id)
+        if cursor.set_range(prefix):
+            for key in islice(cursor.iternext(values=False), count):
+                if key[:4] != prefix:
+                    return
+                yield keys.pending.unpack(key)[3]
+
+    def waiting(self) -> Iterator[CrawlUri]:
+        """Yield every URI that is pending or scheduled for later, without priority, cost and directive.
+
+        O(URIs), about 2 us each.
+        """
+        known, name = b"", ""
+        for key, value in self.items(keys.PENDING):
+            if key[:4] != known:
+                known = key[:4]
+                name = self._record(known).queue
+            yield decode_uri(value, name)
+        for _, value in self.items(keys.FUTURE):
+            row = decode_future(value)
+            yield decode_uri(row.value, self.queue_by_id(row.queue).queue)
+
+    def future(self) -> Iterator[PendingUri]:
+        """Yield the URIs scheduled for later, soonest first."""
+        for key, value in self.items(keys.FUTURE):
+            yield self.future_uri(key, value)
+
+    def future_uri(self, key: bytes, value: bytes) -> PendingUri:
+        """Return the public form of a record of `future`."""
+        row = decode_future(value)
+        queue = self.queue_by_id(row.queue)
+        return pending_uri(queue, row.rank, row.value, when=keys.due.unpack(key)[0])
+
+    def leased_keys(self) -> Iterator[bytes]:
+        """Yield the keys of the pending URIs that are leased."""
+        return (decode_lease(value).key for _, value in self.items(keys.LEASES))
+
+    def leases(self) -> Iterator[StoredLease]:
+        """Yield the leases that are not finished."""
+        for key, value in self.items(keys.LEASES):
+            row = decode_lease(value)
+            queue = self.queue_by_id(row.queue)
+            record = self.txn.get(row.key, db=self.db[keys.PENDING])
+            if record is None:
+                raise Damage(f"lease {row}: its URI is not pending")
+            yield restore_lease(keys.u64.unpack(key)[0], row, queue.queue, record)
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """Yield the queue keys that begin with `prefix`, sorted by their bytes."""
+        start = prefix.encode("utf-8", "replace")
+        found = (key for key, _ in self.items(keys.QUEUE_IDS, start))
+        return (key.decode() for key in takewhile(lambda key: key.startswith(start), found) if key != keys.SENTINEL)
+
+    def find_queue(self, key: str) -> QueueRecord | None:
+        """Return a queue as stored, by its key; None if there is none."""
+        found = self._queue_id(key)
+        return None if found is None else self._record(found)
+
+    def named(self, text: str) -> str:
+        """Return the key of the queue that somebody names, in any spelling of its host."""
+        return queue_keys.key_named(text, self._queue_id)
+
+    def _queue_id(self, key: str) -> bytes | None:
+        name = queue_keys.queue_key_bytes(key)
+        return None if name is None else self.txn.get(name, db=self.db[keys.QUEUE_IDS])
+
+    def first_url(self, key: str) -> str | None:
+        """Return the first pending URL of a queue; None if there is no such queue, or it is empty."""
+        found = self._queue_id(key)
+        first = None if found is None else next(self.pending_items(found), None)
+        return None if first is None else expand(short_url(first[1]), key)
+
+    def queue_by_id(self, queue_id: int) -> QueueRecord:
+        """Return a queue as stored. Raises Damage if it has no record."""
+        return self._record(keys.u32.pack(queue_id))
+
+    def _record(self, key: bytes) -> QueueRecord:
+        value = self.txn.get(key, db=self.db[keys.QUEUES])
+        if value is None:
+            raise Damage(f"queue {key.hex()} has no record")
+        return whole_queue(value)
+
+    # -- commands and dead letters
+
+    def newest_commands(self) -> Iterator[AuditEntry]:
+        """Yield the commands that were applied, newest first."""
+        for _, value in self.newest_items(keys.AUDIT):
+            yield decode_audit(value)
+
+    def last_command(self, *names: str) -> AuditEntry | None:
+        """Return the entry of the last command of these names that was applied, if it is among the last thousand."""
+        newest = (entry for entry in islice(self.newest_commands(), _LATEST) if not entry.error)
+        return next((entry for entry in newest if entry.command in names), None)
+
+    def audit_entry(self, number: int) -> AuditEntry | None:
+        """Return an audit entry by its id; None if there is none."""
+        value = self.txn.get(keys.u64.pack(number), db=self.db[keys.AUDIT]) if 0 < number <= MAX_ORDINAL else None
+        return None if value is None else decode_audit(value)
+
+    def audit(self, limit: int | None = None) -> list[AuditEntry]:
+        """Return the last `limit` commands that were applied, 0 or None: all, newest last. O(result)."""
+        return list(islice(self.newest_commands(), limit or None))[::-1]
+
+    def has_dead_letter(self, number: int) -> bool:
+        """Tell whether there is a dead letter with this id."""
+        return 0 < number <= MAX_ORDINAL and self.txn.get(keys.u64.pack(number), db=self.db[keys.DEAD]) is not None
+
+    def dead_letters(self, limit: int | None = None) -> list[DeadLetter]:
+        """Return the first `limit` dead letters, 0 or None: all, oldest first."""
+        found = islice(self.items(keys.DEAD), limit or None)
+        return [dead_letter(keys.u64.unpack(key)[0], decode_dead(value)) for key, value in found]
+
+
+def identified(adjustments: Sequence[Override], newest_commands: Iterable[AuditEntry]) -> list[Override]:
+    """Return adjustments with their ids: of those that have none, the newest audit entry that set the same."""
+    found, unknown = list(adjustments), [n for n, one in enumerate(adjustments) if not one.id]
+    for entry in newest_commands if unknown else ():
+        if entry.command == "adjust" and not entry.error:
+            same = [
+                n for n in unknown if entry.args.get("match") == found[n].match and entry.args["set"] == found[n].set
+            ]
+            for n in same[-1:]:
+                found[n] = msgspec.structs.replace(found[n], id=entry.id)
+                unknown.remove(n)
+        if not unknown:
+            break
+    return found

@@ -1,0 +1,229 @@
+"""The adjustments of a job: listing, appending and withdrawing them, and printing which queues that concerns."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from budgetfrontier.core.units import format_time
+from budgetfrontier.reports.format import clean, counted
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli.messages import note, say
+
+if TYPE_CHECKING:
+    from budgetfrontier.engine.commands.preview import Change
+    from budgetfrontier.settings.overrides import Override
+    from budgetfrontier.storage.records import AuditEntry
+    from budgetfrontier.storage.view import View
+
+_MOST_GROUPS = 10  # that are printed as text
+_MOST_NAMES = 20
+MANY = 200_000
+"""Queues from which on it is said that they are looked at, which takes seconds."""
+
+
+COLUMNS = ("id", "match", "set", "who", "when", "reason")
+
+
+def list_all(args: argparse.Namespace) -> None:
+    """List the adjustments in force, in the order in which they apply."""
+    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+        found = [(override, view.audit_entry(override.id)) for override in view.adjustments()]
+    write_list(args, [(override.id or None, override.match, override.set, entry) for override, entry in found])
+
+
+def write_list(
+    args: argparse.Namespace, found: Sequence[tuple[int | str | None, str, dict[str, Any], AuditEntry | None]]
+) -> None:
+    """Print adjustments: the id of each, what it matches and sets, and its audit entry."""
+    when = _minute if args.format == "text" else float
+    rows = (
+        (
+            number,
+            match,
+            set_,
+            entry and entry.who,
+            entry and when(entry.when),
+            entry and entry.reason,
+        )
+        for number, match, set_, entry in found
+    )
+    common.write_rows(args, rows, COLUMNS, drop=("reason", "when", "who"))
+
+
+def remove(args: argparse.Namespace) -> None:
+    """Take an adjustment out of those in force; with --dry-run, print what that would do."""
+    from budgetfrontier.engine.commands.adjustment import not_in_force
+    from budgetfrontier.engine.commands.preview import survey, withdrawn
+    from budgetfrontier.reports.scope_check import preview_in_scope
+
+    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+        override = next((one for one in view.adjustments() if one.id == args.remove), None)
+        if override is None:
+            raise not_in_force(args.remove)
+        change = withdrawn(view, override)
+        _announce(view, change)
+        effect = preview_in_scope(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
+    details: dict[str, Any] = {"id": args.remove}
+    if not args.dry_run:
+        effect = common.steer(args, "withdraw", details | {"survey": effect}).effect
+    print_effect(args, override.match, details, effect)
+
+
+def append(args: argparse.Namespace, override: Override) -> None:
+    """Append an override; with --dry-run, print what that would do.
+
+    The queues that it matches are counted in this process, as of the last commit: a running engine is not involved.
+    """
+    from budgetfrontier.engine.commands.preview import appended, survey
+    from budgetfrontier.reports.scope_check import preview_in_scope
+
+    details: dict[str, Any] = {"match": override.match, "set": override.set}
+    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+        change = appended(view, override)
+        _announce(view, change)
+        effect = preview_in_scope(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
+    if not args.dry_run:
+        if not effect["matched"]:
+            note_no_match(override.match)
+        entry = common.steer(args, "adjust", details | {"survey": effect})
+        effect = {"id": entry.id, **entry.effect}
+    print_effect(args, override.match, details, effect)
+
+
+def _announce(view: View, change: Change) -> None:
+    """Say that many queues are looked at."""
+    queues = view.counters().queues
+    if queues >= MANY and not change.match.keys:
+        note(f"comparing {counted(queues, 'queue')} with {clean(change.match.text)} ...")
+
+
+def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], effect: dict[str, Any]) -> None:
+    """Print what a change of the adjustments has done, or would do."""
+    if args.format == "json":
+        print_json(args, details, effect)
+        return
+    matched = effect["matched"]
+    for line in _changes(match, effect):
+        say(line)
+    unknown = effect.get("unknown", ()) if matched else ()
+    if not args.dry_run:
+        if matched:
+            say(f"matches {counted(matched, 'queue')}")
+        _name_unknown(unknown)
+        for one in effect.get("replaced", ()):
+            say(f"replaces adjustment {one['id']}: {_settings(one)}")
+        verb = "is" if effect["revived_count"] == 1 else "are"
+        say(f"{counted(effect['revived_count'], 'retired queue')} {verb} reconsidered")
+        return
+    say(f"matches {counted(matched, 'queue')}" if matched else _no_match(match))
+    _name_unknown(unknown)
+    if matched and effect["by_next_uri"]:
+        say("each queue counts by its next URI; those behind it may match otherwise")
+    for line in _outcome(effect):
+        say(line)
+    note("dry run: nothing was changed")
+
+
+def print_json(args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
+    """Print an adjustment, and what it has done, or would do, as far as that is known."""
+    json.dump(details | {"dry_run": args.dry_run} | effect, sys.stdout, indent=1)
+    sys.stdout.write("\n")
+
+
+def _name_unknown(keys: Sequence[str]) -> None:
+    """Print the keys that are those of no queue, at most 20."""
+    if keys:
+        more = f", ...and {len(keys) - _MOST_NAMES:,} more" if len(keys) > _MOST_NAMES else ""
+        named = ", ".join(map(clean, keys[:_MOST_NAMES]))
+        say(f"no queue yet: {named}{more}; check the spelling (it counts for queues that come later)")
+
+
+def _settings(adjustment: dict[str, Any]) -> str:
+    return clean(", ".join(f"{name} {value}" for name, value in adjustment["set"].items()))
+
+
+def _minute(epoch: float) -> str:
+    """Format a stored time as UTC to the minute."""
+    return format_time(epoch, "%Y-%m-%d %H:%M")
+
+
+def _changes(match: str, effect: dict[str, Any]) -> Iterator[str]:
+    """Yield the values before and after, for each group of queues with equal ones."""
+    match, groups = clean(match), effect["groups"]
+    if len(groups) < 2:
+        yield f"{match}: {_values(effect)}"
+        return
+    for group in groups[:_MOST_GROUPS]:
+        yield f"{match}: {_values(group)}: {counted(group['queues'], 'queue')}"
+    rest = effect["ungrouped"] + sum(group["queues"] for group in groups[_MOST_GROUPS:])
+    if rest:
+        yield f"{match}: other values before: {counted(rest, 'queue')}"
+
+
+def _values(group: dict[str, Any]) -> str:
+    """Format values before and after; one that is not known, or not the same for all, is left out."""
+    parts = []
+    for name, after in group["after"].items():
+        before = group["before"][name]
+        shown = "?" if after is None else after
+        parts.append(f"{name} -> {shown}" if before is None else f"{name} {before} -> {shown}")
+    return ", ".join(parts)
+
+
+def _outcome(effect: dict[str, Any]) -> Iterator[str]:
+    """Yield what would retire and revive, and what may be spent."""
+    yield f"would revive {_named(effect, 'revived')}"
+    if effect["revived_count"]:
+        yield f"  would fetch {_spend(effect)}"
+    yield f"would retire {_named(effect, 'retired')}"
+    if effect["still_over"]:
+        yield f"over budget before and after: {counted(effect['still_over'], 'queue')}; they retire again on their turn"
+    if effect["by_name"]:
+        yield f"retired by name, and stay so: {counted(effect['by_name'], 'queue')}"
+    others = effect["others"]
+    if others["queues"]:
+        yield f"not retired, with another budget: {counted(others['queues'], 'queue')}"
+        yield f"  would fetch {_spend(others['after'])}"
+        yield f"  without the change: {_spend(others['before'])}"
+    if disregarded := effect.get("disregarded"):
+        verb = "is" if disregarded == 1 else "are"
+        yield f"of what they hold, {counted(disregarded, 'URI')} {verb} out of the scope: disregarded, and not charged"
+    if unknown := effect.get("scope_unknown"):
+        yield f"the scope is not known here ({clean(unknown)}): what a crawler would disregard is counted as fetched"
+
+
+def _spend(spend: dict[str, Any]) -> str:
+    """Format how much of what they hold queues hand out, and what they spend on it and at most."""
+    ceiling = "without maximum" if spend["ceiling"] is None else f"at most {spend['ceiling']:,}"
+    return f"{spend['uris']:,} of the URIs they hold now and spend {spend['spend']:,}, {ceiling} once more come"
+
+
+def note_no_match(match: str) -> None:
+    """Say that a pattern matches no queue."""
+    note(f"{clean(match)} {_no_match(match)}; check its spelling")
+
+
+def _no_match(match: str) -> str:
+    """Return what to print if a pattern matches no queue key, or for other patterns no queue by its next URI."""
+    if match.startswith(("queue:", "queues:")):
+        return "matches no queue yet; it will count for queues that come later"
+    return "matches the next URI of no queue; it counts for those that wait behind them, and for what comes later"
+
+
+def _named(effect: dict[str, Any], what: str) -> str:
+    """Format how many queues are affected, and their keys, at most 20."""
+    return named_keys(effect[f"{what}_count"], effect[what])
+
+
+def named_keys(count: int, names: Sequence[str]) -> str:
+    """Format a number of queues, and their keys, at most 20."""
+    names = names[:_MOST_NAMES]
+    more = f", ...and {count - len(names):,} more" if count > len(names) else ""
+    return counted(count, "queue") + (f": {', '.join(map(clean, names))}{more}" if names else "")

@@ -1,0 +1,464 @@
+"""Arguments and helpers that several commands share: the job, listings, who changes something and why."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from heapq import nlargest, nsmallest
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.core.endpoints import addresses
+from budgetfrontier.core.errors import FrontierError, NotAFrontier, WrongCredentials
+from budgetfrontier.core.vocabulary import CrawlState, QueueState
+from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.parser import Parser, common_options
+
+if TYPE_CHECKING:
+    from budgetfrontier.core.model import QueueRecord
+    from budgetfrontier.settings import Settings
+    from budgetfrontier.storage.records import AuditEntry
+
+Commands = Any  # what add_subparsers() returns; argparse has no public name for it
+Command = Callable[[argparse.Namespace], int | None]
+
+ANSWER_TIMEOUT = 10.0
+"""Seconds that a command waits for a running engine to apply it."""
+TERMINATED = (
+    "this crawl was terminated: it hands out nothing ever again; begin a new one with "
+    "`budgetfrontier crawl CONFIG --job DIR`, and take over what was left with `export` and `import`"
+)
+
+ASCENDING = frozenset(
+    (
+        "queue",
+        "state",
+        "precedence",
+        "wake_time",
+        "last_enqueued",
+        "last_leased",
+        "last_lease_time",
+        "url",
+        "deadline",
+        "began",
+    )
+)
+"""Columns that are sorted in ascending order; all others, amounts, in descending order."""
+
+
+def add_command(
+    commands: Commands, name: str, run: Command, summary: str, *, more: str = ""
+) -> argparse.ArgumentParser:
+    """Add a command: `summary` is for the list of commands, `summary` and `more` for its own help."""
+    description = summary[0].upper() + summary[1:] + "." + (f" {more}" if more else "")
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=description)
+    parser.set_defaults(run=run, parser=parser)
+    return parser
+
+
+class ClusterJob(str):
+    """A crawl in partitions in the place of a JOB: its URL, kafka://HOST:PORT/CRAWL."""
+
+    __slots__ = ()
+
+
+def add_job(parser: argparse.ArgumentParser, *, cluster: bool = False) -> None:
+    """Add the argument JOB, and with `cluster` the options for a crawl in partitions, which may stand for it."""
+    parser.add_argument("job", metavar="JOB", type=job, help="the job's folder (its frontier is in JOB/frontier)")
+    if cluster:
+        add_cluster(parser)
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the options for a crawl in partitions. The parser takes the value of --cluster for JOB."""
+    group = common_options(parser)
+    group.add_argument(
+        "--cluster",
+        metavar="URL",
+        help="instead of JOB, a crawl in partitions: kafka://HOST:PORT,.../CRAWL, its brokers and its name",
+    )
+    group.add_argument(
+        "--token-file", type=Path, default=None, metavar="FILE",
+        help="a file with the token of the workers (default: the environment variable BUDGETFRONTIER_TOKEN)",
+    )  # fmt: skip
+    group.add_argument(
+        "--tls-ca", default=None, metavar="FILE",
+        help="the workers have TLS, and this file the certificates that sign theirs; `system`: those that the system "
+        "trusts",
+    )  # fmt: skip
+    parser.set_defaults(cluster_only=("token_file", "tls_ca"))
+
+
+JSON = "json"
+"""The value of --log-format for logs that programs read."""
+
+
+def add_server_access(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a server that say who may connect."""
+    parser.add_argument(
+        "--tls", type=Path, nargs=2, default=None, metavar=("CERTIFICATE", "KEY"),
+        help="files with the certificate chain and its private key, in PEM",
+    )  # fmt: skip
+    parser.add_argument(
+        "--token-file", type=Path, default=None, metavar="FILE",
+        help="a file with a token of at least 16 characters, which clients then have to send as `authorization: Bearer "
+        "TOKEN`; it is read again when it has changed",
+    )  # fmt: skip
+    add_anybody(parser, "an address of --listen that other machines reach needs neither --token-file nor --tls")
+
+
+@contextmanager
+def naming_options(options: Mapping[str, str]) -> Iterator[None]:
+    """Name the options of a command, in place of a client's, in the errors of a block about token, TLS or address."""
+    try:
+        yield
+    except WrongCredentials as error:
+        raise FrontierError(error.on_command_line(options)) from None
+
+
+def add_anybody(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add the option that lets an address be reached by others although nothing protects it."""
+    parser.add_argument(
+        addresses.ANYBODY, action="store_true", help=f"{what}: only those who may use it can connect to it"
+    )
+
+
+def add_log_format(parser: argparse.ArgumentParser) -> None:
+    """Add the option of a program that runs for long, and logs what happens."""
+    parser.add_argument(
+        "--log-format", choices=("text", JSON), default="text",
+        help="what is logged on stderr: `text`, or `json` with one object on each line (default: text)",
+    )  # fmt: skip
+
+
+def job(text: str) -> Path | ClusterJob:
+    """Parse the argument JOB: a folder, or the URL of a crawl in partitions."""
+    return ClusterJob(text) if text.startswith("kafka://") else Path(text)
+
+
+def add_who(parser: argparse.ArgumentParser) -> None:
+    """Add the options --reason and --who of commands that change something; both are stored in the audit."""
+    group = common_options(parser)
+    group.add_argument("--reason", default="", metavar="TEXT", help="why, for the audit")
+    group.add_argument("--who", default=None, metavar="NAME", help="who asks, for the audit (default: your login name)")
+
+
+def add_format(parser: argparse.ArgumentParser, *extra: str) -> None:
+    """Add the options --format and --wide."""
+    group = common_options(parser)
+    group.add_argument(
+        "--format", choices=("text", "json", "csv", *extra), default="text", help="how to print it (default: text)"
+    )
+    group.add_argument(
+        "--wide", action="store_true",
+        help="text: all columns, values in full and exact numbers, however wide the terminal is",
+    )  # fmt: skip
+
+
+def add_page(parser: argparse.ArgumentParser) -> None:
+    """Add the options --limit and --offset."""
+    group = common_options(parser)
+    group.add_argument(
+        "--limit", type=most, default=None, metavar="N", help="print at most N rows (default, and 0: all)"
+    )
+    group.add_argument("--offset", type=count, default=0, metavar="N", help="skip the first N rows (default: 0)")
+
+
+def several_commands() -> list[argparse.Action]:
+    """Return the options that several commands have, for the help of the program."""
+    parser = Parser(add_help=False)
+    for add in (add_format, add_page, add_who, add_cluster):
+        add(parser)
+    return common_options(parser)._group_actions
+
+
+def add_queue_filter(parser: argparse.ArgumentParser) -> None:
+    """Add the options --state and --match, which select queues."""
+    parser.add_argument(
+        "--state",
+        action="append",
+        type=lambda text: text.upper().replace("-", "_"),
+        choices=[str(state) for state in QueueState],
+        metavar="STATE",
+        help=f"only queues in this state, repeatable: {', '.join(QueueState)}",
+    )
+    parser.add_argument(
+        "--match",
+        metavar="PATTERN",
+        help="only queues that match: a glob on the queue key (*.example.org), or as in overrides domain:, host:, "
+        "queue:, surt:, regex: (tested on the URI last placed there)",
+    )
+
+
+def add_listing(parser: argparse.ArgumentParser, *, columns: Sequence[str], sort: str) -> None:
+    """Add all options of a listing: --format, --sort, --reverse, --limit, --offset."""
+    add_format(parser)
+    parser.add_argument(
+        "--sort",
+        choices=columns,
+        type=_column(columns),
+        default=sort,
+        metavar="COLUMN",
+        help=f"order by this column, amounts from the largest (default: {sort}): {', '.join(columns)}",
+    )
+    parser.add_argument("--reverse", action="store_true", help="reverse the order")
+    add_page(parser)
+
+
+def _column(columns: Sequence[str]) -> Callable[[str], str]:
+    """Return the parser of a column's name, which takes the short one in the head of a listing, too."""
+
+    def column(text: str) -> str:
+        from budgetfrontier.reports.layout import HEADS
+
+        return next((name for name in columns if text not in columns and HEADS.get(name) == text), text)
+
+    return column
+
+
+def wrong(expected: str, text: str) -> argparse.ArgumentTypeError:
+    """Return the error for an argument that is not what is expected."""
+    from budgetfrontier.settings.values import show
+
+    return argparse.ArgumentTypeError(f"expected {expected}, got {show(text)}")
+
+
+def whole(text: str, least: int | None = None) -> int:
+    """Parse an argument that is a whole number, of at least `least`."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise wrong("a whole number", text) from None
+    if least is not None and value < least:
+        raise argparse.ArgumentTypeError(f"{value} is less than {least}")
+    return value
+
+
+def count(text: str) -> int:
+    """Parse an argument that is a whole number of at least 0."""
+    return whole(text, 0)
+
+
+def most(text: str) -> int | None:
+    """Parse the most rows to print; None for 0, which is all, as in the API and in settings."""
+    return count(text) or None
+
+
+def duration(text: str) -> float:
+    """Parse an argument that is a duration, such as 10m, to seconds."""
+    from budgetfrontier.core.units import parse_duration
+    from budgetfrontier.settings.values import DURATION
+
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise wrong(DURATION.text, text) from None
+
+
+def address(text: str, *, any_port: bool = True) -> str:
+    """Parse an argument that is an address at which to listen: with `any_port`, the port may be 0."""
+    try:
+        return addresses.checked(text, any_port=any_port)
+    except FrontierError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def reachable_address(text: str) -> str:
+    """Parse an argument that is an address at which others reach a server, of which the port is known."""
+    return address(text, any_port=False)
+
+
+def moment_or_age(text: str) -> float:
+    """Parse an argument that is a time, in ISO 8601 (default zone: UTC), or an age such as 2h, to epoch seconds."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        from budgetfrontier.core.units import parse_duration
+
+        try:
+            return time.time() - parse_duration(text)
+        except ValueError:
+            raise wrong("a time in ISO 8601, such as 2026-07-01T12:00Z, or an age, such as 2h or 3d", text) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def frontier_path(job: Path) -> Path:
+    """Return the folder of a job's frontier: JOB/frontier, or JOB itself. Raises NotAFrontier if there is none."""
+    for path in (job / "frontier", job):
+        if (path / "data.mdb").is_file():
+            return path
+    if not job.is_dir():
+        command = shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", str(job)))
+        raise NotAFrontier(f"{job}: there is no such folder; `{command}` creates one")
+    raise NotAFrontier(f"{job}: there is no frontier here; name a job's folder, the one with `frontier` in it")
+
+
+def folder_name(name: str) -> str:
+    """Return the name of a crawl as that of a folder.
+
+    >>> folder_name("news 2026/11")
+    'news-2026-11'
+    """
+    return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "crawl"
+
+
+def steer(args: argparse.Namespace, op: str, details: dict[str, Any], *, patiently: bool = False) -> AuditEntry:
+    """Apply a command to the job, running or stopped. `patiently`: wait for the result as long as an engine runs."""
+    from budgetfrontier.engine.remote import steer as ask
+
+    path = frontier_path(args.job)
+    try:
+        return ask(
+            path,
+            op,
+            details,
+            who=args.who,
+            reason=args.reason,
+            timeout=None if patiently else ANSWER_TIMEOUT,
+            line=getattr(args, "line", ""),
+        )
+    except KeyboardInterrupt:
+        _note_what_was_begun(path, args)
+        raise
+
+
+def _note_what_was_begun(path: Path, args: argparse.Namespace) -> None:
+    """Say how far a command of several steps has come that was interrupted, since the rest of it will follow."""
+    from budgetfrontier.engine.remote import describe_progress
+    from budgetfrontier.storage.reader import Reader
+
+    with suppress(FrontierError), Reader(path) as reader:
+        found = reader.in_progress()
+        if found is not None:
+            audit = shlex.join(("budgetfrontier", "audit", str(args.job)))
+            note(
+                f"interrupted: {describe_progress(*found)}; the rest follows as soon as the frontier is opened to be "
+                f"changed, by a crawl or by any command. Then `{audit}` has it, with the command that takes it back, "
+                "if there is one."
+            )
+
+
+def refuse_if_terminated(args: argparse.Namespace) -> None:
+    """Raise FrontierError if the crawl was terminated."""
+    from budgetfrontier.storage.reader import Reader
+
+    with Reader(frontier_path(args.job)) as reader:
+        if reader.summary().state == CrawlState.TERMINATED:
+            raise FrontierError(f"{args.job}: {TERMINATED}")
+
+
+def matcher(pattern: str | None) -> Callable[[str, str], bool]:
+    """Return the test of (URL, queue key) for --match; a pattern without a kind is a glob on the queue key."""
+    from budgetfrontier.settings.matching import queue_test
+
+    return queue_test(pattern)
+
+
+def no_match(args: argparse.Namespace) -> str:
+    """Return what to say if --state and --match select no queue."""
+    from budgetfrontier.reports.format import clean
+
+    chosen = (args.match and clean(args.match), args.state and f"the state {' or '.join(args.state)}")
+    return f"no queue matches {' and '.join(filter(None, chosen))}" if any(chosen) else "there is no queue"
+
+
+def queue_filter(args: argparse.Namespace) -> Callable[[QueueRecord], bool]:
+    """Return the test of a queue for --state and --match."""
+    matches = matcher(args.match)
+    states = frozenset(args.state or QueueState)
+    return lambda queue: queue.state in states and matches(queue.last_enqueued, queue.queue)
+
+
+def page(rows: Iterable[Any], args: argparse.Namespace, *, key: Callable[[Any], Any] | None = None) -> Iterable[Any]:
+    """Return the rows selected by --limit and --offset, sorted by `key` in the direction of --sort and --reverse.
+
+    Memory: with --limit, the rows printed and skipped; without it, all rows if they are sorted.
+    """
+    end = None if args.limit is None else args.offset + args.limit
+    if key is not None:
+        if end is None:
+            rows = sorted(rows, key=key, reverse=is_descending(args))
+        else:
+            rows = (nlargest if is_descending(args) else nsmallest)(end, rows, key=key)
+    return islice(rows, args.offset, end)
+
+
+def write_rows(
+    args: argparse.Namespace, rows: Iterable[Sequence[object]], columns: Sequence[str], *, drop: Sequence[str] = ()
+) -> None:
+    """Print a listing. On a terminal, columns of `drop` that have no room are left out, the first of them first."""
+    from budgetfrontier.reports import tables
+    from budgetfrontier.reports.layout import layout_for
+
+    layout = layout_for(sys.stdout, wide=args.wide)
+    left_out = tables.write(rows, columns, sys.stdout, format=args.format, layout=layout, drop=drop)
+    if left_out:
+        sys.stdout.flush()
+        note(f"left out: {', '.join(left_out)}; --wide shows all")
+
+
+def is_descending(args: argparse.Namespace) -> bool:
+    """Return whether --sort and --reverse ask for descending order."""
+    return (args.sort not in ASCENDING) is not args.reverse
+
+
+def note_if_stopped(args: argparse.Namespace) -> None:
+    """Print, if no process runs the job, that it is stopped, and the command that continues it."""
+    from budgetfrontier.rules.verdict import opener, reached_limit
+    from budgetfrontier.storage.reader import Reader
+    from budgetfrontier.storage.start_command import AGAIN, start_command
+
+    with Reader(frontier_path(args.job)) as reader:
+        process = reader.process()
+        if opens := opener(process):
+            note(f"no process has this crawl open; {opens}")
+        elif not process.alive:
+            stop = process.last_stop
+            start = start_command(str(args.job), "" if stop is None else stop.program)
+            first = f"raise {limit} (it is reached), then " if (limit := reached_limit(stop)) else ""
+            note(f"no process runs this crawl; to go on: {first}{start or AGAIN}")
+
+
+def read_settings(path: Path) -> Settings:
+    """Load the settings of a YAML file.
+
+    Print warnings to stderr, also when the file has errors. Raises SettingsError.
+    """
+    from budgetfrontier.core.errors import SettingsError
+    from budgetfrontier.settings import Settings
+    from budgetfrontier.settings.loader import load
+
+    try:
+        settings, warnings = load(path, Settings(), environment=os.environ)
+    except SettingsError as error:
+        warn(error.warnings)
+        raise
+    warn(warnings)
+    return settings
+
+
+def warn_of_adjustments(settings: Settings, job: Path) -> None:
+    """Print a warning for each value of the settings that an adjustment of the job keeps from having an effect."""
+    from budgetfrontier.settings.shadowing import shadowed
+    from budgetfrontier.storage.reader import Reader
+
+    try:
+        with Reader(frontier_path(job)) as reader:
+            adjustments = reader.adjustments
+    except FrontierError:  # there is no job yet; what is wrong with one is said where it is opened
+        return
+    warn(shadowed(settings, adjustments))
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Print warnings to stderr."""
+    for warning in warnings:
+        note(f"warning: {warning}")

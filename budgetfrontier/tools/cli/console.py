@@ -1,0 +1,125 @@
+"""The command `console`: pages of running and stopped jobs for a browser."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli.common import Commands, add_command
+from budgetfrontier.tools.cli.messages import note
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        "console",
+        console,
+        "show jobs in a browser, and steer them",
+        more="Read-only unless --token-file is given. Needs the extra 'console'.",
+    )
+    parser.add_argument(
+        "jobs",
+        metavar="JOB",
+        type=common.job,
+        nargs="+",
+        help="a job's folder, or a folder of jobs, such as that of a server; the jobs may be running",
+    )
+    parser.add_argument(
+        "--cluster", metavar="URL",
+        help="instead of JOB, a crawl in partitions: kafka://HOST:PORT,.../CRAWL; the token of its workers is in the "
+        "environment variable BUDGETFRONTIER_TOKEN",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tls-ca", default=None, metavar="FILE",
+        help="with --cluster: the workers have TLS, and this file the certificates that sign theirs; `system`: those "
+        "that the system trusts",
+    )  # fmt: skip
+    parser.add_argument(
+        "--listen", type=common.address, default="127.0.0.1:8089", metavar="WHERE",
+        help="ADDRESS:PORT, or unix:PATH for a socket of its owner (default: 127.0.0.1:8089); other machines are "
+        "answered only with --token-file",
+    )  # fmt: skip
+    parser.add_argument(
+        "--token-file", type=Path, default=None, metavar="FILE",
+        help="a file with a token of at least 16 characters, without which nothing is shown, and with which jobs can "
+        "be steered; it is read again when it has changed",
+    )  # fmt: skip
+    common.add_anybody(parser, "an address that other machines reach needs no --token-file")
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME",
+        help="a name under which the console is reached, such as that of a proxy before it, repeatable",
+    )  # fmt: skip
+
+
+def console(args: argparse.Namespace) -> None:
+    """Serve the pages until it is stopped."""
+    from budgetfrontier.core.errors import MissingExtra
+
+    try:
+        from budgetfrontier.tools.console.jobs import named
+        from budgetfrontier.tools.console.serving import serve
+    except ModuleNotFoundError as error:
+        raise MissingExtra("console") from error
+    options: dict[str, Any] = {
+        "listen": args.listen,
+        "token_file": args.token_file,
+        "anybody": args.allow_anybody,
+        "hosts": args.allow_host,
+        "started": lambda where: note(f"the console listens on {where}; Ctrl-C ends it"),
+    }
+    if any(isinstance(job, common.ClusterJob) for job in args.jobs):
+        _serve_cluster(args, options)
+    elif args.tls_ca is not None:
+        args.parser.error("--tls-ca is for a crawl in partitions: give it with --cluster")
+    else:
+        serve(named([(job, common.frontier_path(job)) for job in _folders(args.jobs)]), **options)
+
+
+def _folders(given: list[Path]) -> list[Path]:
+    """Return the folders of the jobs, those in a folder of jobs among them. Raises NotAFrontier if there is none.
+
+    Others beside them are passed over, and named: a pattern such as jobs/* matches the files of a server, too.
+    """
+    found: dict[Path, None] = {}
+    passed: list[Path] = []
+    for path in given:
+        inside = [path] if _is_job(path) else sorted(filter(_is_job, path.iterdir())) if path.is_dir() else []
+        found |= dict.fromkeys(inside)
+        passed += [] if inside else [path]
+    for path in passed:
+        if not found or not path.exists():
+            common.frontier_path(path)  # raises
+        note(f"passed over, for there is no frontier: {path}")
+    return list(found)
+
+
+def _is_job(path: Path) -> bool:
+    """Tell whether a path is a job's folder, or a frontier itself."""
+    return any((folder / "data.mdb").is_file() for folder in (path / "frontier", path))
+
+
+def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
+    from budgetfrontier.cluster.operation import Operator
+    from budgetfrontier.tools.cli import clusters
+    from budgetfrontier.tools.console.cluster_job import ClusterJob
+    from budgetfrontier.tools.console.pages.cluster import PAGES
+    from budgetfrontier.tools.console.serving import serve
+
+    if len(args.jobs) > 1:
+        args.parser.error("a console shows one crawl in partitions, and nothing else: start one for each")
+    (url,) = args.jobs
+    with (
+        clusters.connected(url, tls_ca=args.tls_ca) as first,
+        clusters.connected(url, tls_ca=args.tls_ca) as second,
+    ):
+
+        def operator() -> Operator:
+            return Operator(first.frontier, job=first.job, ends=first.ends)
+
+        def steersman() -> Operator:
+            return Operator(second.frontier, job=second.job)
+
+        serve([ClusterJob(first.job, operator, steersman)], pages=PAGES, **options)

@@ -1,0 +1,184 @@
+"""Commands that crawl: `crawl` and `demo`. They need the extra `crawl`."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import shlex
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from budgetfrontier.core.endpoints import tokens
+from budgetfrontier.core.endpoints.addresses import ANYBODY
+from budgetfrontier.core.errors import MissingExtra
+from budgetfrontier.tools.cli.common import (
+    Commands,
+    add_anybody,
+    add_command,
+    address,
+    folder_name,
+    naming_options,
+    read_settings,
+    warn_of_adjustments,
+)
+
+if TYPE_CHECKING:
+    from budgetfrontier.crawler.job import ServingMetrics
+    from budgetfrontier.settings import Settings
+
+_OBJECTS = 10_000  # more than there were, at which garbage is collected; Python's default is 700
+_EXTRA = ("aiohttp", "backports", "brotlicffi", "multidict", "protego", "rich", "yarl")
+
+
+def register(commands: Commands) -> None:
+    """Add the commands of this group."""
+    parser = add_command(
+        commands,
+        "crawl",
+        crawl,
+        "run a crawl from a YAML file, or continue it",
+        more="Ctrl-C once finishes what is in flight, twice stops at once; the same command goes on where it stopped. "
+        "SIGTERM and SIGHUP act like Ctrl-C. Exits with 0 after a stop that finished what was in flight, with 1 after "
+        "one at once, at any moment from its start to its end. A scope that has changed and would disregard more than "
+        "100 of the URIs that wait, or 1 % of them, pauses the crawl and exits with 7: `resume` agrees to it.",
+    )
+    parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
+    parser.add_argument("--job", metavar="DIR", type=Path, help="the job's folder (default: the crawl's name, here)")
+    parser.add_argument(
+        "--paused", action="store_true", help="fetch nothing until `budgetfrontier resume`, to inspect and adjust first"
+    )
+    parser.add_argument(
+        "--adopt", action="store_true", help="continue in the folder of a crawl of another name, which was renamed"
+    )
+    parser.add_argument(
+        "--metrics", type=address, metavar="ADDRESS:PORT", default=None,
+        help="serve metrics for Prometheus at this address, such as 127.0.0.1:9464, on /metrics, while the crawl runs "
+        "(default: none are served); whoever reaches the address can read them; needs the extra 'console'",
+    )  # fmt: skip
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME",
+        help="a name under which Prometheus asks for the metrics, if it is neither an address nor the machine's name, "
+        "repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--frontier", metavar="ADDRESS", default=None,
+        help="crawl URIs of a crawl that `budgetfrontier serve` has open, which other processes may crawl too: "
+        "HOST:PORT/CRAWL or unix:PATH#CRAWL (default of CRAWL: the crawl's name). The job has outputs only then; "
+        "queues, budgets and delays are the server's. Limits count what this process does. Needs the extra 'grpc'",
+    )  # fmt: skip
+    add_anybody(parser, "an address of --metrics may be one that other machines reach")
+    parser.add_argument(
+        "--token-file", type=Path, default=None, metavar="FILE",
+        help="a file with the token of the server of --frontier",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tls", default=None, metavar="FILE",
+        help="use TLS to the server of --frontier; FILE has the certificates that sign the server's, and `system` "
+        "stands for those that the system trusts",
+    )  # fmt: skip
+    parser = add_command(
+        commands,
+        "demo",
+        demo,
+        "crawl a small synthetic web on loopback, traps included, and show what budgets do",
+        more="Takes under a minute and needs no network. Interrupted, it exits with 1.",
+    )
+    parser.add_argument(
+        "--job", metavar="DIR", type=Path, help="a new folder for the job (default: a temporary one, named at the end)"
+    )
+
+
+def crawl(args: argparse.Namespace) -> int:
+    """Run or resume a crawl."""
+    settings = read_settings(args.config)
+    try:
+        from budgetfrontier.crawler import job
+    except ModuleNotFoundError as error:
+        raise _explained(error) from error
+    again = ["budgetfrontier", "crawl", str(args.config), *(("--job", str(args.job)) if args.job else ())]
+    if args.frontier is not None:
+        return _crawl_shared(args, settings, again)
+    if args.token_file or args.tls:
+        args.parser.error("--token-file and --tls are for the server of --frontier, which is not given")
+    options = ["--metrics", args.metrics] if args.metrics else []
+    options += [ANYBODY] if args.allow_anybody else []
+    options += [word for name in args.allow_host for word in ("--allow-host", name)]
+    if args.allow_host and args.metrics is None:
+        args.parser.error("--allow-host is for --metrics, which is not given")
+    folder = args.job or Path(folder_name(settings.crawl))
+    warn_of_adjustments(settings, folder)
+    with _metrics(args.metrics, args.allow_host, anybody=args.allow_anybody) as metrics, _rare_collections():
+        return job.crawl(
+            settings,
+            folder,
+            paused=args.paused,
+            adopt=args.adopt,
+            command=shlex.join(again + options),
+            config=args.config,
+            options=options,
+            metrics=metrics,
+        )
+
+
+def _crawl_shared(args: argparse.Namespace, settings: Settings, again: list[str]) -> int:
+    """Run a crawl on a frontier of a server."""
+    given = {"--paused": args.paused, "--adopt": args.adopt, "--metrics": args.metrics, "--allow-host": args.allow_host}
+    if refused := [option for option, value in given.items() if value]:
+        args.parser.error(
+            f"{' and '.join(refused)}: not with --frontier; pause, rename and watch the crawl where it is served"
+        )
+    from budgetfrontier.crawler.shared import addresses, job
+
+    for option, value in {"--frontier": args.frontier, "--token-file": args.token_file, "--tls": args.tls}.items():
+        again += [option, str(value)] if value else []
+    with naming_options({"address": "--frontier", "token": "--token-file", "tls": "--tls"}), _rare_collections():
+        remote = addresses.remote_crawl(
+            args.frontier,
+            crawl=settings.crawl,
+            token=None if args.token_file is None else tokens.read(args.token_file),
+            tls=args.tls == "system" or args.tls or False,
+        )
+        return job.crawl(settings, args.job or Path(folder_name(settings.crawl)), remote, command=shlex.join(again))
+
+
+def demo(args: argparse.Namespace) -> int:
+    """Run the demonstration."""
+    try:
+        from budgetfrontier.crawler.demo import run
+    except ModuleNotFoundError as error:
+        raise _explained(error) from error
+    return run.demo(args.job)
+
+
+@contextmanager
+def _metrics(listen: str | None, names: list[str], *, anybody: bool) -> Iterator[ServingMetrics | None]:
+    """Hold the socket of --metrics, if it is given, before anything of the crawl is opened."""
+    if listen is None:
+        yield None
+        return
+    try:
+        from budgetfrontier.reports import metrics
+        from budgetfrontier.reports.metrics_server import MetricsServer
+    except ModuleNotFoundError as error:
+        raise MissingExtra("console") from error
+    with closing(MetricsServer(listen, names=names, anybody=anybody)) as server:
+        yield lambda folder: server.serving(metrics.of_job(folder).answer)
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Collect garbage rarely, and look at none of the modules: a crawl leaves few cycles, and has the process alone."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def _explained(error: ModuleNotFoundError) -> Exception:
+    return MissingExtra("crawl") if (error.name or "").partition(".")[0] in _EXTRA else error

@@ -1,0 +1,109 @@
+"""The effects of commands as they are printed, whether of a job or of a crawl in partitions."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.core.units import format_time
+from budgetfrontier.tools.cli.messages import note, say
+
+if TYPE_CHECKING:
+    from budgetfrontier.core.model import Summary
+
+
+def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
+    """Print what a command to a queue has changed."""
+    from budgetfrontier.reports.audit_sentences import waits_longer
+    from budgetfrontier.reports.format import clean
+
+    key = clean(args.key)
+    if op == "set_queue":
+        before, after = effect["before"], effect["after"]
+        words = {"interval": "interval", "max_completed": "limit of completed URLs"}
+        told = (f"{words[name]} {_own(before[name])} -> {_own(after[name])}" for name in details if name in words)
+        say(f"{key}: {'; '.join(told)}")
+        return
+    until = effect["after"]["wake_time"]
+    wakes = f", until {format_time(until)}" if op == "snooze" else ""
+    say(f"{key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
+    if op == "snooze" and details["until"] <= time.time():
+        note("that time is past, so that it changes nothing; `budgetfrontier wake` ends a wait")
+    elif op == "snooze" and (longer := waits_longer(details, effect)):
+        note(f"{longer}: a snooze shortens no wait; `budgetfrontier wake` ends it, and then it may be snoozed for less")
+
+
+def _own(value: float | None) -> str:
+    return "of the settings" if value is None else f"{value:g}"
+
+
+def tell_deletion(effect: dict[str, Any]) -> None:
+    """Print what a deletion has deleted."""
+    from budgetfrontier.reports.audit_sentences import deleted
+
+    say(deleted(effect))
+    _note_undecided(effect)
+
+
+def tell_deletion_preview(effect: dict[str, Any], totals: Summary) -> None:
+    """Print what a deletion would delete."""
+    from budgetfrontier.reports.audit_sentences import deleted
+
+    say(f"would {deleted(effect, verb='delete')}")
+    say(f"those pending would cost {effect['cost']:,}")
+    say(f"queues that are not RETIRED hold {totals.queued:,} in all; scheduled for later: {totals.future:,}")
+    _note_undecided(effect)
+    note("dry run: nothing was changed")
+
+
+def _note_undecided(effect: dict[str, Any]) -> None:
+    from budgetfrontier.reports.format import counted
+
+    if effect.get("undecided"):
+        note(f"the pattern takes too long for {counted(effect['undecided'], 'URI')}, not counted among them")
+
+
+def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
+    """Print what an undo has done to the command of an audit entry."""
+    from budgetfrontier.reports.audit_sentences import undone
+    from budgetfrontier.reports.format import clean
+
+    say(clean(f"undone {name}, {effect['command']}: {undone(effect)}"))
+
+
+def tell_undo_preview(effect: dict[str, Any]) -> None:
+    """Print what an undo would do."""
+    from budgetfrontier.reports.format import clean, counted
+    from budgetfrontier.tools.cli.adjustments import named_keys
+
+    say(clean(f"would undo {effect.pop('undoes')}"))
+    if "puts back" in effect:
+        letters = effect["queues_count"] == 0
+        what = counted(effect["puts back"], "dead letter" if letters else "URI")
+        where = "" if letters else f" to {named_keys(effect['queues_count'], effect['queues'])}"
+        say(f"would return {what}{where}")
+        if effect.get("changed_count"):
+            say(f"although changed since: {named_keys(effect['changed_count'], effect['changed'])}")
+    elif "drops dead letters" in effect:
+        say(f"would drop {counted(effect['drops dead letters'], 'dead letter')}, and what is known of their URLs")
+        if gone := effect.get("replayed or dropped since"):
+            say(f"replayed or dropped since: {gone:,}")
+    elif "before" in effect and "state" in effect["before"]:
+        for name, before in effect["before"].items():
+            if before != effect["after"][name]:
+                say(clean(f"{name}: {_told(name, before)} -> {_told(name, effect['after'][name])}"))
+    else:
+        for name in ("matched", "revived_count", "retired_count", "adjustments removed", "adjustments restored"):
+            if name in effect:
+                say(clean(f"{name.removesuffix('_count')}: {_told(name, effect[name])}"))
+    note("dry run: nothing was changed")
+
+
+def _told(name: str, value: Any) -> str:
+    """Format a value of an effect: the times in it for people."""
+    if name in ("wake_time", "block", "delayed", "rest"):
+        return format_time(value) if value > 0 else "-"
+    if isinstance(value, list):
+        return ", ".join(f"{one['id']} ({one['match']})" for one in value) or "-"
+    return str(value)

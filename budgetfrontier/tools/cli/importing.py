@@ -1,0 +1,253 @@
+"""`import`: schedule the URIs of sources in a job, running or stopped, and report the results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from budgetfrontier.core import uris
+from budgetfrontier.core.errors import FrontierError, InvalidUrl
+from budgetfrontier.core.model import CrawlUri, Directive
+from budgetfrontier.engine.admission.storable import MAX_RECORD
+from budgetfrontier.engine.commands.mailbox import Command, checked
+from budgetfrontier.reports.format import clean, counted, without_password
+from budgetfrontier.reports.totals import refused_in
+from budgetfrontier.rules.requests import are_hops, request_objection
+from budgetfrontier.tools import importers as formats
+from budgetfrontier.tools.cli import common, exits, submission
+from budgetfrontier.tools.cli.messages import note, say
+from budgetfrontier.tools.cli.submission import Counts, as_argument
+from budgetfrontier.tools.importers import lists
+from budgetfrontier.tools.importers.allowance import Allowance, RecordTooLarge
+from budgetfrontier.tools.importers.records import BadRecord, Item, Note, Record
+
+if TYPE_CHECKING:
+    from budgetfrontier.cluster.client import ClusterFrontier
+
+MAX_DETAIL = 300
+"""Characters shown of the details of a bad record."""
+PROGRESS_INTERVAL = 10.0
+"""Seconds between two messages that say how far an import has come."""
+MAX_REPORTED = 20
+"""Bad records with the same reason that are reported one by one."""
+
+
+@dataclass
+class SourceResult:
+    """The result of importing one source."""
+
+    name: str
+    counts: Counts = field(default_factory=Counts)
+    omitted: Counter[str] = field(default_factory=Counter)
+    """Fields that a frontier cannot hold, and how many records have them."""
+    reported: Counter[str] = field(default_factory=Counter)
+    usable: int = 0
+    """Records that were submitted to the frontier."""
+    broken: bool = False
+    """Whether the source could not be read to its end."""
+    reported_at: float = field(default_factory=time.monotonic)
+
+    def progress(self) -> None:
+        """Report how many URIs were read, once in PROGRESS_INTERVAL."""
+        now = time.monotonic()
+        if now - self.reported_at >= PROGRESS_INTERVAL:
+            self.reported_at = now
+            note(clean(f"{self.name}: {self.usable:,} so far"))
+
+    def refuse(self, bad: BadRecord) -> None:
+        """Count a bad record, and report it unless many with the same reason were reported."""
+        self.counts.tally.refuse(bad.reason)
+        self.broken |= bad.ends
+        self.reported[bad.reason] += 1
+        if self.reported[bad.reason] <= MAX_REPORTED:
+            detail = bad.detail if len(bad.detail) <= MAX_DETAIL else f"{bad.detail[:MAX_DETAIL]}..."
+            note(clean(f"{bad.location}: {detail}"))
+
+    def end(self, *, dry_run: bool) -> None:
+        """Report bad records not shown, fields left out, and whether nothing or only a part could be read."""
+        for reason, count in self.reported.items():
+            if count > MAX_REPORTED:
+                note(f"{self.name}: {reason}: {count - MAX_REPORTED:,} more of these")
+        if self.omitted:
+            what = ", ".join(f"{name} ({count:,})" for name, count in sorted(self.omitted.items()))
+            note(clean(f"{self.name}: left out, because a frontier cannot store it: {what}"))
+        if self.broken:
+            note(clean(f"{self.name}: only a part of it could be read{'' if dry_run else '; that part was imported'}"))
+        elif not self.usable:
+            note(clean(f"{self.name}: no URI in it could be imported"))
+
+
+class Totals:
+    """The totals of all sources."""
+
+    def __init__(self) -> None:
+        self.counts, self.usable, self.complete = Counts(), 0, True
+
+    def show(self, form: str, *, dry_run: bool) -> None:
+        """Print the counts; of a dry run, what could be imported."""
+        total, seen, dead = self.counts.tally, self.counts.seen, self.counts.dead
+        if form == "json" and dry_run:
+            counts = {"readable": self.usable, "seen": seen, "invalid": total.invalid, "reasons": total.reasons}
+            print(json.dumps(counts))
+            return
+        if form == "json":
+            counts = {name: getattr(total, name) for name in ("added", "duplicate", "invalid", "full", "reasons")}
+            print(json.dumps(counts | {"seen": seen, "dead": dead}))
+            return
+        if dry_run:
+            told = [f"{self.usable:,} can be imported", *([f"{seen:,} of them as seen"] if seen else [])]
+            print(f"dry run, nothing was changed: {', '.join([*told, refused_in(total)['invalid']])}")
+            return
+        told = [f"added {total.added:,}", f"duplicate {total.duplicate:,}", *refused_in(total).values()]
+        told += [f"marked as seen {seen:,}"] if seen else []
+        say(", ".join([*told, f"dead letters {dead:,}"] if dead else told))
+
+
+def run(args: argparse.Namespace, cluster: ClusterFrontier | None = None) -> int:
+    """Import all sources and print the counts. A bad record stops nothing: it is counted and reported.
+
+    `cluster` is the crawl in partitions into which they are imported, if it is one.
+    Return ERROR if a file or folder could not be read to its end or has no URI, or if there was no URI at all. When an
+    error is raised, or Ctrl-C has been pressed, the counts so far are printed first.
+    """
+    if args.key is not None and not all(map(formats.is_redis, args.sources)):
+        args.parser.error("--key is the name of a queue in Redis; give redis://HOST as the source")
+    if (unknown := next(filter(_is_elsewhere, args.sources), None)) is not None:
+        args.parser.error(
+            f"{without_password(unknown)}: give http or https URLs, files and folders with URLs, or redis://HOST"
+        )
+    if not args.dry_run and cluster is None:
+        common.refuse_if_terminated(args)
+    totals = Totals()
+    for number, source in enumerate(args.sources):
+        result = SourceResult(without_password(source))
+        try:
+            _import_source(args, source, result, cluster)
+        except (Exception, KeyboardInterrupt):
+            if number or result.usable:
+                _add(totals, result)
+                totals.show(args.format, dry_run=args.dry_run)
+                _note_uncounted(result.counts.unknown, again=not args.force)
+            raise
+        _add(totals, result)
+    totals.show(args.format, dry_run=args.dry_run)
+    if args.seeds and totals.counts.tally.duplicate and not args.force:
+        note("duplicates were seen before: they are listed as seeds, and not fetched again unless you add --force")
+    if totals.counts.tally.added and cluster is None:
+        common.note_if_stopped(args)
+    return exits.OK if totals.complete and totals.usable else exits.ERROR
+
+
+def _add(totals: Totals, result: SourceResult) -> None:
+    totals.counts.merge(result.counts)
+    totals.usable += result.usable
+    totals.complete = totals.complete and (_is_url(result.name) or (bool(result.usable) and not result.broken))
+
+
+def _note_uncounted(count: int, *, again: bool) -> None:
+    """Say how many URIs are not counted because the last command with some has not ended."""
+    if count:
+        twice = "; importing the same again adds nothing twice" if again else ""
+        note(f"not counted: {counted(count, 'URI')} sent last, which may have been added, or may still be{twice}")
+
+
+def _is_url(source: str) -> bool:
+    """Return whether a source is itself a URL, not a file."""
+    return source.lower().startswith(("http://", "https://"))
+
+
+def _is_elsewhere(source: str) -> bool:
+    """Return whether a source is a URL of a scheme that cannot be imported."""
+    return "://" in source and not (_is_url(source) or formats.is_redis(source) or Path(source).exists())
+
+
+def _import_source(
+    args: argparse.Namespace, source: str, result: SourceResult, cluster: ClusterFrontier | None
+) -> None:
+    """Schedule the URIs of one source, or mark them as seen, and report the results."""
+    path, is_url = common.frontier_path(args.job) if cluster is None else None, _is_url(source)
+    items = iter([_url(source)]) if is_url else formats.read(source, args.kind, key=args.key)
+    if args.dry_run:
+        result.counts.seen = sum(record.seen for record in _records(items, result, args))
+        result.end(dry_run=True)
+        return
+    for (op, charged), records in groupby(_records(items, result, args), lambda r: (_operation(r), r.charged)):
+        if path is not None:
+            submission.submit(args, path, op, records, result.counts, charge=charged)
+        elif op == "bury":
+            raise FrontierError(f"{result.name} has dead letters, which cannot be imported into a crawl in partitions")
+        else:
+            assert cluster is not None
+            submission.submit_to_cluster(cluster, op, records, result.counts, charge=charged)
+    counts, tally = result.counts, result.counts.tally
+    if not is_url:
+        result.end(dry_run=False)
+    elif not tally.invalid:  # otherwise it was reported already
+        became = "added" if tally.added else "seen" if counts.seen else "full" if tally.full else "duplicate"
+        note(f"{source}: {became}")
+
+
+def _operation(record: Record) -> str:
+    """Return the command that takes a record."""
+    return "mark_seen" if record.seen else "schedule" if record.dead is None else "bury"
+
+
+def _url(source: str) -> Item:
+    return lists.item(f"{source}:1", os.fsencode(source), Allowance())
+
+
+def _records(items: Iterable[Item], result: SourceResult, args: argparse.Namespace) -> Iterator[Record]:
+    """Yield the records that can be imported; report the others."""
+    for item in items:
+        if isinstance(item, Note):
+            note(clean(item.text))
+        elif isinstance(item, BadRecord):
+            result.refuse(item)
+        else:
+            try:
+                href = uris.parse(item.uri.url)
+                uri = _as_seed(item.uri, href) if args.seeds else item.uri
+                _check(uri)
+            except InvalidUrl as error:
+                result.refuse(BadRecord(item.location, error.reason, f"not an http or https URL ({error})"))
+            except RecordTooLarge as error:
+                result.refuse(BadRecord(item.location, "too-large", str(error)))
+            except (ValueError, OverflowError, FrontierError) as error:
+                result.refuse(BadRecord(item.location, "json", str(error)))
+            else:
+                result.usable += 1
+                result.progress()
+                result.omitted.update(item.omitted)
+                uri = msgspec.structs.replace(uri, force=uri.force or args.force)
+                yield item._replace(uri=uri, seen=item.seen or args.seen)
+
+
+def _check(uri: CrawlUri) -> None:
+    """Raise the errors that `_records` reports for a URI that the mailbox, the frontier or the crawler would refuse."""
+    if objection := request_objection(uri):
+        raise ValueError(objection)
+    if not are_hops(uri.hops):
+        raise ValueError(f"hops: expected letters A-Z, got {uri.hops[:40]!a}")
+    if uri.meta is not None:
+        checked(Command("schedule", {"uris": [as_argument(uri)]}, "", ""))
+    size = len(msgspec.msgpack.encode(uri))  # raises for text that is not UTF-8 and for numbers over 64 bits
+    if size > MAX_RECORD:
+        raise RecordTooLarge(f"{size:,} bytes with all its fields; a frontier accepts at most {MAX_RECORD:,}")
+
+
+def _as_seed(uri: CrawlUri, href: str) -> CrawlUri:
+    """Return a URI as a seed: the scope reads from `meta` which seed a URI descends from."""
+    if not isinstance(uri.meta, dict | None):
+        raise ValueError("the meta of a seed is an object")
+    meta = {**(uri.meta or {}), "seed": href}
+    return msgspec.structs.replace(uri, meta=meta, directive=min(uri.directive, Directive.MEDIUM), hops="")

@@ -1,0 +1,39 @@
+"""Sentences for people: on stdout with the data, or on stderr. On a terminal they are wrapped at its width."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+
+def say(text: str) -> None:
+    """Print a sentence to stdout. An error of its disk names it."""
+    from budgetfrontier.storage.whole_files import naming_file
+
+    with naming_file("standard output"):
+        print(fitted(text, sys.stdout))
+
+
+def note(text: str) -> None:
+    """Print a message to stderr; stdout is for data."""
+    print(fitted(text, sys.stderr) if _is_terminal(sys.stderr) else text, file=sys.stderr)
+
+
+def asks() -> bool:
+    """Tell whether there is a person to ask: a terminal for the question and for the answer."""
+    return _is_terminal(sys.stdin) and _is_terminal(sys.stdout)
+
+
+def fitted(text: str, out: TextIO) -> str:
+    """Return the lines of a text as they fit a stream: as they are, unless it is a terminal."""
+    from budgetfrontier.reports.layout import layout_for
+
+    layout = layout_for(out, wide=False)
+    return "\n".join(part for line in text.split("\n") for part in layout.wrapped(line, "  "))
+
+
+def _is_terminal(out: TextIO) -> bool:
+    try:
+        return out.isatty()
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        return False

@@ -1,0 +1,75 @@
+"""`runs`: list what has run a job, from when to when, and how each run ended."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from budgetfrontier.core.units import format_time
+from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli.common import Commands, add_command, add_format, add_job, add_page
+from budgetfrontier.tools.cli.messages import note
+
+if TYPE_CHECKING:
+    from budgetfrontier.core.model import Run
+
+COLUMNS = ("number", "began", "ended", "lasted", "end", "reason", "program", "leased", "pid", "host")
+DROP = ("host", "pid", "leased", "ended")
+"""The columns for which a narrow terminal may have no room, the first of them first."""
+
+
+def register(commands: Commands) -> None:
+    """Add the command of this group."""
+    parser = add_command(
+        commands,
+        "runs",
+        runs,
+        "list the runs: when each began and ended, how, and why",
+        more="The newest run comes last. `end` is EXIT, LIMIT, SIGNAL, OPERATOR, DISK_FULL, ERROR, or KILLED: it could "
+        "store no end, and ended after its last commit, which is the time given. Commands on a stopped job are not "
+        "runs, unless they did not end: `audit` lists them. The last 1,000 runs are kept.",
+    )
+    add_job(parser)
+    add_format(parser)
+    add_page(parser)
+
+
+def runs(args: argparse.Namespace) -> None:
+    """List runs; --limit and --offset count from the newest."""
+    from budgetfrontier.reports.layout import layout_for
+    from budgetfrontier.rules.verdict import process_line
+    from budgetfrontier.storage.reader import Reader
+
+    with Reader(common.frontier_path(args.job)) as reader:
+        found = reader.runs(None if args.limit is None else args.limit + args.offset)
+        standing = reader.standing()
+    text, now = args.format == "text", time.time()
+    when = _minute if text and layout_for(sys.stdout, wide=args.wide).width is not None else _when
+    rows = (_row(run, now, when if text else None) for run in found[: len(found) - args.offset])
+    common.write_rows(args, rows, COLUMNS, drop=DROP)
+    if text:
+        note(f"process: {process_line(standing)}")
+
+
+def _row(run: Run, now: float, when: Callable[[float | None], str] | None) -> tuple[object, ...]:
+    """Return the row of a run; `when` formats its times for people."""
+    from budgetfrontier.core.units import format_duration
+
+    lasted = (now if run.ended is None else run.ended) - run.began
+    rest = (run.reason, run.program, run.leased, run.pid, run.host)
+    if when is None:
+        return (run.number, run.began, run.ended, lasted, run.end, *rest)
+    shown = format_duration(round(lasted)) if lasted >= 1.0 else "0s"
+    return (run.number, when(run.began), when(run.ended), shown, run.end or "running", *rest)
+
+
+def _minute(epoch: float | None) -> str:
+    """Format a time as UTC to the minute, for a terminal."""
+    return "-" if epoch is None else format_time(epoch, "%Y-%m-%d %H:%M")
+
+
+def _when(epoch: float | None) -> str:
+    return "-" if epoch is None else format_time(epoch)

@@ -1,0 +1,162 @@
+"""The command `serve`: a frontier for crawlers in other processes and languages, by the API of URLFrontier."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from budgetfrontier.core.endpoints.addresses import ANYBODY
+from budgetfrontier.core.endpoints.tokens import TokenFile
+from budgetfrontier.core.errors import MissingExtra
+from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli.common import Commands, add_command
+from budgetfrontier.tools.cli.exits import exit_code
+from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.signals import stopped_by_signals
+
+if TYPE_CHECKING:
+    from budgetfrontier.server.server import ServingMetrics
+
+LISTEN = "127.0.0.1:7071"
+"""The address that is served by default."""
+CLOSE_AFTER = 600.0
+"""Seconds after which a crawl that nobody uses is closed by default."""
+
+log = logging.getLogger("budgetfrontier.service")
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        "serve",
+        serve,
+        "share frontiers with crawlers in other processes, by the API of URLFrontier",
+        more="Each crawlID is a job's folder in JOBS, with a frontier of its own: the other commands work on it, also "
+        "while it is served. Needs the extra 'grpc'. Ctrl-C, SIGTERM and SIGHUP end the calls in progress, for five "
+        "seconds at most, then close all frontiers; leases stay. A second one cuts calls off, and the exit code is 1.",
+    )
+    parser.add_argument("jobs", metavar="JOBS", type=Path, help="the folder of the jobs; it is created if need be")
+    parser.add_argument(
+        "--listen", type=common.address, default=LISTEN, metavar="WHERE",
+        help=f"ADDRESS:PORT, or unix:PATH for a socket (default: {LISTEN})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--config", type=Path, default=None, metavar="FILE",
+        help="the settings of crawls that are created (default: the profile 'served'); those that exist keep theirs. "
+        "Without `frontier.keep_urls`, the RPCs of URLFrontier that put, hand out or need all URLs are refused",
+    )  # fmt: skip
+    common.add_server_access(parser)
+    parser.add_argument(
+        "--close-after", type=common.duration, default=CLOSE_AFTER, metavar="TIME",
+        help="close a crawl that nobody has used for so long; it is opened again when it is used (default: 10m; 0: "
+        "never)",
+    )  # fmt: skip
+    common.add_log_format(parser)
+    parser.add_argument(
+        "--metrics", type=common.address, metavar="ADDRESS:PORT", default=None,
+        help="serve metrics for Prometheus at this address, such as 127.0.0.1:9464, on /metrics (default: none are "
+        "served); whoever reaches the address can read them; needs the extra 'console'",
+    )  # fmt: skip
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME",
+        help="a name under which Prometheus asks for the metrics, if it is neither an address nor the machine's name, "
+        "repeatable",
+    )  # fmt: skip
+
+
+def serve(args: argparse.Namespace) -> int:
+    """Serve until SIGINT, SIGTERM or SIGHUP."""
+    from budgetfrontier.server import log_lines
+
+    with log_lines.on_stderr(as_json=args.log_format == common.JSON):
+        try:
+            return _serve(args)
+        except Exception as error:
+            code = exit_code(error)
+            if args.log_format != common.JSON or code is None:
+                raise
+            log.critical("%s", error, extra={"event": "failed"})
+            return code
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from budgetfrontier.settings import Settings
+    from budgetfrontier.storage.start_command import note_server
+
+    try:
+        from budgetfrontier.server import frontier_service, process, server
+        from budgetfrontier.server.stopping import Stop
+        from budgetfrontier.server.urlfrontier import service
+        from budgetfrontier.server.urlfrontier.urlfrontier_pb2 import POOL
+    except ModuleNotFoundError as error:
+        raise MissingExtra("grpc") from error
+    if args.allow_host and args.metrics is None:
+        args.parser.error("--allow-host is for --metrics, which is not given")
+    settings = Settings.from_dict({"profile": "served"}) if args.config is None else Settings.from_yaml(args.config)
+    token = None if args.token_file is None else TokenFile(args.token_file)
+
+    def started(where: str) -> None:
+        note_server(args.jobs, _options(args))
+        if args.log_format == common.JSON:
+            fields = {"event": "started", "jobs": str(args.jobs), "address": where}
+            log.info("serving %s at %s", args.jobs, where, extra=fields)
+        else:
+            note(f"serving {args.jobs} at {where}; Ctrl-C ends it")
+
+    stop = Stop()
+    with (
+        process.many_frontiers(),
+        _metrics(args.metrics, args.allow_host, anybody=args.allow_anybody) as metrics,
+        stopped_by_signals(stop.ask),
+    ):
+        whole = server.serve(
+            args.jobs,
+            settings,
+            listen=args.listen,
+            services=[service.URLFRONTIER, frontier_service.FRONTIER],
+            pool=POOL,
+            tls=None if args.tls is None else server.Tls(*args.tls),
+            token=token,
+            anybody=args.allow_anybody,
+            close_after=args.close_after,
+            metrics=metrics,
+            started=started,
+            stop=stop,
+        )
+    return 0 if whole else 1
+
+
+def _options(args: argparse.Namespace) -> list[str]:
+    """Return the options of the command that serves again, as they were given; files by their whole paths."""
+    listen: str = args.listen
+    if listen.startswith("unix:"):
+        listen = f"unix:{Path(listen.removeprefix('unix:')).absolute()}"
+    words = [] if listen == LISTEN else ["--listen", listen]
+    for option, path in (("--config", args.config), ("--token-file", args.token_file)):
+        words += [] if path is None else [option, str(path.absolute())]
+    words += [] if args.tls is None else ["--tls", *(str(path.absolute()) for path in args.tls)]
+    words += [ANYBODY] if args.allow_anybody else []
+    words += [] if args.close_after == CLOSE_AFTER else ["--close-after", f"{args.close_after:g}s"]
+    words += [] if args.log_format == "text" else ["--log-format", args.log_format]
+    words += ["--metrics", args.metrics] if args.metrics else []
+    return words + [word for name in args.allow_host for word in ("--allow-host", name)]
+
+
+@contextmanager
+def _metrics(listen: str | None, names: list[str], *, anybody: bool) -> Iterator[ServingMetrics | None]:
+    """Hold the socket of --metrics, if it is given, before anything is opened."""
+    if listen is None:
+        yield None
+        return
+    try:
+        from budgetfrontier.reports.metrics_server import MetricsServer
+        from budgetfrontier.server import server_metrics
+    except ModuleNotFoundError as error:
+        raise MissingExtra("console") from error
+    with closing(MetricsServer(listen, names=names, anybody=anybody)) as served:
+        yield lambda crawls, stats: served.serving_in_thread(server_metrics.exposition(crawls, stats).answer)

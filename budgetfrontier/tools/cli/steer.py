@@ -1,0 +1,400 @@
+"""Commands that change a job, running or stopped. Each is recorded in the audit."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.vocabulary import CrawlState
+from budgetfrontier.tools.cli import common, effects, kept, named
+from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
+from budgetfrontier.tools.cli.exits import ERROR, OK
+from budgetfrontier.tools.cli.messages import asks, note, say
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.overrides import Override
+    from budgetfrontier.storage.view import View
+
+QUEUE_COMMANDS = {
+    "retire": (
+        "retire a queue by name",
+        "It keeps its URIs and hands none out until `unretire`, whatever its budgets.",
+    ),
+    "unretire": (
+        "bring a retired queue back",
+        "It waits at the back of its FIFO; still over budget, it retires again.",
+    ),
+    "snooze": ("let nothing out of a queue until a time", "The block survives restarts; `wake` ends it."),
+    "wake": ("end a queue's wait now", "Ends its politeness delay too."),
+}
+CRAWL_COMMANDS = {
+    "pause": (
+        "hand out nothing more",
+        "What is out may be finished. Scheduling and adjusting go on; `resume` ends it.",
+    ),
+    "resume": ("go on after a pause", "A crawl that is still empty pauses, or finishes, again."),
+    "terminate": (
+        "end the crawl for good",
+        "What is out may still be finished; no URI is handed out ever again, and no command undoes it.",
+    ),
+}
+
+
+def register(commands: Commands) -> None:
+    """Add the commands of this group."""
+    _register_adjust(commands)
+    for name, (summary, more) in QUEUE_COMMANDS.items():
+        parser = add_command(commands, name, partial(_steer_queue, name), summary, more=more)
+        add_job(parser, cluster=True)
+        parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
+        if name == "snooze":
+            when = parser.add_mutually_exclusive_group(required=True)
+            when.add_argument(
+                "--for", dest="until", type=_from_now, metavar="DURATION", help="such as 90, 15m, 1h30m, 2d"
+            )
+            when.add_argument(
+                "--until", type=_moment, metavar="TIME", help="ISO 8601 (default zone: UTC) or epoch seconds"
+            )
+        add_who(parser)
+    _register_set_queue(commands)
+    _register_delete(commands)
+    parser = add_command(
+        commands,
+        "undo",
+        undo,
+        "undo a command by its audit entry",
+        more="For adjust, adjust --remove, retire, unretire, snooze, wake, set-queue, pause, resume, undo of these, "
+        "delete, dead-letters --drop, and the import of dead letters (bury). What was deleted returns to its place in "
+        "its queue, with its attempts counted; until then it takes space in JOB/frontier/removed. Dead letters that "
+        "were imported are dropped, their URLs are no longer known, and an undo of the undo brings them back. What has "
+        "changed since is refused, unless with --force.",
+    )
+    add_job(parser, cluster=True)
+    parser.add_argument("entry", metavar="AUDIT_ID", type=_audit_id, help="the id that `audit JOB` shows")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--force", action="store_true", help="also if what it changed has been changed again")
+    how.add_argument(
+        "--discard", action="store_true",
+        help="of what has deleted or dropped: remove what was kept for the undo, for good; see also `removed`",
+    )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="only print what it would do, or why it is refused")
+    parser.set_defaults(usage=parser.error)
+    add_who(parser)
+    for name, (summary, more) in CRAWL_COMMANDS.items():
+        parser = add_command(commands, name, partial(_steer_crawl, name), summary, more=more)
+        add_job(parser, cluster=True)
+        if name == "terminate":
+            parser.add_argument("--yes", action="store_true", help="do not ask on a terminal whether it is meant")
+        add_who(parser)
+
+
+def _register_set_queue(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "set-queue",
+        set_queue,
+        "set the interval of a queue, or the number of its URLs to complete",
+        more="For frontiers that keep their URLs (`frontier.keep_urls`), as those of `serve` do. `adjust` sets "
+        "budgets, and other settings of queues that match.",
+    )
+    add_job(parser, cluster=True)
+    parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
+    parser.add_argument(
+        "--interval", type=common.duration, default=None, metavar="DURATION",
+        help="the least time between two leases of the queue; 0: none",
+    )  # fmt: skip
+    parser.add_argument(
+        "--limit", type=common.whole, default=None, metavar="N",
+        help="retire the queue once so many of its URLs are completed; 0: no limit",
+    )  # fmt: skip
+    parser.set_defaults(usage=parser.error)
+    add_who(parser)
+
+
+def _register_adjust(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "adjust",
+        adjust,
+        "change budgets and other settings, for all queues or for those that match",
+        more="The change is appended to the overrides. Every retired queue is reconsidered, except those retired by "
+        "name. Each adjustment has an id, that of its audit entry.",
+    )
+    add_job(parser, cluster=True)
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--match", default="*", metavar="PATTERN",
+        help="domain:, host:, queue:, queues:, surt: or regex:, as in overrides (default: *, everything)",
+    )  # fmt: skip
+    chosen.add_argument("--queues", metavar="KEY,KEY...", help="short for --match queues:KEY,KEY...: these queues")
+    parser.add_argument(
+        "--set", action="append", default=[], type=_assignment, metavar="NAME=VALUE", dest="settings",
+        help="any setting that overrides may set, with a YAML value, repeatable: politeness.min_delay=3s",
+    )  # fmt: skip
+    parser.add_argument("--total-budget", type=common.whole, metavar="N", help="short for --set queue_total_budget=N")
+    parser.add_argument(
+        "--replenish", type=common.whole, metavar="N", help="short for --set balance_replenish_amount=N"
+    )
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--list", action="store_true", help="list the adjustments in force, the first to apply first")
+    other.add_argument(
+        "--remove", type=_adjustment, metavar="ID",
+        help="withdraw this adjustment; what it had replaced does not come back",
+    )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="only print what would change, for which queues")
+    common.add_format(parser)
+    add_who(parser)
+    parser.set_defaults(usage=parser.error)
+
+
+def _register_delete(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "delete",
+        delete,
+        "delete pending URIs by queue, by pattern, or by both",
+        more="They still count as seen, and leased ones can be finished. Give --queue, --pattern, or both. They are "
+        "kept in JOB/frontier/removed for `undo`: about the bytes of their paths, and 25 for each.",
+    )
+    add_job(parser, cluster=True)
+    parser.add_argument("--queue", metavar="GLOB", help="only in queues whose key matches, such as *.example.org")
+    parser.add_argument(
+        "--pattern", metavar="REGEX", help="only URIs in which this is found (Python's re), such as /calendar/"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only count them, and change nothing")
+    kept.add_for_good(parser)
+    add_who(parser)
+    parser.set_defaults(usage=parser.error)
+
+
+def delete(args: argparse.Namespace) -> None:
+    """Delete pending URIs; with --dry-run, only count them."""
+    from budgetfrontier.storage.reader import Reader
+
+    details = details_of_deletion(args)
+    if args.dry_run:
+        _preview_deletion(args, details)
+        return
+    if args.queue is not None:
+        with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+            named.check_glob(view, args.job, args.queue)
+    entry = common.steer(args, "delete", details | kept.details(args))
+    effect = entry.effect
+    effects.tell_deletion(effect)
+    if args.queue is not None and not effect["deleted"]:
+        with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+            _note_no_queue(view, args.queue)
+    kept.note_kept(args, entry)
+
+
+def details_of_deletion(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of a deletion as the engine takes them."""
+    if (args.queue or args.pattern) is None or "" in (
+        args.queue,
+        args.pattern,
+    ):  # an empty variable of a script must not delete everything
+        args.usage("give --queue GLOB or --pattern REGEX, or both, and none of them empty")
+    return {"queue": args.queue, "pattern": args.pattern}
+
+
+def _note_no_queue(view: View, glob: str) -> None:
+    """Say that a glob matches no queue, if it does not."""
+    from budgetfrontier.reports.format import clean
+
+    if not named.matches_a_queue(view, view.named(glob)):
+        note(f"no queue matches {clean(glob)}")
+
+
+def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None:
+    """Print what a deletion would do.
+
+    Computed in this process from the last commit: a running engine is not involved.
+    """
+    from budgetfrontier.engine.commands.deletion import check, preview
+    from budgetfrontier.storage.reader import Reader
+
+    check(details)
+    with Reader(common.frontier_path(args.job)) as reader:
+        totals = reader.summary()
+        with reader.view() as view:
+            if args.queue is not None:
+                named.check_glob(view, args.job, args.queue)
+            effect = preview(view, details)
+            if args.queue is not None and not effect["deleted"]:
+                _note_no_queue(view, args.queue)
+    effects.tell_deletion_preview(effect, totals)
+
+
+def adjust(args: argparse.Namespace) -> None:
+    """Apply an adjustment; with --dry-run, print what it would do."""
+    from budgetfrontier.tools.cli import adjustments
+
+    override = read_adjustment(args)
+    if args.list:
+        return adjustments.list_all(args)
+    return adjustments.remove(args) if override is None else adjustments.append(args, override)
+
+
+def read_adjustment(args: argparse.Namespace) -> Override | None:
+    """Return the override that the arguments of `adjust` ask for; None with --list and --remove."""
+    from budgetfrontier.settings.names import field_name, per_uri
+    from budgetfrontier.settings.overrides import validate_override
+
+    given: list[tuple[str, Any]] = [*args.settings]
+    if args.total_budget is not None:
+        given.append(("queue_total_budget", args.total_budget))
+    if args.replenish is not None:
+        given.append(("balance_replenish_amount", args.replenish))
+    settings: dict[str, Any] = {}
+    for name, value in given:
+        if (name := field_name(name, per_uri())) in settings:
+            args.usage(f"{name} is set twice: give each setting once")
+        settings[name] = value
+    if args.list or args.remove is not None:
+        if settings:
+            args.usage("--list and --remove change no setting: give them alone")
+        return None
+    if not settings:
+        args.usage("nothing to change: give --set NAME=VALUE, --total-budget N or --replenish N")
+    if args.format == "csv":
+        args.usage("csv is for --list")
+    match = args.match if args.queues is None else f"queues:{args.queues}"
+    warnings: list[str] = []  # validate here, so that errors do not have to come back from a running engine
+    override = validate_override(match, settings, folder=Path(), warnings=warnings)
+    common.warn(warnings)
+    return override
+
+
+def undo(args: argparse.Namespace) -> None:
+    """Undo a command; with --dry-run, print what that would do."""
+    if not isinstance(args.entry, int):
+        args.usage(f"{args.entry} is an id of a crawl in partitions; those of a job are numbers")
+    if args.dry_run:
+        if args.discard:
+            args.usage("--dry-run is for the undo; `removed` lists what --discard would remove")
+        _preview_undo(args)
+        return
+    if args.discard:
+        effect = common.steer(args, "discard", {"id": args.entry}).effect
+        say(f"discarded {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, had kept")
+        return
+    entry = common.steer(args, "undo", {"id": args.entry, "force": args.force})
+    effects.tell_undo(args.entry, entry.effect)
+    kept.note_kept(args, entry)
+
+
+def _preview_undo(args: argparse.Namespace) -> None:
+    """Print what an undo would do, from the last commit: a running engine is not involved."""
+    from budgetfrontier.engine.commands.undo_checks import preview
+    from budgetfrontier.storage.reader import Reader
+
+    path = common.frontier_path(args.job)
+    with Reader(path) as reader, reader.view() as view:
+        effect = preview(view, path, {"id": args.entry, "force": args.force}, time.time())
+    effects.tell_undo_preview(effect)
+
+
+def _steer_queue(op: str, args: argparse.Namespace) -> None:
+    from budgetfrontier.storage.reader import Reader
+
+    details = details_of_queue(op, args)
+    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+        args.key = details["queue"] = named.check_queue(view, args.job, args.key)
+    effects.tell_queue(op, args, details, common.steer(args, op, details).effect)
+
+
+def details_of_queue(op: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of a command to a queue as the engine takes them."""
+    details: dict[str, Any] = {"queue": args.key}
+    if op == "snooze":
+        details["until"] = args.until
+    if op == "set_queue":
+        chosen = {"interval": args.interval, "max_completed": args.limit}
+        details |= {name: value for name, value in chosen.items() if value is not None}
+        if len(details) == 1:
+            args.usage("give --interval, --limit, or both")
+    return details
+
+
+def set_queue(args: argparse.Namespace) -> None:
+    """Set the interval and the limit of a queue."""
+    _steer_queue("set_queue", args)
+
+
+def confirm_end(op: str, args: argparse.Namespace) -> None:
+    """Ask on a terminal whether a crawl is to end for good. Raises FrontierError unless the answer is yes."""
+    if op == "terminate" and not args.yes and asks():
+        answer = input(f"{args.job or args.cluster}: end this crawl for good? No command undoes it. [y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
+            raise FrontierError("nothing was changed: `pause` stops the crawl so that it can go on")
+
+
+def _steer_crawl(op: str, args: argparse.Namespace) -> int:
+    confirm_end(op, args)
+    details = {"reason": args.reason or "operator"} if op == "pause" else {}
+    effect = common.steer(args, op, details).effect
+    say(f"{effect['before']['state']} -> {effect['after']['state']}")
+    if op != "terminate" and effect["after"]["state"] == CrawlState.TERMINATED:
+        note(common.TERMINATED)
+        return ERROR
+    if op == "resume":
+        common.note_if_stopped(args)
+    return OK
+
+
+def _audit_id(text: str) -> int | str:
+    """Parse the id of an audit entry: a number, or as `entry_names` has them in a crawl in partitions."""
+    try:
+        return text if "/" in text or len(text) == 2 * 8 else int(text)
+    except ValueError:
+        raise common.wrong("the id of an entry, as `audit` lists it", text) from None
+
+
+def _adjustment(text: str) -> int | str:
+    """Parse the id of an adjustment: a number, or 16 hexadecimal digits of a crawl in partitions."""
+    try:
+        return text if len(text) == 2 * 8 else int(text)
+    except ValueError:
+        raise common.wrong("the id of an adjustment, which is that of its entry in `audit`", text) from None
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    from budgetfrontier.settings.values import plain
+
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    if value and value.isascii() and value.replace("-", "").replace(".", "").isalnum() and value[0] not in "-.":
+        return name.strip(), plain(value)  # most values; avoids importing YAML
+    from budgetfrontier.core.errors import SettingsError
+    from budgetfrontier.settings.loader import parse_value
+
+    try:
+        return name.strip(), parse_value(value)
+    except SettingsError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _from_now(text: str) -> float:
+    from budgetfrontier.settings.values import DURATION, read_duration
+
+    try:
+        return time.time() + read_duration(text)
+    except ValueError:
+        raise common.wrong(DURATION.text, text) from None
+
+
+def _moment(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise common.wrong("a time in ISO 8601, such as 2026-07-01T12:00Z, or epoch seconds", text) from None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,196 @@
+"""The submission of URIs that are imported: to a frontier, to the engine that runs it, or to partitions.
+
+What became of them is counted as soon as it is known, so that the counts are right whatever ends an import.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from budgetfrontier.core.converters import converter
+from budgetfrontier.core.errors import FrontierError, FrontierLocked
+from budgetfrontier.core.model import CrawlUri, Tally
+from budgetfrontier.engine import audit
+from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.engine.remote import whoami
+from budgetfrontier.remote import protocol
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.importers import lists
+from budgetfrontier.tools.importers.records import Record
+
+if TYPE_CHECKING:
+    from budgetfrontier.cluster.client import ClusterFrontier
+
+CHUNK = 1000
+"""URIs in one command to the frontier."""
+CHUNK_SIZE = 4 << 20
+"""Bytes, roughly, at which a chunk ends early: the size of a command is limited."""
+_to_tally: Callable[[Any], Tally] = converter(Tally)
+COMMIT_EVERY = 1.0
+"""Seconds after which commands that were applied directly are committed, and counted."""
+RETRY_FOR = 2 * protocol.RETRY_FOR
+"""Seconds for which partitions without an owner are waited for, as other clients do: a take-over needs 30."""
+
+_Sized = tuple[int, dict[str, Any]]
+"""The number of URIs in a command, and its arguments."""
+
+
+@dataclass
+class Counts:
+    """The numbers of URIs that were submitted, by what has become of them."""
+
+    tally: Tally = field(default_factory=Tally)
+    seen: int = 0
+    dead: int = 0
+    unknown: int = 0
+    """URIs of commands that have not ended, or were not committed."""
+
+    def add(self, op: str, tally: Tally) -> None:
+        """Add what a command has done. Of one that schedules nothing, only what was refused is in the tally."""
+        if op != "schedule":
+            self.seen += tally.added if op == "mark_seen" else 0
+            self.dead += tally.added if op == "bury" else 0
+            tally = Tally(invalid=tally.invalid, full=tally.full, reasons=tally.reasons)
+        self.tally.add(tally)
+
+    def merge(self, other: Counts) -> None:
+        """Add other counts."""
+        self.tally.add(other.tally)
+        self.seen += other.seen
+        self.dead += other.dead
+        self.unknown += other.unknown
+
+
+def submit(
+    args: argparse.Namespace,
+    path: Path,
+    op: str,
+    records: Iterator[Record],
+    counts: Counts,
+    *,
+    charge: bool = False,
+) -> None:
+    """Apply URIs to the frontier directly if no process runs it, else through the running engine's mailbox, in chunks.
+
+    Each chunk is a command of its own, with an audit entry that says who gave it and why.
+    """
+    commands = ((len(chunk), _arguments(op, chunk, charge=charge, in_place=args.force)) for chunk in _chunks(records))
+    opened = partial(Frontier.open, path, keep_leases=True, program="budgetfrontier import")
+    with contextlib.suppress(FrontierLocked), opened() as frontier:
+        _apply(frontier, args, path, op, commands, counts)
+    for size, details in commands:
+        counts.unknown = size
+        entry = common.steer(args, op, details, patiently=True)
+        counts.unknown = 0
+        counts.add(op, _tally(entry))
+
+
+def _apply(
+    frontier: Frontier, args: argparse.Namespace, path: Path, op: str, commands: Iterable[_Sized], counts: Counts
+) -> None:
+    """Apply commands; count those that are committed, for an error in one takes back what is not."""
+    who, committed_at = args.who or whoami(), time.monotonic()
+    done: list[tuple[int, AuditEntry]] = []
+    try:
+        for size, details in commands:
+            counts.unknown += size
+            entry = frontier.apply(Command(op, details, who, args.reason))
+            if entry.error is None:
+                done.append((size, entry))
+            else:
+                counts.unknown -= size
+                audit.check(entry)
+            if time.monotonic() - committed_at >= COMMIT_EVERY:
+                frontier.commit()
+                _count_committed(op, done, counts)
+                committed_at = time.monotonic()
+        frontier.commit()
+        _count_committed(op, done, counts)
+    except BaseException:
+        with contextlib.suppress(FrontierError, OSError):  # it is closed if the error was its own
+            frontier.commit()
+        with contextlib.suppress(FrontierError, OSError), Reader(path) as reader:
+            _count_committed(op, [one for one in done if reader.audit_entry(one[1].id) == one[1]], counts)
+        raise
+
+
+def _count_committed(op: str, done: list[tuple[int, AuditEntry]], counts: Counts) -> None:
+    """Count commands, and empty the list of them."""
+    for size, entry in done:
+        counts.unknown -= size
+        counts.add(op, _tally(entry))
+    done.clear()
+
+
+def submit_to_cluster(
+    cluster: ClusterFrontier, op: str, records: Iterator[Record], counts: Counts, *, charge: bool
+) -> None:
+    """Send URIs to the partitions of a crawl, in chunks, each part of which counts once it is answered.
+
+    The audit has nothing of it.
+    """
+    for chunk in _chunks(records):
+        given, tally = [record.uri for record in chunk], Tally()
+        counts.unknown = len(given)
+        try:
+            if op == "schedule":
+                cluster.schedule_many(given, tally=tally)
+            else:
+                cluster.mark_seen(given, charge=charge, tally=tally)
+        finally:
+            counts.unknown -= tally.added + tally.duplicate + tally.full + tally.invalid
+            counts.add(op, tally)
+
+
+def _tally(entry: AuditEntry) -> Tally:
+    """Return the counts of a command. Raises FrontierError if it was refused."""
+    audit.check(entry)
+    return _to_tally(entry.effect)
+
+
+def as_argument(uri: CrawlUri) -> str | dict[str, Any] | bytes:
+    """Return a URI as an argument of a command: its URL, its fields, or its record if `meta` is not JSON."""
+    if lists.is_bare(uri):
+        return uri.url
+    fields = lists.fields(uri)
+    return fields if lists.is_json(fields.get("meta")) else msgspec.msgpack.encode(uri)
+
+
+def _arguments(op: str, chunk: list[Record], *, charge: bool, in_place: bool) -> dict[str, Any]:
+    """Return the arguments of a command that takes records; `in_place` is of use where URLs are kept."""
+    arguments: dict[str, Any] = {"uris": [as_argument(record.uri) for record in chunk]}
+    if op == "mark_seen":
+        arguments["charge"] = charge
+    elif op == "bury":
+        arguments["reasons"] = [record.dead for record in chunk]
+    elif in_place:
+        arguments["in_place"] = True
+    return arguments
+
+
+def _chunks(records: Iterator[Record]) -> Iterator[list[Record]]:
+    """Yield chunks of CHUNK URIs, or fewer if they are large."""
+    chunk: list[Record] = []
+    size = 0
+    for record in records:
+        uri = record.uri
+        chunk.append(record)
+        size += len(uri.url) if lists.is_bare(uri) else len(msgspec.msgpack.encode(uri))
+        size += len(record.dead or "")
+        if len(chunk) == CHUNK or size > CHUNK_SIZE:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

@@ -1,0 +1,359 @@
+"""Commands that move URIs: `import`, `export`, `dead-letters`.
+
+`tools.importers` reads the sources of an import; `importing` schedules their URIs and reports the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, cast
+
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.units import format_time
+from budgetfrontier.core.vocabulary import SOURCE_KINDS
+from budgetfrontier.tools.cli import common, kept, named
+from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
+from budgetfrontier.tools.cli.messages import note, say
+
+if TYPE_CHECKING:
+    from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord
+    from budgetfrontier.storage.reader import Reader
+
+FORMATS = ("urls", "jsonl", "heritrix")
+
+DEAD_COLUMNS = ("id", "queue", "url", "reason", "time", "attempts", "deliveries", "cost", "via")
+REASON_COLUMNS = ("reason", "letters", "queues", "url")
+DEAD_SORT = "id"
+DEAD_DROP = ("via", "cost", "deliveries", "queue", "attempts", "time")
+
+
+def register(commands: Commands) -> None:
+    """Add the commands of this group."""
+    _register_import(commands)
+    _register_export(commands)
+    _register_dead_letters(commands)
+
+
+def _register_import(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "import",
+        import_,
+        "add URIs or seeds to a crawl, running or stopped",
+        more="Reads lists (one URL a line, or JSON lines with the fields of a CrawlUri), frontier.recover.gz of "
+        "Heritrix, a JOBDIR of Scrapy, a frontier folder of kumo and a disk queue of qcrawl; and from Redis, without "
+        "changing anything there, the queues of scrapy-redis, kumo and qcrawl, and plain lists (extra `redis`; a "
+        "password may be in REDISCLI_AUTH instead of the URL). "
+        "The scope of the crawl does not apply to the URIs imported, but to their links. "
+        "Prints how many were added, seen before (duplicate), refused for lack of room (full) or invalid, and why; the "
+        "import continues after a bad record. Exits with 1 if a source has no URI, or could not be read to its end: "
+        "then the part that could be read was imported. After Ctrl-C, or an error, the counts are those until then, "
+        "and a message says how many URIs were sent last and are not counted.",
+    )
+    add_job(parser, cluster=True)
+    parser.add_argument(
+        "sources", metavar="SOURCE", nargs="+",
+        help="files, folders, - for stdin (a list), redis:// or rediss://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], or "
+        "the URLs themselves (http://...)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--from", dest="kind", choices=SOURCE_KINDS, default=None, help="the format of the sources (default: detected)"
+    )
+    parser.add_argument(
+        "--key", default=None,
+        help="the queue in Redis: a spider (scrapy-redis), a queue key (kumo), a namespace (qcrawl), or the key of one "
+        "list, set or sorted set (default: the only queue that is there)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seeds", action="store_true",
+        help="import them as seeds: they are crawled before links, and the scope's "
+        "seed-hosts and seed-domains include their hosts",
+    )  # fmt: skip
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--force", action="store_true",
+        help="schedule them even if they were seen before; with frontier.keep_urls, one that waits is replaced, and "
+        "one that is leased is a duplicate",
+    )  # fmt: skip
+    mode.add_argument(
+        "--seen", action="store_true", help="they were fetched elsewhere: mark them as seen, queue nothing"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="read all, and count what could be imported; change nothing"
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="the format of the result")
+    add_who(parser)
+
+
+def _register_export(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "export",
+        export,
+        "write the pending URIs of all queues, and those scheduled for later, to a file",
+        more="`import` reads it. Queues are written in the order of their turns, without budgets, states, seen URIs, "
+        "numbers of attempts and dead letters: `backup` copies a whole frontier. FILE appears when it is complete; "
+        "an export that was killed leaves FILE.*.partial, which the next export to FILE removes.",
+    )
+    add_job(parser)
+    parser.add_argument("file", metavar="FILE", help="a new file, a gzip if its name ends in .gz; - for stdout")
+    parser.add_argument(
+        "--format", choices=FORMATS, default=None,
+        help="jsonl: all fields, including costs and times; urls: a plain list of URLs; heritrix: a recovery "
+        "journal with URLs, hops and via (default: by the name of FILE: *.jsonl, *recover*, else urls)",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists, atomically at the end")
+    parser.add_argument(
+        "--queue-keys", action="store_true",
+        help="in jsonl, write the key of each URI's queue, which `import` then forces on it",
+    )  # fmt: skip
+    common.add_queue_filter(parser)
+
+
+def _register_dead_letters(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "dead-letters",
+        dead_letters,
+        "list the dead letters, the URIs that have failed for good; replay or drop them",
+        more="Replaying puts them back into their queues, with no attempts counted. Dropping is taken back by `undo`, "
+        "but not in a crawl in partitions.",
+    )
+    add_job(parser, cluster=True)
+    parser.set_defaults(usage=parser.error)
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument(
+        "--replay", nargs="+", type=_letter, metavar="ID", help="put these, or `all`, back into their queues"
+    )
+    action.add_argument("--drop", nargs="+", type=_letter, metavar="ID", help="delete these, or `all`")
+    action.add_argument(
+        "--by-reason", action="store_true", help="count them by reason, the most frequent first, with one URL of each"
+    )
+    kept.add_for_good(parser, with_option="--drop")
+    parser.add_argument("--match", metavar="PATTERN", help="list only those that match, as `queues --match`")
+    common.add_listing(parser, columns=DEAD_COLUMNS, sort=DEAD_SORT)
+    add_who(parser)
+
+
+# -- import
+
+
+def import_(args: argparse.Namespace) -> int:
+    """Import the sources."""
+    from budgetfrontier.tools.cli.importing import run
+
+    return run(args)
+
+
+# -- export
+
+
+def export(args: argparse.Namespace) -> None:
+    """Write pending URIs queue by queue, each in its order, then URIs scheduled for later."""
+    from msgspec.structs import replace
+
+    from budgetfrontier.reports.format import counted
+    from budgetfrontier.storage.reader import Reader
+    from budgetfrontier.tools.importers import lists
+
+    form = args.format or _format_of(args.file)
+    if form == "heritrix":
+        from budgetfrontier.tools.importers.heritrix import left_out, line
+    else:
+        line = lists.to_url if form == "urls" else lists.to_json
+    supported = {"urls": {"url", "cost"}, "heritrix": {"url", "cost", "hops", "via"}}.get(form)
+    if args.queue_keys and form != "jsonl":
+        args.parser.error(f"--queue-keys is for jsonl; {form} has no place for the key of a queue")
+    test = common.queue_filter(args)
+    count, omitted = 0, Counter[str]()
+    with Reader(common.frontier_path(args.job)) as reader, _output_file(args.file, replace=args.force) as out:
+        # Collect the keys first: no snapshot may be held while URIs are written, for the file grows as long as one is.
+        chosen = [(q.queue, q.queued, q.future) for q in reader.sorted_queues(_turn, where=test)]
+        for key, uri in _exported(reader, chosen):
+            if args.queue_keys:
+                uri = replace(uri, queue=key)
+            out.write(line(uri) + "\n")
+            count += 1
+            if supported is not None:
+                omitted.update(lists.fields(uri).keys() - supported)
+            if form == "heritrix":
+                omitted.update(left_out(uri))
+        dead = reader.summary().dead
+        if not chosen:
+            note(common.no_match(args))
+    note(f"{counted(count, 'URI')} exported")
+    if omitted:
+        what = ", ".join(f"{name} ({count:,})" for name, count in sorted(omitted.items()))
+        note(f"left out, as this format has no place for it: {what}; --format jsonl has")
+    if dead:
+        are, them = ("is", "it") if dead == 1 else ("are", "them")
+        listing = f"`budgetfrontier dead-letters` lists {them} and puts {them} back"
+        note(f"{counted(dead, 'dead letter')} {are} not among them; {listing}")
+
+
+def _exported(reader: Reader, chosen: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, CrawlUri]]:
+    """Yield pending URIs, then those for later, with their queues, which are given by key, `queued` and `future`."""
+    from msgspec.structs import replace
+
+    for key, queued, _ in chosen:
+        if queued:
+            for item in reader.each_pending(key, arrived=True):
+                yield key, item.uri
+    later = {key for key, _, future in chosen if future}
+    for item in reader.each_future() if later else ():
+        if item.queue in later:
+            yield item.queue, replace(item.uri, not_before=item.when)
+
+
+def _turn(queue: QueueRecord) -> tuple[int, float, int]:
+    """Return the sort key that puts queues in the order of their turns."""
+    state = queue.state
+    rank = ("IN_PROCESS", "READY", "SNOOZED", "INACTIVE", "RETIRED", "EXHAUSTED").index(state)
+    first = queue.wake_time if state == "SNOOZED" else queue.precedence if state == "INACTIVE" else 0
+    return rank, first, queue.position
+
+
+def _format_of(name: str) -> str:
+    """Return the format that the name of a file implies."""
+    plain = Path(name.removesuffix(".gz"))
+    if plain.suffix in (".jsonl", ".ndjson", ".json"):
+        return "jsonl"
+    return "heritrix" if "recover" in plain.name else "urls"
+
+
+@contextlib.contextmanager
+def _output_file(name: str, *, replace: bool) -> Iterator[TextIO]:
+    """Open a file that appears complete or not at all; a pipe or device is written to directly."""
+    import gzip
+
+    from budgetfrontier.storage.whole_files import atomic_file, naming_file
+
+    if name == "-":
+        with naming_file("standard output"):
+            yield sys.stdout
+            sys.stdout.flush()
+        return
+    path = Path(name)
+    if path.is_file() and not replace:
+        raise FrontierError(f"{name} is there already; --force replaces it")
+    exists_as_other = path.exists() and not path.is_file()
+    with naming_file(path), path.open("wb") if exists_as_other else atomic_file(path) as file:
+        binary = gzip.GzipFile(name, "wb", fileobj=file) if name.endswith(".gz") else file
+        out = io.TextIOWrapper(cast(BinaryIO, binary), encoding="utf-8", newline="\n")
+        yield out
+        out.detach()  # flushes without closing: the file gets its name before it is closed
+        if binary is not file:
+            binary.close()
+
+
+# -- dead letters
+
+
+def dead_letters(args: argparse.Namespace) -> None:
+    """List, replay or drop dead letters."""
+    from budgetfrontier.storage.reader import Reader
+
+    if args.replay or args.drop:
+        ids = args.replay or args.drop
+        check_letters(args, ids)
+        if not all(isinstance(one, int) for one in ids if one != "all"):
+            args.usage("ids with a / are those of a crawl in partitions")
+        op = "replay" if args.replay else "drop"
+        if args.replay:
+            common.refuse_if_terminated(args)
+        if "all" not in ids:
+            with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+                named.check_letters(view, args.job, ids)
+        details = {"ids": None if "all" in ids else ids, "queue": None} | (kept.details(args) if args.drop else {})
+        entry = common.steer(args, op, details)
+        done = "replayed" if args.replay else "dropped"
+        say(f"{done} {entry.effect[done]:,}")
+        kept.note_kept(args, entry)
+        return
+    with Reader(common.frontier_path(args.job)) as reader:
+        letters = reader.dead_letters()
+    write_dead_letters(args, [(letter.id, letter) for letter in letters])
+
+
+class LetterId(NamedTuple):
+    """The id of a dead letter in a crawl in partitions, PARTITION/ID."""
+
+    partition: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}/{self.number}"
+
+
+def write_dead_letters(
+    args: argparse.Namespace, letters: Iterable[tuple[int | LetterId, DeadLetter]], *, is_whole: bool = True
+) -> None:
+    """Print dead letters with their ids, or their reasons. That none matches is said of those of a whole crawl."""
+    from budgetfrontier.reports.format import clean
+
+    test = common.matcher(args.match)
+    chosen: Iterable[tuple[int | LetterId, DeadLetter]]
+    chosen = ((name, letter) for name, letter in letters if test(letter.uri.url, letter.queue))
+    if args.match is not None and is_whole:
+        chosen = named.noting_none(chosen, f"no dead letter matches {clean(args.match)}")
+    if args.by_reason:
+        common.write_rows(args, common.page(_by_reason(letter for _, letter in chosen), args), REASON_COLUMNS)
+        return
+    rows: Iterable[dict[str, Any]] = (_letter_row(name, letter) for name, letter in chosen)
+    rows = common.page(rows, args, key=lambda row: _letter_order(row, args.sort))
+    rows = (row | {"id": row["id"] if isinstance(row["id"], int) else str(row["id"])} for row in rows)
+    if args.format == "text":
+        rows = (row | {"time": format_time(row["time"])} for row in rows)
+    common.write_rows(args, map(itemgetter(*DEAD_COLUMNS), rows), DEAD_COLUMNS, drop=DEAD_DROP)
+
+
+def check_letters(args: argparse.Namespace, ids: Sequence[Any]) -> None:
+    """Refuse what selects rows of the listing where dead letters are changed: `--drop all --match` would drop all."""
+    given = {"match": args.match, "limit": args.limit, "offset": args.offset, "reverse": args.reverse}
+    names = [f"--{name}" for name, value in given.items() if value not in (None, False, 0)]
+    if names or args.sort != DEAD_SORT:
+        args.usage(f"{(names or ['--sort'])[0]} is for the listing: --replay and --drop take the ids that it shows")
+    if "all" in ids and len(ids) > 1:
+        args.usage("give ids, or `all` alone")
+
+
+def _by_reason(letters: Iterable[DeadLetter]) -> Iterator[tuple[object, ...]]:
+    """Yield each reason, how many dead letters of how many queues have it, and the URL of one of them."""
+    from budgetfrontier.rules.uri_outcomes import cause
+
+    counts, queues, examples = Counter[str](), defaultdict[str, set[str]](set), dict[str, str]()
+    for letter in letters:
+        reason = cause(letter.reason, letter.queue)
+        counts[reason] += 1
+        queues[reason].add(letter.queue)
+        examples.setdefault(reason, letter.uri.url)
+    for reason, count in counts.most_common():
+        yield reason, count, len(queues[reason]), examples[reason]
+
+
+def _letter_order(row: dict[str, Any], column: str) -> Any:
+    """Return the key by which letters are sorted: ids in the order in which the letters came."""
+    return (row["time"], row["id"]) if isinstance(row[column], LetterId) else row[column]
+
+
+def _letter_row(name: int | LetterId, letter: DeadLetter) -> dict[str, Any]:
+    row = {column: getattr(letter, column) for column in DEAD_COLUMNS if column not in ("id", "url", "via")}
+    return row | {"id": name, "url": letter.uri.url, "via": letter.uri.via or ""}
+
+
+def _letter(text: str) -> int | str | LetterId:
+    """Parse the id of a dead letter, or `all`."""
+    partition, slash, number = text.partition("/")
+    try:
+        if slash:
+            return LetterId(int(partition), int(number))
+        return text if text == "all" else int(text)
+    except ValueError:
+        raise common.wrong("the id of a dead letter, as `dead-letters` lists it, or `all`", text) from None

@@ -1,0 +1,103 @@
+"""Who may ask for what: the token, sessions, CSRF, and the check of Origin."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from budgetfrontier.core.endpoints.tokens import TokenFile
+from budgetfrontier.reports.known_hosts import KnownHosts
+from budgetfrontier.tools.console.static_files import STYLE_HASH
+
+_LIFETIME = 12 * 3600.0  # seconds of a session
+_SESSIONS = 100
+
+HEADERS = {
+    "Content-Security-Policy": f"default-src 'none'; style-src '{STYLE_HASH}'; script-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Not no-referrer: with it, browsers send `Origin: null` with a form.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""The headers of every answer."""
+
+
+class Session(NamedTuple):
+    """A browser that has given the token. `who` is the name for the audit, `csrf` what its forms carry."""
+
+    who: str
+    csrf: str
+    until: float
+
+
+def cookie_name(headers: Mapping[str, str]) -> str:
+    """Return the name of the session's cookie: browsers send one server's cookies to all ports of its host."""
+    port = headers.get("Host", "").rpartition(":")[2]
+    return f"budgetfrontier-session-{port if port.isascii() and port.isdigit() else 'default'}"
+
+
+def is_inside(target: str) -> bool:
+    """Tell whether a link leads to a page of this console: "//elsewhere" and "/\\elsewhere" lead to other sites."""
+    return target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
+
+
+class Access:
+    """The rules of access. Without a `token`, everything can be read and nothing changed; with one, both need it."""
+
+    def __init__(self, token: TokenFile | None, *, hosts: Iterable[str] = ()) -> None:
+        self._token, self._changes = token, 0
+        self.hosts = KnownHosts(hosts)
+        self._sessions: dict[str, Session] = {}
+
+    @property
+    def has_token(self) -> bool:
+        """Whether jobs can be steered at all."""
+        return self._token is not None
+
+    def is_token(self, text: str) -> bool:
+        """Compare with the token; how long that takes does not depend on how much of it is right."""
+        return self._token is not None and self._token.accepts(text)
+
+    @staticmethod
+    def refused_origin(headers: Mapping[str, str]) -> bool:
+        """Tell whether a form comes from another site, or does not say where it comes from."""
+        origin, host = headers.get("Origin", ""), headers.get("Host", "")
+        return origin.partition("://")[2].lower() != host.lower() or not host
+
+    def bearer(self, headers: Mapping[str, str]) -> Session | None:
+        """Return a session for a request that carries the token itself, as scripts do."""
+        kind, _, text = headers.get("Authorization", "").partition(" ")
+        if kind.lower() == "bearer" and self.is_token(text.strip()):
+            return Session("", "", 0.0)
+        return None
+
+    def begin(self, who: str) -> str:
+        """Begin a session; return its id, for the cookie."""
+        now = time.monotonic()
+        for key in [key for key, session in self._sessions.items() if session.until <= now]:
+            del self._sessions[key]
+        while len(self._sessions) >= _SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        name = secrets.token_urlsafe(32)
+        self._sessions[name] = Session(who, secrets.token_urlsafe(32), now + _LIFETIME)
+        return name
+
+    def session(self, name: str | None) -> Session | None:
+        """Return the session of a cookie; None if there is none, or if it is over: another token ends all."""
+        if self._token is not None:
+            self._token.look()
+            if self._token.changes != self._changes:
+                self._changes = self._token.changes
+                self._sessions.clear()
+        found = self._sessions.get(name or "")
+        return found if found is not None and found.until > time.monotonic() else None
+
+    def end(self, name: str | None) -> None:
+        """End a session."""
+        self._sessions.pop(name or "", None)

@@ -1,0 +1,428 @@
+"""The web application: routes, checks before each request, and pages rendered in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from operator import itemgetter
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from aiohttp import web
+from aiohttp.helpers import parse_mimetype
+from multidict import MultiDict
+
+from budgetfrontier.core.endpoints.tokens import is_same
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.engine.remote import whoami
+from budgetfrontier.reports import metrics
+from budgetfrontier.reports.known_hosts import REFUSED
+from budgetfrontier.tools.console import forms, rendering, static_files, steering
+from budgetfrontier.tools.console.access import HEADERS, Access, Session, cookie_name, is_inside
+from budgetfrontier.tools.console.downloads import Downloads
+from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.overtaken import Since, since
+from budgetfrontier.tools.console.pages import Page
+from budgetfrontier.tools.console.pages.index import build as build_index
+from budgetfrontier.tools.console.pages.table import PAGES
+from budgetfrontier.tools.console.query import BadRequest, Busy, NotThere, Query
+from budgetfrontier.tools.console.steering import Task, Tasks
+from budgetfrontier.tools.console.streams import Streams
+
+THREADS = 4
+"""Pages that are made at a time."""
+WAITING = 200
+"""Requests that wait for one of them; more are refused until there is room."""
+WAITING_TASKS = 10
+"""Commands and dry runs of a job that have not ended; more are refused."""
+_SHORT = 1.5  # seconds that an answer waits for a task, so that most pages show its end at once
+LARGEST_FORM = 1 << 18  # bytes
+_SAMPLED = 1.0  # seconds between two samples of the totals
+_HTML, _PLAIN, _JSON = "text/html", "text/plain", "application/json"
+_METRICS = "/metrics"
+
+SESSION = web.RequestKey("session", Session)
+FORM = web.RequestKey("form", MultiDict)  # of texts
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+class Console:
+    """The console of some jobs. `application` returns it as an aiohttp application."""
+
+    def __init__(self, jobs: Sequence[Job], access: Access, *, pages: Sequence[Page] = PAGES) -> None:
+        self.jobs = jobs
+        self.pages = pages
+        self.access = access
+        self.templates = rendering.environment()
+        self.tasks = Tasks()
+        self.downloads = Downloads()
+        self._exposition = metrics.Exposition(
+            metrics.of_readers({job.name or job.title: job.open_reader for job in jobs if job.is_folder})
+        )
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")
+        self._places = asyncio.Semaphore(THREADS)
+        self._waiting = 0
+        self.streams = Streams(self._in_thread, has_ended=self._has_ended)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._scans: set[asyncio.Task[None]] = set()
+
+    def application(self) -> web.Application:
+        """Return the application."""
+        app = web.Application(middlewares=[self._guarded], client_max_size=LARGEST_FORM)
+        app.on_response_prepare.append(_with_headers)
+        app.cleanup_ctx.append(self._running)
+        static_files.add_routes(app.router)
+        app.router.add_get("/-/sign-in", self._sign_in_page)
+        app.router.add_post("/-/sign-in", self._sign_in)
+        app.router.add_post("/-/sign-out", self._sign_out)
+        app.router.add_get(_METRICS, self._metrics)
+        several = any(job.name for job in self.jobs)
+        if several:
+            app.router.add_get("/", self._index)
+            app.router.add_get("/{job}/", self._of_job(_moved))
+        base = "/{job}" if several else ""  # no name: aiohttp would compare it quoted with the path that is not
+        for page in self.pages:
+            app.router.add_get(f"{base}{page.path}" or "/", self._of_job(partial(self._page, page)))
+        app.router.add_post(f"{base}/steer", self._of_job(self._steer))
+        app.router.add_get(f"{base}/steer/{{task}}", self._of_job(self._task))
+        if all(job.is_folder for job in self.jobs):
+            self._add_downloads(app, base)
+        return app
+
+    def _add_downloads(self, app: web.Application, base: str) -> None:
+        """Add what reads the files of jobs."""
+        app.router.add_get(f"{base}/reports/file", self._of_job(self.downloads.file))
+        app.router.add_get(f"{base}/reports/{{kind}}.{{ending}}", self._of_job(self.downloads.report))
+
+    def _of_job(self, handler: Callable[[Job, web.Request], Awaitable[web.StreamResponse]]) -> Handler:
+        """Return a handler that finds the job in the path."""
+        jobs = {job.name: job for job in self.jobs}
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            job = jobs.get(request.match_info.get("job", ""))
+            if job is None:
+                raise web.HTTPNotFound
+            return await handler(job, request)
+
+        return handle
+
+    async def _running(self, app: web.Application) -> Any:
+        """Sample the totals of all jobs while the application runs, and scan when a page has asked for it."""
+        self._tasks = [asyncio.create_task(self._sample(job)) for job in self.jobs]
+        yield
+        await self.tasks.end()
+        for task in (*self._tasks, *self._scans):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._scans, return_exceptions=True)
+        self._pool.shutdown()
+        for job in self.jobs:
+            job.close()
+
+    async def _sample(self, job: Job) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            with suppress(FrontierError, OSError):  # pages say what is wrong
+                await loop.run_in_executor(self._pool, job.sample)
+            if job.scans.is_due:
+                scan = asyncio.create_task(job.scans.run())
+                self._scans.add(scan)
+                scan.add_done_callback(self._scan_ended)
+                await asyncio.sleep(0)  # it has begun
+            await asyncio.sleep(_SAMPLED)
+
+    def _scan_ended(self, task: asyncio.Task[None]) -> None:
+        self._scans.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            _log.error("a scan failed", exc_info=error)
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        """Do what reads or renders in a thread, a few at a time. Raises Busy if too many wait already."""
+        if self._waiting >= WAITING:
+            raise Busy
+        self._waiting += 1
+        try:
+            async with self._places:
+                return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            self._waiting -= 1
+
+    # -- before each request
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Check who asks, and turn errors into pages that say what to do."""
+        try:
+            if request.headers.get("Host") not in self.access.hosts:
+                return self._message(
+                    request, REFUSED, "Wrong host", "This name is not known here. Use the address that the console "
+                    "printed when it started, or start it with --allow-host NAME.",
+                )  # fmt: skip
+            session = self.access.bearer(request.headers) or self.access.session(_cookie(request))
+            if session is not None:
+                request[SESSION] = session
+            if self.access.has_token and session is None and not request.path.startswith("/-/"):
+                if "Authorization" in request.headers:
+                    return self._message(request, 401, "Wrong token", "This is not the token of this console.")
+                if request.path == _METRICS or _wanted(request) != _HTML:  # programs would follow a redirect to a form
+                    return self._message(request, 401, "No token", "Send the token: `Authorization: Bearer TOKEN`.")
+                if request.query.get("live"):  # the script of an open page says it there
+                    return self._message(request, 401, "Signed out", "Sign in again.")
+                raise web.HTTPSeeOther(f"/-/sign-in?{urlencode({'next': request.path_qs[:500]})}")
+            if request.method == "POST":
+                await self._check_form(request, session)
+            return await handler(request)
+        except web.HTTPNotFound:
+            return self._message(request, 404, "Not found", "There is no such page.")
+        except web.HTTPMethodNotAllowed as error:
+            allowed = ", ".join(sorted(error.allowed_methods))
+            answer = self._message(request, 405, "Wrong method", f"This address takes {allowed}; not {error.method}.")
+            answer.headers["Allow"] = allowed
+            return answer
+        except web.HTTPRequestEntityTooLarge:
+            return self._message(request, 413, "Too large", f"A form has at most {LARGEST_FORM >> 10} KiB.")
+        except NotThere as error:
+            return self._message(request, 404, "Not found", str(error))
+        except BadRequest as error:
+            return self._message(request, 400, "Bad request", str(error))
+        except Busy:
+            answer = self._message(request, 503, "Busy", "Too many requests at once. Try again in a moment.")
+            answer.headers["Retry-After"] = "1"
+            return answer
+        except (FrontierError, OSError) as error:
+            if isinstance(error, ConnectionError):
+                raise
+            return self._message(request, 503, "The job cannot be read", str(error))
+        except web.HTTPException:
+            raise
+        except Exception:
+            _log.exception("%s %s", request.method, request.path)
+            return self._message(request, 500, "Error", "A bug in the console; its log has the details.")
+
+    async def _check_form(self, request: web.Request, session: Session | None) -> None:
+        """Refuse a form that this console did not make for this session."""
+        try:
+            form = await request.post()
+        except (web.HTTPException, ConnectionError):
+            raise
+        except Exception as error:  # aiohttp has many for a charset or a multipart form that is none
+            raise BadRequest("This form cannot be read; send it as a browser does.") from error
+        request[FORM] = MultiDict((name, value) for name, value in form.items() if isinstance(value, str))
+        if session is not None and not session.csrf:
+            return  # it carries the token itself, which no browser adds to a form of another site
+        if self.access.refused_origin(request.headers):
+            raise BadRequest("This form comes from another site, or the browser does not say from which.")
+        if request.path == "/-/sign-in":
+            return
+        if session is None:
+            raise BadRequest("Sign in first: a console without --token-file is read-only.")
+        if not is_same(request[FORM].get("csrf", ""), session.csrf):
+            raise BadRequest("This form belongs to another session. Go back, reload the page, and send it again.")
+
+    # -- pages
+
+    def _context(self, request: web.Request, job: Job | None, page: Page | None) -> dict[str, Any]:
+        """Return what every template gets."""
+        session = request.get(SESSION)
+        return {
+            "title": page.title if page else "",
+            "crawl": job.crawl if job else "",
+            "job_name": job.name or job.title if job else "",
+            "job_folder": job.place if job else "",
+            "base": job.base if job else "",
+            "pages": [one for one in self.pages if one.listed and (session or not one.steers)] if job else [],
+            "here": page.path if page else None,
+            "several": any(one.name for one in self.jobs),
+            "session": session if session and session.csrf else None,
+            "can_sign_in": self.access.has_token,
+            "can_steer": session is not None,
+            "live_url": "",
+            "now": time.time(),
+        }
+
+    def _message(self, request: web.Request, status: int, title: str, text: str) -> web.Response:
+        wanted = _wanted(request)
+        if wanted == _JSON:
+            return web.json_response({"status": status, "title": title, "message": text}, status=status)
+        if wanted == _PLAIN:
+            return web.Response(text=f"{title}: {text}\n", status=status)
+        context = self._context(request, None, None) | {"title": title, "message": text, "back": ""}
+        return _html(rendering.page(self.templates, "message.html", context), status)
+
+    async def _page(self, page: Page, job: Job, request: web.Request) -> web.StreamResponse:
+        """Answer with a page, or with the stream of its live section."""
+        query = Query(request.query, target=request.match_info.get("target", ""))
+        context = partial(self._context, request, job, page)
+        if request.query.get("live") and page.every:
+            return await self.streams.send(request, partial(self._live, job, page, query, context), page.every)
+        return _html(await self._in_thread(partial(self._whole, job, page, query, context, request.path)))
+
+    def _whole(self, job: Job, page: Page, query: Query, context: Callable[[], dict[str, Any]], path: str) -> str:
+        found = page.build(job, query)
+        query.check_names()
+        shared = context()
+        if page.every:
+            shared["live_url"] = f"{quote(path)}?{urlencode(query.with_values() | {'live': '1'})}"
+        return rendering.page(self.templates, page.template, shared | found)
+
+    def _live(self, job: Job, page: Page, query: Query, context: Callable[[], dict[str, Any]]) -> str:
+        found = page.build(job, query)
+        return rendering.live(self.templates, page.template, context() | found)
+
+    async def _index(self, request: web.Request) -> web.StreamResponse:
+        def make() -> Mapping[str, Any]:
+            return (
+                self._context(request, None, None) | {"title": "Jobs", "live_url": "/?live=1"} | build_index(self.jobs)
+            )
+
+        Query(request.query).check_names()
+        if request.query.get("live"):
+            return await self.streams.send(request, lambda: rendering.live(self.templates, "index.html", make()), 5.0)
+        return _html(await self._in_thread(lambda: rendering.page(self.templates, "index.html", make())))
+
+    async def _metrics(self, request: web.Request) -> web.StreamResponse:
+        """Answer a scrape of Prometheus with the metrics of all jobs."""
+        body, kind = await self._in_thread(partial(self._exposition.answer, request.headers.get("Accept", "")))
+        return web.Response(body=body, headers={"Content-Type": kind})
+
+    def _has_ended(self, request: web.Request) -> bool:
+        """Tell whether the browser that asks has signed out since, or its session is over."""
+        session = request.get(SESSION)
+        return bool(session and session.csrf) and self.access.session(_cookie(request)) is not session
+
+    # -- steering
+
+    async def _steer(self, job: Job, request: web.Request) -> web.StreamResponse:
+        """Begin a dry run, or apply what one has shown, and lead to the page that follows it."""
+        form = request[FORM]
+        applies = forms.applies(form)
+        shown = await self._shown(job, form, self._who(request)) if applies and "dry_run" in form else None
+        read, again = (partial(each, partitions=not job.is_folder) for each in (forms.read, forms.again))
+        asked = shown.asked if shown else again(form) if applies else read(form)
+        if self.tasks.waiting(job) >= WAITING_TASKS:
+            raise Busy
+        back = form.get("back", "")
+        back = back if is_inside(back) else job.base or "/"
+        task = Task(job, asked, self._who(request), dry_run=not applies, back=back, shown=shown)
+        self.tasks.begin(task)
+        if shown is not None:
+            shown.applied = task.id
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SHORT):
+                await task.ended.wait()
+        raise web.HTTPSeeOther(f"{job.base}/steer/{task.id}")
+
+    async def _shown(self, job: Job, form: MultiDict[str], who: str) -> Task:
+        """Return the dry run that a form applies; lead back to it if something has changed that it has not shown.
+
+        It is applied once: whoever presses the button again is led to the page of the command.
+        """
+        forms.check_names(form, forms.APPLIED)
+        shown = self.tasks.shown(form["dry_run"], who)
+        changed = await self._in_thread(partial(_since, job, shown))
+        if shown.applied or changed.newest > Query(form).number("seen", 0, most=1 << 62):
+            raise web.HTTPSeeOther(f"{job.base}/steer/{shown.applied or shown.id}")
+        return shown
+
+    async def _task(self, job: Job, request: web.Request) -> web.StreamResponse:
+        task = self.tasks.find(request.match_info["task"], self._who(request))
+        if _wanted(request) == _JSON:
+            return web.json_response(steering.as_json(task))
+        context = self._context(request, job, None) | steering.context(task)
+        context["refresh"] = 0 if task.ended.is_set() else 1
+        can_apply = task.has_shown and not task.applied
+
+        def make() -> str:
+            context["since"] = _since(job, task) if can_apply else None
+            return rendering.page(self.templates, "task.html", context)
+
+        return _html(await self._in_thread(make))
+
+    @staticmethod
+    def _who(request: web.Request) -> str:
+        session = request.get(SESSION)
+        return (session.who if session else "") or whoami()
+
+    # -- sessions
+
+    async def _sign_in_page(self, request: web.Request) -> web.StreamResponse:
+        self._needs_token()
+        return self._sign_in_form(request, request.query.get("next", ""), "", 200)
+
+    def _needs_token(self) -> None:
+        if not self.access.has_token:
+            raise NotThere("This console is read-only: it was started without --token-file.")
+
+    def _sign_in_form(self, request: web.Request, target: str, wrong: str, status: int) -> web.Response:
+        context = self._context(request, None, None)
+        context |= {"title": "Sign in", "next": target, "wrong": wrong, "who": whoami()}
+        return _html(rendering.page(self.templates, "sign_in.html", context), status)
+
+    async def _sign_in(self, request: web.Request) -> web.StreamResponse:
+        self._needs_token()
+        form = request[FORM]
+        forms.check_names(form, ("next", "who", "token"))
+        target = form.get("next", "")
+        if not self.access.is_token(form.get("token", "").strip()):
+            return self._sign_in_form(request, target, "This is not the token of this console.", 403)
+        who = form.get("who", "").strip()[:100] or whoami()
+        answer = web.HTTPSeeOther(target if is_inside(target) else "/")
+        answer.set_cookie(
+            cookie_name(request.headers), self.access.begin(who), httponly=True, samesite="Strict", path="/"
+        )
+        raise answer
+
+    async def _sign_out(self, request: web.Request) -> web.StreamResponse:
+        form = request[FORM]
+        forms.check_names(form, ())
+        self.access.end(_cookie(request))
+        answer = web.HTTPSeeOther("/-/sign-in")
+        answer.del_cookie(cookie_name(request.headers), path="/")
+        raise answer
+
+
+def _since(job: Job, shown: Task) -> Since:
+    if not job.is_folder:
+        found: Since = job.overtaken(shown.asked, shown.step)
+        return found
+    with job.view() as view:
+        return since(view, shown)
+
+
+def _cookie(request: web.Request) -> str | None:
+    return request.cookies.get(cookie_name(request.headers))
+
+
+def _wanted(request: web.Request) -> str:
+    """Return in which form a message is wanted: the first of the three that Accept prefers, or else HTML."""
+    named = map(parse_mimetype, ",".join(request.headers.getall("Accept", ())).split(","))
+    asked = ((_quality(one.parameters.get("q", "1")), f"{one.type}/{one.subtype}") for one in named)
+    known = (one for one in asked if one[0] > 0 and one[1] in (_HTML, _PLAIN, _JSON))
+    return max(known, key=itemgetter(0), default=(1.0, _HTML))[1]
+
+
+def _quality(text: str) -> float:
+    """Return how much a form is wanted; one whose quality is no number is not."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _html(text: str, status: int = 200) -> web.Response:
+    return web.Response(text=text, content_type=_HTML, status=status)
+
+
+async def _with_headers(request: web.Request, response: web.StreamResponse) -> None:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
+async def _moved(job: Job, request: web.Request) -> web.StreamResponse:
+    raise web.HTTPPermanentRedirect(job.base)

@@ -1,0 +1,201 @@
+"""A crawl in partitions as a job of the console: what the owners of its partitions tell, read when a page asks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from budgetfrontier.cluster import merging, steering
+from budgetfrontier.cluster.entry_names import name_of
+from budgetfrontier.cluster.inspection import Audited, Selection
+from budgetfrontier.cluster.merging import AuditRow, merged_audit, numbers_as_text
+from budgetfrontier.cluster.operation import Command, Operator, PartitionRow, refused
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.engine.remote import whoami
+from budgetfrontier.reports.overview import Overview
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.report import Report
+from budgetfrontier.tools.console.forms import Asked
+from budgetfrontier.tools.console.jobs import Gone, Job
+from budgetfrontier.tools.console.overtaken import Since
+from budgetfrontier.tools.console.sampling import Sample
+from budgetfrontier.tools.console.steer_process import Order, Step
+
+FRESH = 4.0
+"""Seconds for which what was told of the partitions is good."""
+EVERY = 60.0
+"""Seconds between two looks at all queues, at least."""
+LISTED = 20
+
+
+class Current(NamedTuple):
+    """The crawl as of a moment: its report without queues, its partitions, and those that do not answer in words."""
+
+    when: float
+    report: Report
+    partitions: list[PartitionRow]
+    missing: str
+
+
+class Whole(NamedTuple):
+    """The aggregates of all queues as of a moment."""
+
+    when: float
+    overview: Overview
+
+
+NEWEST = 200
+"""Commands of the audit that are compared, to see what has been given since a dry run."""
+_T = TypeVar("_T")
+
+
+def newest_commands(operator: Operator, count: int = NEWEST, *, key: str | None = None) -> list[AuditRow]:
+    """Return the newest commands of the audit, the newest first; only those that concern a queue if it is named."""
+    found = operator.ask("audit", list[Audited], count=count, key=key)
+    return merged_audit(found)[::-1][:count]
+
+
+def named_entry(row: AuditRow) -> AuditEntry:
+    """Return an entry whose id is its name, for pages."""
+    return replace(row.entry, id=row.id)
+
+
+def _apply(operator: Operator, order: Order) -> Step:
+    """Give a command to the partitions that it is for."""
+    plan = steering.plan(operator, order.op, order.args)
+    command = Command(order.op, plan.args, order.who or whoami(), order.reason)
+    name, entries, left = steering.give(operator, command, plan)
+    refused(entries)
+    if left:
+        return Step(done=1.0, error=operator.not_applied(left), in_progress=True)
+    errors = [f"partition {number}: {one.error}" for number, one in entries.items() if one.error]
+    done = [one for one in entries.values() if not one.error]
+    effect = merging.merged_result(order.op, [one.effect for one in done]) | _unanswered(operator)
+    if errors:
+        effect["refused"] = "; ".join(errors)[:1000]
+    entry = {"id": name_of(name), "when": done[0].when, "effect": effect}
+    return Step(done=1.0, entry=entry)
+
+
+def _unanswered(operator: Operator) -> dict[str, str]:
+    missing = operator.missing
+    return {"missing_partitions": numbers_as_text(missing)} if missing else {}
+
+
+def _missing_in_words(operator: Operator) -> str:
+    return operator.without_owner(operator.missing) if operator.missing else ""
+
+
+class ClusterJob(Job):
+    """A crawl in partitions. Its methods may be called from any thread, one at a time looks at the owners."""
+
+    is_folder = False
+
+    def __init__(
+        self, url: str, operator: Callable[[], Operator], steersman: Callable[[], Operator] | None = None
+    ) -> None:
+        """Show the crawl at a URL; `operator()` returns one that has no partition missing yet.
+
+        `steersman()` does so with a connection of its own, so that pages do not wait for commands.
+        """
+        super().__init__("", Path(url), Path(url))
+        self._url, self._operator = url, operator
+        self._steersman = steersman or operator
+        self._looking = threading.Lock()
+        self._steering = threading.Lock() if steersman else self._looking
+        self._current: Current | None = None
+        self._whole: Whole | None = None
+
+    @property
+    def title(self) -> str:
+        """The name of the job for people."""
+        return "crawl in partitions"
+
+    @property
+    def place(self) -> str:
+        """The URL of the crawl."""
+        return self._url
+
+    @property
+    def crawl(self) -> str:
+        """The name of the crawl."""
+        return "" if self._current is None else self._current.report.crawl
+
+    def open_reader(self) -> Reader:
+        """Raise Gone: its files are those of its workers."""
+        raise Gone(f"{self._url} has no files here")
+
+    def sample(self) -> Sample:
+        """Return the totals that were told last, or the first ones."""
+        current = self._current or self.current()
+        return Sample(current.when, 0, current.report.standing.process.last_commit or 0.0, current.report.totals)
+
+    def current(self) -> Current:
+        """Return what the owners tell, a few seconds old at the most. Raises ConnectionLost if none answers."""
+        with self._looking:
+            now, current = time.time(), self._current
+            if current is None or not 0 <= now - current.when < FRESH:
+                operator = self._operator()
+                report, partitions = operator.current()
+                missing = _missing_in_words(operator)
+                self._current = current = Current(now, report, partitions, missing)
+            return current
+
+    def whole(self) -> Whole:
+        """Return the aggregates of all queues, a minute old at the most."""
+        with self._looking:
+            now, whole = time.time(), self._whole
+            if whole is None or not 0 <= now - whole.when < EVERY:
+                self._whole = whole = Whole(now, self._operator().overview(LISTED))
+            return whole
+
+    def ask(self, look: Callable[[Operator], _T]) -> tuple[_T, str]:
+        """Return what `look(operator)` returns, and which partitions have not answered, in words."""
+        with self._looking:
+            operator = self._operator()
+            found = look(operator)
+            return found, _missing_in_words(operator)
+
+    def obey(self, order: Order) -> Step:
+        """Carry an order out: tell what it would do, or give the command, and wait until it was applied."""
+        try:
+            with self._steering:
+                operator = self._steersman()
+                if order.op == "delete" and not order.args.get("for_good"):
+                    raise FrontierError(f"{steering.NOTHING_KEPT}: it cannot be undone. Say so with `for good`")
+                if order.dry_run:
+                    seen = [row.id for row in newest_commands(operator)]
+                    effect = steering.preview(operator, order.op, order.args)
+                    return Step(done=1.0, effect=effect | _unanswered(operator), seen=seen)
+                done = _apply(operator, order)
+                self._current = self._whole = None  # whoever has changed something looks at it next
+                return done
+        except (FrontierError, OSError) as error:
+            return Step(done=1.0, error=str(error))
+
+    def overtaken(self, asked: Asked, step: Step) -> Since:
+        """Return the commands since a dry run that may have changed what it has shown."""
+        effect = step.effect or {}
+        key = effect.get("queue") if asked.op != "delete" else None
+        with self._looking:
+            found = newest_commands(self._operator(), key=key if isinstance(key, str) else None)
+        rows = [row for row in found if row.id not in step.seen and not row.entry.error]
+        return Since([named_entry(row) for row in rows], None, len(rows))
+
+    def queues(
+        self, state: QueueState | None, match: str | None, *, sort: str, reverse: bool, count: int
+    ) -> tuple[list[QueueRecord], str]:
+        """Return the first queues in an order, and which partitions have not told theirs, in words."""
+        selection = Selection(None if state is None else [state], match)
+        with self._looking:
+            operator = self._operator()
+            rows = operator.best_queues(selection, sort=sort, reverse=reverse, count=count)
+            missing = _missing_in_words(operator)
+        return [queue for queue, _ in rows], missing

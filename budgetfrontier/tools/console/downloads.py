@@ -1,0 +1,150 @@
+"""Downloads: reports that a process of its own makes, and those that the crawl has written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import BinaryIO
+
+from aiohttp import web
+
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.reports.kinds import KINDS, formats
+from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.log_files import log_files
+from budgetfrontier.tools.console.query import Busy, NotThere
+
+AT_ONCE = 2
+"""Reports that are made at a time."""
+PATIENCE = 10.0
+"""Seconds that a request waits for one of them to end; later it is answered that the console is busy."""
+GIVES_WAY = 5.0
+"""Seconds that a reader may leave a part of a report untaken while somebody waits for a place; less than PATIENCE."""
+STALLED = 20.0
+"""Seconds after which a download is ended whose reader takes nothing."""
+_CHUNK = 1 << 16
+_TYPES = {"txt": "text/plain", "json": "application/json", "csv": "text/csv", "html": "text/html"}
+
+
+class Downloads:
+    """The downloads of all jobs."""
+
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._waiting = 0
+        self._sending: dict[asyncio.Timeout, float] = {}  # the parts of reports that are not taken yet, since when
+
+    async def report(self, job: Job, request: web.Request) -> web.StreamResponse:
+        """Send a report as of now. What is wrong is known before the first byte is sent.
+
+        Raises Busy if none of the places becomes free. Slow readers cannot hold them: see GIVES_WAY.
+        """
+        kind, ending = request.match_info["kind"], request.match_info["ending"]
+        format = {ending: format for format, ending in formats(kind).items()}.get(ending)
+        if format is None:
+            meant = did_you_mean(kind, KINDS) if kind not in KINDS else did_you_mean(ending, formats(kind).values())
+            raise NotThere(f"There is no report {kind[:40]!a} as {ending[:20]!a}{meant or '.'}")
+        async with self._place():
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "budgetfrontier", "report", str(job.folder), "--kind", kind, "--format", format,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            assert process.stdout is not None and process.stderr is not None
+            try:
+                first = await process.stdout.read(_CHUNK)
+                if not first:
+                    raise FrontierError((await process.stderr.read(_CHUNK)).decode("utf-8", "replace").strip())
+                response = _download(f"{kind}.{ending}", _TYPES[ending])
+                await response.prepare(request)
+                while first:
+                    await self._send_of_report(request, response, first)
+                    first = await process.stdout.read(_CHUNK)
+                return response
+            finally:
+                if process.returncode is None and not process.stdout.at_eof():
+                    with suppress(ProcessLookupError):
+                        process.kill()
+                await asyncio.shield(process.communicate())  # to its end, even if the request is cancelled
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """Hold one of the places. Raises Busy if none becomes free."""
+        self._waiting += 1
+        try:
+            if self._places.locked():
+                self._hurry()
+            async with asyncio.timeout(PATIENCE):
+                await self._places.acquire()
+        except TimeoutError:
+            raise Busy from None
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    def _hurry(self) -> None:
+        """Let what is not taken yet be waited for no longer than GIVES_WAY."""
+        for limit, since in self._sending.items():
+            if not limit.expired():
+                limit.reschedule(min(limit.when() or since, since + GIVES_WAY))
+
+    async def _send_of_report(self, request: web.Request, response: web.StreamResponse, part: bytes) -> None:
+        """Send a part while holding a place."""
+        limit = asyncio.timeout(GIVES_WAY if self._waiting else STALLED)
+        self._sending[limit] = asyncio.get_running_loop().time()
+        try:
+            await _send(request, response, part, limit)
+        finally:
+            del self._sending[limit]
+
+    @staticmethod
+    async def file(job: Job, request: web.Request) -> web.StreamResponse:
+        """Send a file that the crawl has written."""
+        folder, name = job.folder / "reports", request.query.get("name", "")
+        if name not in {file.name for file in log_files(folder)}:
+            raise NotThere(f"There is no report {name[:200]!a}.")
+        fd = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise NotThere(f"There is no report {name[:200]!a}.")
+            response = _download(name, _TYPES.get(name.rpartition(".")[2], "application/octet-stream"))
+            await response.prepare(request)
+            loop = asyncio.get_running_loop()
+            while part := await loop.run_in_executor(None, _read, file):
+                await _send(request, response, part, asyncio.timeout(STALLED))
+        return response
+
+
+async def _send(request: web.Request, response: web.StreamResponse, part: bytes, limit: asyncio.Timeout) -> None:
+    """Send a part. Raises ConnectionError, and closes the connection, if it is not taken within the limit."""
+    try:
+        async with limit:
+            await response.write(part)
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("the download was not taken") from None
+
+
+def _read(file: BinaryIO) -> bytes:
+    return file.read(_CHUNK)
+
+
+def _download(name: str, kind: str) -> web.StreamResponse:
+    """Return a response that a browser saves, and in which nothing runs if it shows it all the same."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{plain}"',
+        "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+    }
+    response = web.StreamResponse(headers=headers)
+    response.content_type = kind
+    response.charset = "utf-8"
+    return response

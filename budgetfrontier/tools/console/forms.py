@@ -1,0 +1,259 @@
+"""The commands that a form may give, read from its fields. Nothing is applied here."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+from multidict import MultiMapping
+
+from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.settings.loader import parse_value
+from budgetfrontier.settings.matching import queues_match
+from budgetfrontier.settings.overrides import validate_override
+from budgetfrontier.settings.plugins import is_own
+from budgetfrontier.settings.values import DURATION, read_duration
+from budgetfrontier.tools.console.query import BadRequest
+
+LONGEST_REASON = 1000
+MOST = 1000
+"""Queues or dead letters in one command."""
+
+NOT_OF_PARTITIONS = ("replay", "drop")
+"""Commands that the console does not give to a crawl in partitions."""
+
+TOKEN = "csrf"
+"""The field that every form of a browser has, see `access`."""
+APPLY = "apply"
+APPLIED = ("step", "dry_run", "seen", "back")
+"""The fields of the form that applies what a dry run has shown."""
+_OF_ALL = ("op", "reason", "back", "step")
+
+Form = MultiMapping[str]
+
+
+class Asked(NamedTuple):
+    """A command that somebody asks for."""
+
+    op: str
+    args: dict[str, Any]
+    reason: str
+
+
+def read(form: Form, *, partitions: bool = False) -> Asked:
+    """Return the command of a form. Raises BadRequest, which says what is missing or wrong.
+
+    Of a crawl in `partitions`, entries of the audit have names instead of numbers.
+    """
+    op = _op(form, partitions)
+    check_names(form, (*_OF_ALL, *_FIELDS.get(op, ())))
+    reason = form.get("reason", "").strip()
+    if not reason:
+        raise BadRequest("Give a reason: the audit keeps it for whoever asks later.")
+    if len(reason) > LONGEST_REASON:
+        raise BadRequest(f"A reason has at most {LONGEST_REASON:,} characters.")
+    args: dict[str, Any] = {"id": _name(form)} if partitions and op in ("undo", "withdraw") else _READ[op](form)
+    if partitions and op == "undo":
+        args["force"] = form.get("force") == "1"
+    return _without_code(Asked(op, args, reason))
+
+
+def again(form: Form, *, partitions: bool = False) -> Asked:
+    """Return the command of the form that applies what was shown. Its arguments are checked when it is applied."""
+    op, args = _op(form, partitions), _plain(form.get("args", ""))
+    if not isinstance(args, dict):
+        raise BadRequest("This form is not one of the console.")
+    check_names(form, (*_OF_ALL, "args"))
+    return _without_code(Asked(op, args, form.get("reason", "")[:LONGEST_REASON]))
+
+
+def check_names(form: Form, names: Collection[str]) -> None:
+    """Raise BadRequest for a field that the form does not have: a wrong name must not be taken for nothing asked."""
+    for name in form:
+        if name not in names and name != TOKEN:
+            has = f"it has {', '.join(names)}" if names else "it has none"
+            raise BadRequest(f"{name[:40]!a} is no field of this form: {has}{did_you_mean(name, names) or '.'}")
+
+
+def _op(form: Form, partitions: bool) -> str:
+    """Return the command that a form names. Raises BadRequest if the console does not give it."""
+    op = form.get("op", "")
+    if not _is_given(op, partitions):
+        meant = did_you_mean(op, (one for one in _READ if _is_given(one, partitions)))
+        raise BadRequest(f"{op[:40]!a} is not a command that the console gives{meant or '.'}")
+    return op
+
+
+def applies(form: Form) -> bool:
+    """Tell whether a form applies its command at once, or what a dry run has shown. Raises BadRequest for another step.
+
+    Without a step it is a dry run.
+    """
+    step = form.get("step", "")
+    if step not in ("", APPLY):
+        meant = did_you_mean(step, (APPLY,))
+        raise BadRequest(f"{step[:40]!a} is no step: give step={APPLY}, or no step for a dry run{meant or '.'}")
+    return step == APPLY
+
+
+def _is_given(op: str, partitions: bool) -> bool:
+    """Tell whether the console gives a command."""
+    return op in _READ and not (partitions and op in NOT_OF_PARTITIONS)
+
+
+def _without_code(asked: Asked) -> Asked:
+    """Return a command that brings no code into the crawl. Raises BadRequest.
+
+    A policy "module:name" is imported and called by the process of the crawl. Whoever has the console's token may steer
+    a crawl, but is not thereby a user of the machine.
+    """
+    settings = asked.args.get("set")
+    try:
+        read = validate_override("*", settings).set if isinstance(settings, dict) else {}
+    except RecursionError:
+        raise BadRequest("This form is not one of the console.") from None
+    except SettingsError:
+        return asked  # the engine refuses it for the same reasons
+    if any(name.endswith("_policy") and is_own(spec) for name, spec in read.items()):
+        raise BadRequest(
+            "A policy of your own, module:name, is code that the crawl runs: the console does not set it. Use "
+            "`budgetfrontier adjust` on the machine of the crawl, or a policy by the name it is installed under."
+        )
+    return asked
+
+
+def _plain(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadRequest("This form is not one of the console.") from None
+
+
+def _queue(form: Form) -> dict[str, Any]:
+    key = _plain(form.get("queue", ""))
+    if not isinstance(key, str):
+        raise BadRequest("This form is not one of the console.")
+    return {"queue": key}
+
+
+def _snooze(form: Form) -> dict[str, Any]:
+    try:
+        return {**_queue(form), "until": time.time() + read_duration(form.get("for", "").strip())}
+    except ValueError:
+        raise BadRequest(f"Snooze for how long? Give {DURATION.text}.") from None
+
+
+def _ids(form: Form) -> dict[str, Any]:
+    """Return the dead letters that are ticked, or all of a queue, or all."""
+    if form.get("which") == "all":
+        return {"ids": None}
+    found = form.getall("id", [])
+    if not found or len(found) > MOST or not all(one.isascii() and one.isdigit() and len(one) < 20 for one in found):
+        raise BadRequest(f"Tick the dead letters that this is about, at most {MOST:,}, or choose all.")
+    return {"ids": sorted(map(int, found))}
+
+
+def _adjustment(form: Form) -> dict[str, Any]:
+    number = form.get("id", "")
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise BadRequest("Mark the adjustment that is to be withdrawn.")
+    return {"id": int(number)}
+
+
+def _name(form: Form) -> str:
+    name = form.get("id", "")
+    if not (name.isascii() and name.replace("/", "").isalnum() and len(name) < 40):
+        raise BadRequest("Choose the command that is to be taken back.")
+    return name
+
+
+def _undo(form: Form) -> dict[str, Any]:
+    number = form.get("id", "")
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise BadRequest("Choose the entry of the audit that is to be undone.")
+    return {"id": int(number), "force": form.get("force") == "1"}
+
+
+def _pattern(form: Form) -> dict[str, Any]:
+    queue, pattern = form.get("glob", "").strip() or None, form.get("pattern", "") or None
+    if queue is None and pattern is None:
+        raise BadRequest("Delete what? Give a glob of queues, a regular expression, or both.")
+    return {"queue": queue, "pattern": pattern} | _for_good(form)
+
+
+def _for_good(form: Form) -> dict[str, Any]:
+    return {"for_good": True} if form.get("for_good") else {}
+
+
+def _adjust(form: Form) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for field, name in (("total", "queue_total_budget"), ("replenish", "balance_replenish_amount")):
+        if text := form.get(field, "").strip():
+            settings[name] = _value(text)
+    for line in form.get("set", "").splitlines():
+        name, equals, value = line.partition("=")
+        if line.strip() and (not equals or not name.strip()):
+            raise BadRequest(f"{line[:80]!a} is not NAME=VALUE.")
+        if equals:
+            settings[name.strip()] = _value(value.strip())
+    if not settings:
+        raise BadRequest("Change what? Give a total budget, a replenish amount, or a line NAME=VALUE.")
+    try:
+        override = validate_override(_match(form), settings)
+    except SettingsError as error:
+        raise BadRequest(str(error)) from None
+    return {"match": override.match, "set": override.set}
+
+
+def _match(form: Form) -> str:
+    """Return the pattern of an adjustment: the queues that are ticked, one queue, or what was typed."""
+    if form.get("which") == "ticked":
+        chosen = [_plain(text) for text in form.getall("queues", [])]
+        if not chosen or len(chosen) > MOST or not all(isinstance(key, str) for key in chosen):
+            raise BadRequest(f"Tick the queues that this is about, at most {MOST:,}, or give a pattern.")
+        return queues_match(chosen)
+    if "queue" in form:
+        return queues_match([_queue(form)["queue"]])  # `queue:` would take an asterisk in the key for a wildcard
+    return form.get("match", "").strip() or "*"
+
+
+def _value(text: str) -> Any:
+    try:
+        return parse_value(text)
+    except SettingsError as error:
+        raise BadRequest(str(error)) from None
+
+
+def _nothing(form: Form) -> dict[str, Any]:
+    return {}
+
+
+_READ: dict[str, Callable[[Form], dict[str, Any]]] = {
+    "adjust": _adjust,
+    "withdraw": _adjustment,
+    "undo": _undo,
+    "retire": _queue,
+    "unretire": _queue,
+    "snooze": _snooze,
+    "wake": _queue,
+    "pause": lambda form: {"reason": form.get("reason", "").strip() or "operator"},
+    "resume": _nothing,
+    "terminate": _nothing,
+    "replay": _ids,
+    "drop": lambda form: _ids(form) | _for_good(form),
+    "delete": _pattern,
+}
+"""The commands by name, each with the function that reads its arguments."""
+
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "adjust": ("match", "which", "queue", "queues", "total", "replenish", "set"),
+    "withdraw": ("id",),
+    "undo": ("id", "force"),
+    **dict.fromkeys(("retire", "unretire", "snooze", "wake"), ("queue", "for")),
+    **dict.fromkeys(("replay", "drop"), ("which", "id", "for_good")),
+    "delete": ("glob", "pattern", "for_good"),
+}
+"""The fields of each command besides those of all; commands that share a form share them."""

@@ -1,0 +1,152 @@
+"""A job that the console shows: where it is, and its last commit."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.view import View
+from budgetfrontier.tools.console.over_time import OverTimeOfJob
+from budgetfrontier.tools.console.sampling import Sample, Samples, read
+from budgetfrontier.tools.console.scans import Scanned, Scans
+from budgetfrontier.tools.console.status_counts import StatusCounts
+
+_FRESH = 1.5  # seconds for which a sample is good
+
+
+class Gone(FrontierError):
+    """The files of the job are not there any more; the page shows it again once they are back."""
+
+
+class Job:
+    """A job and its frontier, opened read-only. `name` is its part of the path, "" if it is the only one."""
+
+    is_folder = True
+    """Whether its files are on this machine, so that all pages are there."""
+
+    def __init__(self, name: str, folder: Path, frontier: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self.path = frontier
+        self.samples = Samples()
+        self.scans = Scans(frontier)
+        self.over_time = OverTimeOfJob()
+        self.status_counts = StatusCounts()
+        self._reader: Reader | None = None
+        self._file: tuple[int, int] | None = None
+        self._opening = threading.Lock()
+        self._crawl = ""
+
+    @property
+    def base(self) -> str:
+        """The beginning of the paths of its pages."""
+        return f"/{quote(self.name)}" if self.name else ""
+
+    @property
+    def title(self) -> str:
+        """The name of the job for people: that of its folder."""
+        return self.folder.resolve().name
+
+    @property
+    def place(self) -> str:
+        """The path of its folder."""
+        return str(self.folder.resolve())
+
+    @property
+    def reader(self) -> Reader:
+        """The reader of its frontier. Raises Gone, NewerSchema, CorruptFrontier."""
+        return self.open_reader()
+
+    def open_reader(self) -> Reader:
+        """Return the reader of its frontier, and open it first if need be. Raises as `reader` does."""
+        self._check()
+        with self._opening:
+            if self._reader is None:
+                self._reader = Reader(self.path)
+            return self._reader
+
+    def _check(self) -> None:
+        """Raise Gone if there is no frontier. Forget what was read of another one that was there before."""
+        try:
+            status = os.stat(self.path / "data.mdb")
+        except OSError:
+            raise Gone(f"{self.folder}: its frontier is not there any more; was the job moved or deleted?") from None
+        file = status.st_dev, status.st_ino  # that of an open file is not given to another one
+        with self._opening:
+            if self._file not in (None, file):
+                self.samples.clear()
+                self.scans.clear()
+                self.over_time = OverTimeOfJob()
+            self._file = file
+
+    def scanned(self) -> Scanned | None:
+        """Return the latest scan of the frontier that is there, and ask for another if it is old. Raises Gone."""
+        self._check()
+        return self.scans.want()
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Hold a snapshot of the last commit."""
+        with self.reader.view() as view:
+            yield view
+
+    def sample(self) -> Sample:
+        """Read the totals now, and keep them for the rates. O(1)."""
+        with self.view() as view:
+            sample = read(view, now=time.time())
+        self.samples.add(sample)
+        return sample
+
+    def sample_now(self) -> Sample:
+        """Return the totals as of the last second, or read them. Raises Gone even if there is a sample."""
+        self._check()
+        last = self.samples.last
+        return last if last is not None and abs(time.time() - last.when) < _FRESH else self.sample()
+
+    def obey(self, order: Any) -> Any:
+        """Carry an order out, for a job whose files are not here; return the `Step` that has come of it."""
+        raise NotImplementedError
+
+    def overtaken(self, asked: Any, step: Any) -> Any:
+        """Return what has changed since a dry run, for a job whose files are not here: an `overtaken.Since`."""
+        raise NotImplementedError
+
+    @property
+    def crawl(self) -> str:
+        """The name of the crawl; "" if it cannot be read."""
+        try:
+            with self.view() as view:
+                self._crawl = view.settings()[0].crawl
+        except (FrontierError, OSError):
+            pass
+        return self._crawl
+
+    def close(self) -> None:
+        """Close the files."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+
+def named(folders: Sequence[tuple[Path, Path]]) -> list[Job]:
+    """Return jobs for pairs of a folder and its frontier; several are told apart by the names of their folders."""
+    if len(folders) == 1:
+        return [Job("", *folders[0])]
+    wanted = [re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "job" for folder, _ in folders]
+    jobs: dict[str, Job] = {}
+    for name, (folder, frontier) in zip(wanted, folders, strict=True):
+        unique, number = name, 2
+        # /metrics is a page of all jobs. A number must not make the name of another folder.
+        while unique in jobs or unique == "metrics" or (unique != name and unique in wanted):
+            unique, number = f"{name}-{number}", number + 1
+        jobs[unique] = Job(unique, folder, frontier)
+    return list(jobs.values())

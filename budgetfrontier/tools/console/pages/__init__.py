@@ -1,0 +1,27 @@
+"""The pages of a job: each module reads what its page shows, and the template of its name shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.query import Query
+
+Build = Callable[[Job, Query], dict[str, Any]]
+
+
+class Page(NamedTuple):
+    """A page: its path below that of the job, its title, and the function that reads what it shows.
+
+    `every` is the number of seconds after which a page that is open looks whether it has changed; 0: it never does.
+    """
+
+    path: str
+    title: str
+    template: str
+    build: Build
+    every: float = 0.0
+    listed: bool = True
+    steers: bool = False
+    """Whether it is only for those who may change the job."""

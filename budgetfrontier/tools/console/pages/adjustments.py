@@ -1,0 +1,27 @@
+"""The adjustments in force, in the order in which they apply, with who made each and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.query import Query
+
+ROWS = 100
+
+
+def build(job: Job, query: Query) -> dict[str, Any]:
+    """Return a page of adjustments; the later ones win."""
+    start = query.number("start", 0, most=10_000_000)
+    with job.view() as view:
+        found = view.adjustments()
+        overrides = view.settings()[0].overrides
+        rows = [(one, view.audit_entry(one.id)) for one in found[start : start + ROWS]]
+    return {
+        "rows": rows,
+        "count": len(found),
+        "overrides": overrides[:ROWS],
+        "overrides_count": len(overrides),
+        "next": {"start": start + ROWS} if len(found) > start + ROWS else None,
+        "first": {"start": max(start - ROWS, 0) or None} if start else None,
+    }

@@ -1,0 +1,64 @@
+"""The overview: the verdict, the queues by state, rates, and what is wrong now."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import Any
+
+from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
+from budgetfrontier.reports.totals import tiles
+from budgetfrontier.reports.wrong_now import wrong_now
+from budgetfrontier.rules.verdict import verdict
+from budgetfrontier.storage.process import process
+from budgetfrontier.storage.standing import standing
+from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.query import Query
+from budgetfrontier.tools.console.rendering import key_path
+from budgetfrontier.tools.console.sampling import read
+
+TOP = 10
+"""Queues in each ranking."""
+
+
+def build(job: Job, query: Query) -> dict[str, Any]:
+    """Return what the overview shows. O(1): what needs all queues is that of the latest scan."""
+    now = time.time()
+    with job.view() as view:  # one commit, for the verdict and for the figures below it
+        sample = read(view, now=now)
+        running = process(view, job.path)
+        judged = verdict(standing(view, job.path, now=now, totals=sample.totals, running=running))
+    scanned = job.scanned()
+    found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
+    context: dict[str, Any] = {
+        "sample": sample,
+        "totals": sample.totals,
+        "process": running,
+        "verdict": judged,
+        "tiles": tiles(sample.totals),
+        "rates": job.samples.rates(),
+        "sampled": job.samples.seconds(),
+        "over_time": job.over_time.curves(job.reader),
+        "forecast": forecast_sentence(found),
+        "forecasts": list(forecast_table(found)),
+        "file": (job.path / "data.mdb").stat().st_size,
+        "free": shutil.disk_usage(job.path).free,
+        "scan": scanned.scan if scanned else None,
+        "scan_progress": job.scans.progress,
+        "scan_error": job.scans.error,
+        "wrong": wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None),
+    }
+    if scanned:
+        spend = scanned.scan.spend
+        context |= {
+            "top": _ranked(job, spend.top, "expenditure"),
+            "longest": _ranked(job, scanned.scan.longest, "queued"),
+            "stranding": _ranked(job, spend.stranding, "queued"),
+            "waiting_rows": [(f"precedence {grade}", "", count) for grade, count in scanned.scan.waiting[:TOP]],
+        }
+    return context
+
+
+def _ranked(job: Job, queues: list[QueueRecord], amount: str) -> list[tuple[str, str, int]]:
+    return [(queue.queue, job.base + key_path(queue.queue), getattr(queue, amount)) for queue in queues[:TOP]]

@@ -1,0 +1,76 @@
+"""The retired queues as a work list, in the order of their retirement: what each holds, and what would revive it.
+
+Any adjustment revives queues that are over budget until their turn: those that have not had it yet are listed, too.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.reports.suggested_commands import one_more_session, replenish_amount, revival_command
+from budgetfrontier.rules.budgets import has_completed, is_over_total
+from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.queue_listing import queues_by_id
+from budgetfrontier.storage.turn_order import in_turn, is_turn
+from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.query import Query
+
+ROWS = 50
+LOOKED_AT = 2000
+"""INACTIVE queues, of those next in turn, that are asked whether they are over budget."""
+
+
+def build(job: Job, query: Query) -> dict[str, Any]:
+    """Return a page of retired queues."""
+    after = query.key("after", partial(is_turn, QueueState.RETIRED))
+    with job.view() as view:
+        found = list(islice(in_turn(view, QueueState.RETIRED, after), ROWS + 1))
+        budgets = BudgetsInForce(view)
+        queues = list(queues_by_id(view, (number for _, number in found[:ROWS])))
+        next_ones = islice(in_turn(view, QueueState.INACTIVE), 0 if after else LOOKED_AT)
+        revived = filter(budgets.over_budget, queues_by_id(view, (number for _, number in next_ones)))
+        again = list(islice(revived, ROWS))
+        replenish = view.settings()[0].frontier.balance_replenish_amount
+        rows, more = (
+            [_row(queue, str(job.folder), replenish, reached=budgets.reached(queue)) for queue in part]
+            for part in (queues, again)
+        )
+    scanned = job.scanned()
+    return {
+        "rows": rows,
+        "again": more,
+        "looked_at": LOOKED_AT,
+        "next": {"after": found[ROWS][0].hex()} if len(found) > ROWS else None,
+        "first": {} if after else None,
+        "count": job.sample_now().totals.queues.get(QueueState.RETIRED, 0),
+        "spend": scanned.scan.spend if scanned else None,
+        "as_of": scanned.when if scanned else None,
+        "scan_progress": job.scans.progress,
+        "scan_error": job.scans.error,
+    }
+
+
+def _row(queue: QueueRecord, job: str, replenish: int, *, reached: bool) -> dict[str, Any]:
+    over = is_over_total(queue.expenditure, queue.total_budget, reached)
+    more = one_more_session(replenish_amount(queue.balance_replenish_amount, replenish), queue.total_budget)
+    return {
+        "queue": queue,
+        "why": _why(queue, over=over),
+        "budget": queue.expenditure + more if over else None,
+        "command": revival_command(queue, job, replenish=replenish, reached=reached),
+    }
+
+
+def _why(queue: QueueRecord, *, over: bool) -> str:
+    if queue.by_name:
+        return "by name"
+    if over:
+        return "over its total budget"
+    if has_completed(queue):
+        return f"its limit of {queue.max_completed:,} completed URLs is reached"
+    if queue.balance_replenish_amount <= 0:
+        return "nothing to replenish"
+    return "at the request of a worker, or it waits to be reconsidered"

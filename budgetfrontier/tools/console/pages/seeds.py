@@ -1,0 +1,81 @@
+"""The list of seeds, with what has become of each, and how many have which fate."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from budgetfrontier.reports.log_search import last_statuses
+from budgetfrontier.reports.seed_fates import seed_rows, unlisted_rows
+from budgetfrontier.rules.seeds import SeedFate
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.seed_list import ListedSeed, listed, unlisted
+from budgetfrontier.storage.view import View
+from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.query import Query
+from budgetfrontier.tools.console.rendering import key_path
+from budgetfrontier.tools.console.status_counts import LOG
+
+ROWS = 50
+_LOOKED_AT = 20_000  # seeds for one page of those with a fate
+_WORDS = {
+    SeedFate.WAITING: "wait",
+    SeedFate.SUCCEEDED: "crawled",
+    SeedFate.FAILED: "failed",
+    SeedFate.DISREGARDED: "disregarded",
+    SeedFate.DEAD: "dead letters",
+    SeedFate.DELETED: "deleted",
+    SeedFate.KNOWN: "known before",
+}
+
+
+def build(job: Job, query: Query) -> dict[str, Any]:
+    """Return a page of the seeds, all of them or those with a fate, and the counts by fate."""
+    fate = query.choice("fate", [str(fate) for fate in SeedFate])
+    after = query.number("after", 0, most=(1 << 62) - 1)
+    with job.view() as view:
+        counters = meta.read_counters(view.txn, view.db[keys.META])
+        found, upto, more = _page(islice(listed(view, after), _LOOKED_AT + 1), fate)
+        queues = {seed.row.queue for seed in found if seed.row.queue and view.find_queue(seed.row.queue) is not None}
+        unlisted = [] if fate or after else list(_unlisted(view))
+    statuses = partial(last_statuses, job.folder / "logs" / LOG, at_once=True)
+    complete = True
+
+    def known(urls: Collection[str]) -> Mapping[str, int]:
+        nonlocal complete
+        found = statuses(urls)
+        complete = found is not None
+        return found or {}
+
+    rows = list(seed_rows(found, known))
+    return {
+        "complete": complete,
+        "rows": [row | {"link": job.base + key_path(row["queue"]) if row["queue"] in queues else ""} for row in rows],
+        "fate": fate,
+        "counts": [(str(one), _WORDS[one], counters.seed_fates.get(one, 0)) for one in SeedFate],
+        "count": sum(counters.seed_fates.values()),
+        "unlisted": unlisted,
+        "next": {"after": upto} if more else None,
+        "first": {"after": None} if after else None,
+    }
+
+
+def _unlisted(view: View) -> Iterator[dict[str, Any]]:
+    """Yield rows for the seeds in the settings that were never scheduled, or are no URLs; files are not read."""
+    seeds = (seed for seed in islice(view.settings()[0].seeds, _LOOKED_AT) if seed.url)
+    return islice(unlisted_rows(seeds, partial(unlisted, view), []), ROWS)
+
+
+def _page(seeds: islice[ListedSeed], fate: str) -> tuple[list[ListedSeed], int, bool]:
+    """Return the next seeds with a fate, the position of the last that was looked at, and whether there are more."""
+    found: list[ListedSeed] = []
+    upto, looked = 0, 0
+    for seed in seeds:
+        if len(found) == ROWS or looked == _LOOKED_AT:
+            return found, upto, True
+        upto, looked = seed.position, looked + 1
+        if fate in ("", seed.row.fate):
+            found.append(seed)
+    return found, upto, False

@@ -1,0 +1,13 @@
+"""The forms that change the crawl or many queues; those for one thing are on its page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.query import Query
+
+
+def build(job: Job, query: Query) -> dict[str, Any]:
+    """Return what the forms show besides their fields."""
+    return {"totals": job.sample_now().totals}

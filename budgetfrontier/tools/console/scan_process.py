@@ -1,0 +1,91 @@
+"""The scan of all queues, in a process of its own: `python -m budgetfrontier.tools.console.scan_process FRONTIER FD`.
+
+It writes the columns to the file with that descriptor, and to its standard output a line of JSON for each step, the
+last of which is the `Scan`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.reports.over_time import terms_of
+from budgetfrontier.reports.overview import Overview, Spend
+from budgetfrontier.rules.forecasts import Held, Holdings
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.view import View
+from budgetfrontier.tools.console.columns import Builder, Layout
+
+LISTED = 20
+"""Queues in each list of the aggregates."""
+
+
+class Scan(msgspec.Struct):
+    """The result of a scan. `when` is the time of its snapshot."""
+
+    when: float
+    seconds: float
+    layout: Layout
+    spend: Spend
+    longest: list[QueueRecord]
+    waiting: list[tuple[int, int]]
+    """The number of INACTIVE queues of each precedence."""
+    held: Held
+    """The holdings of all queues, for forecasts."""
+
+
+class Step(msgspec.Struct, omit_defaults=True):
+    """A line that the process writes: the share that is done, the result, or why there is none."""
+
+    done: float = 0.0
+    scan: Scan | None = None
+    error: str = ""
+
+
+def main(frontier: str, fd: int) -> None:
+    """Scan a frontier, at a low priority: the engine needs the processor more."""
+    os.nice(10)
+    try:
+        _say(Step(scan=_scan(frontier, fd)))
+    except (FrontierError, OSError) as e:
+        _say(Step(error=str(e)))
+
+
+def _scan(frontier: str, fd: int) -> Scan:
+    started, overview, holdings = time.monotonic(), Overview(LISTED), Holdings()
+    with open(fd, "wb") as file:
+        total = 1
+
+        def note(passed: int) -> None:
+            _say(Step(done=min(passed / total, 1.0) / 2))
+
+        columns = Builder(file, note)
+        with Reader(frontier) as reader:
+
+            def passing(view: View, queues: Iterator[QueueRecord]) -> Iterator[QueueRecord]:
+                nonlocal total
+                total = view.counters().queues or 1
+                return columns.through(holdings.through(queues, terms_of(view)))
+
+            head = overview.read(reader, passing)
+        layout = columns.write(lambda share: _say(Step(done=0.5 + share / 2)))
+    spend, longest = overview.spend(), overview.longest(LISTED)
+    waiting = overview.inactive_by_precedence()
+    return Scan(head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held)
+
+
+def _say(step: Step) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(step) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that began this one, which ends it
+    main(sys.argv[1], int(sys.argv[2]))

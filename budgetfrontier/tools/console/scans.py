@@ -1,0 +1,95 @@
+"""When a scan of all queues runs: for a page that needs one, at most once a minute, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from budgetfrontier.core.errors import in_words
+from budgetfrontier.tools.console.columns import Columns
+from budgetfrontier.tools.console.scan_process import Scan, Step
+
+EVERY = 60.0
+"""Seconds between the beginnings of two scans, at least."""
+_decode = msgspec.json.Decoder(Step).decode
+_LINE = 1 << 24  # bytes of a line of the process
+
+
+class Scanned:
+    """A finished scan with its columns."""
+
+    def __init__(self, scan: Scan, columns: Columns) -> None:
+        self.when = scan.when
+        self.scan = scan
+        self.columns = columns
+
+
+class Scans:
+    """The scans of one job. `latest` is the last one that was finished; `wanted` has the next one begin when it may."""
+
+    def __init__(self, frontier: Path) -> None:
+        self._frontier = frontier
+        self.latest: Scanned | None = None
+        self.progress: float | None = None
+        """The share of the running scan that is done; None if none is running."""
+        self.error = ""
+        """Why the last scan failed."""
+        self._wanted = False
+        self._begun = -EVERY
+        self._cleared = 0
+
+    def want(self) -> Scanned | None:
+        """Ask for a scan that is not older than EVERY; return the latest there is. From any thread."""
+        if self.latest is None or time.time() - self.latest.when >= EVERY:
+            self._wanted = True
+        return self.latest
+
+    def clear(self) -> None:
+        """Drop the latest scan, and the result of one that runs: they are of another frontier. From any thread."""
+        self._cleared += 1
+        self.latest, self.error, self._begun = None, "", -EVERY
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a scan should begin now."""
+        return self._wanted and self.progress is None and time.monotonic() - self._begun >= EVERY
+
+    async def run(self) -> None:
+        """Scan once. `error` tells what the system has refused, such as a temporary file."""
+        self._wanted, self._begun, self.progress = False, time.monotonic(), 0.0
+        try:
+            await self._run()
+        except OSError as e:
+            self.error = f"the scan failed: {in_words(e)}"
+        finally:
+            self.progress = None
+
+    async def _run(self) -> None:
+        cleared = self._cleared
+        with tempfile.TemporaryFile(prefix="budgetfrontier-") as file:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "budgetfrontier.tools.console.scan_process",
+                str(self._frontier), str(file.fileno()),
+                pass_fds=(file.fileno(),), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+                limit=_LINE,
+            )  # fmt: skip
+            try:
+                assert process.stdout is not None
+                async for line in process.stdout:
+                    step = _decode(line)
+                    self.progress, self.error = max(step.done, self.progress or 0.0), step.error
+                    if step.scan is not None and self._cleared == cleared:
+                        self.latest = Scanned(step.scan, Columns(file, step.scan.layout))
+                if await process.wait():
+                    self.error = f"the scan ended with code {process.returncode}"
+            finally:
+                if process.returncode is None:
+                    with suppress(ProcessLookupError):
+                        process.kill()
+                    await process.wait()

@@ -1,0 +1,181 @@
+"""Steering: a dry run, then the command, each in a process of its own that a page follows; or by the job itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import sys
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.engine.commands.adjustment import promise
+from budgetfrontier.engine.commands.undo_checks import FORCE
+from budgetfrontier.tools.console.forms import Asked
+from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.query import NotThere
+from budgetfrontier.tools.console.steer_process import Order, Step
+
+AT_ONCE = 2
+"""Dry runs of all jobs, and commands of one job, that run at a time; others wait."""
+GIVEN_WITHIN = 60.0
+"""Seconds that a command waits for its turn: nobody expects it to be applied long after that."""
+_NOT_GIVEN = (
+    "it was not given, and nothing was changed: commands before it still wait for the crawl's answer; see whether the "
+    "crawl hangs, and give it again"
+)
+_KEPT = 100  # tasks whose results can be looked at
+_decode = msgspec.json.Decoder(Step).decode
+_LINE = 1 << 24  # bytes of a line
+
+
+class Task:
+    """A dry run or a command that was given, and what has become of it."""
+
+    def __init__(
+        self, job: Job, asked: Asked, who: str, *, dry_run: bool, back: str, shown: Task | None = None
+    ) -> None:
+        self.id = secrets.token_urlsafe(12)
+        self.job = job
+        self.asked = asked
+        self.who = who
+        self.dry_run = dry_run
+        self.back = back
+        self.step = Step()
+        self.ended = asyncio.Event()
+        self.promised = shown.promise() if shown else {}
+        """The argument by which the audit keeps what the dry run that this applies has shown."""
+        self.applied = ""
+        """The id of the task that has applied what this dry run shows."""
+
+    @property
+    def error(self) -> str:
+        """Why there is no result, "" if there is one or will be."""
+        return self.step.error
+
+    def promise(self) -> dict[str, Any]:
+        """Return the argument by which the audit keeps what this dry run of an adjustment has shown."""
+        effect = self.step.effect
+        return {"promised": promise(effect)} if effect is not None and self.asked.op in ("adjust", "withdraw") else {}
+
+    @property
+    def has_shown(self) -> bool:
+        """Whether this is a dry run that has ended, and has shown what it would do."""
+        return self.dry_run and self.ended.is_set() and self.step.effect is not None
+
+    async def run(self, places: asyncio.Semaphore) -> None:
+        """Do it, as soon as there is a place for it."""
+        try:
+            try:
+                async with asyncio.timeout(None if self.dry_run else GIVEN_WITHIN):
+                    await places.acquire()
+            except TimeoutError:
+                self.step = Step(done=1.0, error=_NOT_GIVEN)
+                return
+            try:
+                await self._run()
+            finally:
+                places.release()
+        except Exception as error:
+            self.step = Step(done=1.0, error=f"it could not be done: {error}")
+            raise
+        finally:
+            self.ended.set()
+
+    async def _run(self) -> None:
+        asked = self.asked
+        order = Order(asked.op, asked.args | self.promised, self.who, asked.reason, self.dry_run)
+        if not self.job.is_folder:
+            self.step = await asyncio.to_thread(self.job.obey, order)
+            return
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "budgetfrontier.tools.console.steer_process", str(self.job.path),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE,
+        )  # fmt: skip
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(msgspec.json.encode(order))
+            process.stdin.close()
+            async for line in process.stdout:
+                self.step = _decode(line)
+            code = await process.wait()
+            if code or not (self.step.effect is not None or self.step.entry or self.step.error):
+                self.step = Step(done=1.0, error=f"its process ended with code {code}; the console's log has more")
+        finally:
+            # A dry run can be ended at any time. A command goes on: it may be half-way through a stopped frontier.
+            if process.returncode is None and self.dry_run:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+
+
+class Tasks:
+    """The tasks of a console."""
+
+    def __init__(self) -> None:
+        self._dry_runs = asyncio.Semaphore(AT_ONCE)
+        self._commands: dict[Job, asyncio.Semaphore] = {}  # a crawl that hangs keeps only its own from their turns
+        self._tasks: dict[str, Task] = {}
+        self._running: dict[asyncio.Task[None], Job] = {}
+
+    def begin(self, task: Task) -> None:
+        """Begin a task."""
+        while len(self._tasks) >= _KEPT:
+            del self._tasks[next(iter(self._tasks))]
+        self._tasks[task.id] = task
+        commands = self._commands.setdefault(task.job, asyncio.Semaphore(AT_ONCE))
+        running = asyncio.create_task(task.run(self._dry_runs if task.dry_run else commands))
+        self._running[running] = task.job
+        running.add_done_callback(self._ended)
+
+    def _ended(self, running: asyncio.Task[None]) -> None:
+        self._running.pop(running, None)
+        if not running.cancelled():
+            running.exception()  # the task has it as its error
+
+    def find(self, number: str, who: str) -> Task:
+        """Return a task of somebody. Raises NotThere."""
+        task = self._tasks.get(number)
+        if task is None or task.who != who:
+            raise NotThere("There is no such command any more; the audit has what was applied.")
+        return task
+
+    def shown(self, number: str, who: str) -> Task:
+        """Return a dry run of somebody that has shown what it would do. Raises NotThere."""
+        task = self.find(number, who)
+        if not task.has_shown:
+            raise NotThere("This dry run has shown nothing that could be applied.")
+        return task
+
+    def waiting(self, job: Job) -> int:
+        """Return the number of tasks of a job that have not ended."""
+        return sum(one is job for one in self._running.values())
+
+    async def end(self) -> None:
+        """End all dry runs, and wait for commands."""
+        for running in self._running:
+            running.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+
+def as_json(task: Task) -> dict[str, Any]:
+    """Return a task for a script: what was asked, and what has become of it, once it has ended."""
+    asked = {"op": task.asked.op, "args": task.asked.args, "reason": task.asked.reason, "dry_run": task.dry_run}
+    plain: dict[str, Any] = json.loads(json.dumps(asked | msgspec.to_builtins(task.step), default=str))
+    return plain | {"ended": task.ended.is_set()}
+
+
+def context(task: Task) -> dict[str, Any]:
+    """Return what the page of a task shows."""
+    return {
+        "task": task,
+        "title": f"{task.asked.op}: {'dry run' if task.dry_run else 'result'}",
+        "step": task.step,
+        "asked": task.asked,
+        "running": not task.ended.is_set(),
+        "can_overrule": task.asked.op == "undo" and task.step.error.endswith(FORCE),
+        "entry": task.step.entry,
+        "effect": task.step.effect,
+    }

@@ -1,0 +1,101 @@
+"""Reader of Heritrix's recovery journal, `frontier.recover.gz`, with one line for each event of a URI.
+
+`F+ URI HOPS VIA` was scheduled; `Fs` succeeded and `Ff` failed have the same form; `Fe` (emitted), `Fr` (tried again),
+`Fd` (disregarded) and `Fi` (included, by another journal) have the URI alone; `T` is the time, every 10,000 lines. As
+in Heritrix, URIs that succeeded or were included are first marked as seen, with their cost; then URIs that were
+scheduled and are not seen are queued: those that failed or were disregarded are tried again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.reports.format import counted
+from budgetfrontier.rules.requests import are_hops
+from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, Allowance
+from budgetfrontier.tools.importers.records import (
+    GZIP_ERRORS,
+    MAX_HOPS,
+    BadRecord,
+    Item,
+    Note,
+    Record,
+    lines,
+    open_source,
+    truncated_file,
+)
+
+_GAP = re.compile(r"[\s\x00-\x1f\x7f]+")
+_DONE = frozenset((b"Fs", b"Fi"))
+_KNOWN = _DONE | {b"F+", b"Fe", b"Ff", b"Fd", b"Fr", b"T"}
+
+
+def recognize(start: bytes) -> bool:
+    """Return whether a file is a journal, from its first bytes (decompressed)."""
+    first = start.lstrip().split(b" ", 1)[0]
+    return first in _KNOWN and len(start.split()) > 1
+
+
+def read(path: Path, allowance: Allowance) -> Iterator[Item]:
+    """Yield the URIs of a journal, in two passes and O(1) memory. A truncated gzip is read as far as it goes."""
+    yield from _pass(path, allowance, done=True)
+    yield from _pass(path, allowance, done=False)
+
+
+def _pass(path: Path, allowance: Allowance, *, done: bool) -> Iterator[Item]:
+    """Yield the URIs that are done, with all bad lines; or the URIs that were scheduled."""
+    skipped = 0
+    number = 0
+    try:
+        with open_source(path, allowance) as file:
+            for number, line in lines(file, allowance):
+                if not line:
+                    if line is None and done:
+                        yield BadRecord(
+                            f"{path}:{number}", "too-large", f"a line of more than {MAX_RECORD_SIZE >> 20} MiB"
+                        )
+                    continue
+                kind, _, rest = line.partition(b" ")
+                if kind not in _KNOWN:
+                    if done:
+                        yield BadRecord(f"{path}:{number}", "record", f"no record of a journal: {line[:80]!a}")
+                elif kind in _DONE if done else kind == b"F+":
+                    uri = _uri(rest.decode("utf-8", "replace"))
+                    if uri is None:
+                        skipped += 1
+                    else:
+                        yield Record(f"{path}:{number}", uri, seen=done, charged=done)
+    except GZIP_ERRORS as error:
+        if done:
+            yield truncated_file(str(path), number, error)
+    if skipped and not done:
+        yield Note(
+            f"{path}: {counted(skipped, 'URI')} of DNS look-ups and prerequisites left out: a crawl makes its own"
+        )
+
+
+def _uri(rest: str) -> CrawlUri | None:
+    """Return the URI of a line; None for DNS look-ups and prerequisites, which are not imported."""
+    url, hops, via, *_ = [*rest.split(" ", 3), "", ""]
+    if url.startswith(("dns:", "whois:")) or hops.endswith("P"):
+        return None
+    return CrawlUri(url, hops=hops[-MAX_HOPS:], via=via or None)
+
+
+def line(uri: CrawlUri) -> str:
+    """Return the line of a pending URI without what `left_out` names. White space in via is percent-encoded."""
+    if not uri.hops or not are_hops(uri.hops):
+        return f"F+ {uri.url}"
+    via = _GAP.sub(lambda gap: quote(gap[0], errors="replace"), uri.via or "")
+    return f"F+ {uri.url} {uri.hops} {via}".rstrip(" ")
+
+
+def left_out(uri: CrawlUri) -> set[str]:
+    """Return the fields for which the line of a URI has no place: Heritrix would read a via without hops as hops."""
+    if uri.hops and are_hops(uri.hops):
+        return set()
+    return {name for name, value in (("hops", uri.hops), ("via", uri.via)) if value}

@@ -1,0 +1,57 @@
+"""Crawls in a process of their own, as an operator runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.crawler.site import Site
+from tests.support import PATIENCE
+
+_MAIN = f"""
+import sys
+from budgetfrontier.tools.cli import common, main
+common.ANSWER_TIMEOUT = {PATIENCE}
+sys.exit(main())
+"""
+_HEEDED = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+COMMAND = [sys.executable, "-c", _HEEDED + _MAIN]
+"""The command line. It waits for a running engine however busy the machine is, and heeds SIGHUP even under nohup."""
+UNDER_NOHUP = [sys.executable, "-c", _HEEDED.replace("SIG_DFL", "SIG_IGN") + _MAIN]
+
+
+@contextmanager
+def started(
+    site: Site,
+    folder: Path,
+    *seeds: str,
+    command: Sequence[str] = COMMAND,
+    options: Sequence[str] = (),
+    **sections: Any,
+) -> Iterator[subprocess.Popen[str]]:
+    """Run `budgetfrontier crawl` with options on a configuration in `folder`; its job is in folder/job."""
+    config = {
+        "seeds": list(seeds),
+        "fetch": {"resolve": {"*.test": site.address}, "robots": "ignore", "concurrency": 4},
+        "frontier": {"politeness": {"min_delay": "10ms", "delay_factor": 0, "max_delay": "1s"}},
+        **sections,
+    }
+    (folder / "crawl.yaml").write_text(json.dumps(config))
+    crawl = [*command, "crawl", str(folder / "crawl.yaml"), "--job", str(folder / "job"), *options]
+    with subprocess.Popen(crawl, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code and what was said on stderr."""
+    out, said = process.communicate(timeout=PATIENCE)
+    assert out == ""
+    return process.returncode, said

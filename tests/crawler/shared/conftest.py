@@ -1,0 +1,13 @@
+"""Crawlers that look often what has changed, so that tests do not wait for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from budgetfrontier.crawler.shared import frontier
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frontier, "LEASE_WAIT", 0.1)
+    monkeypatch.setattr(frontier, "LOOK_EVERY", 0.1)

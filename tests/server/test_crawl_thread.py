@@ -1,0 +1,46 @@
+"""The thread of a crawl: the order of what it does."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from budgetfrontier import Frontier, Settings
+from budgetfrontier.server.crawl_thread import CrawlThread
+from tests.support import until
+
+
+def test_what_somebody_waits_for_goes_first_and_holds_up_nothing_for_ever(tmp_path: Path) -> None:
+    crawl = CrawlThread("c", tmp_path / "frontier", Settings)
+    begun, go_on = threading.Event(), threading.Event()
+    order: list[str] = []
+    ended: list[str] = []
+
+    def submit(name: str, *, soon: bool) -> None:
+        def work(frontier: Frontier) -> None:
+            order.append(name)
+            if soon and name < "s8":  # each is followed by another at once
+                submit(f"s{int(name[1:]) + 1}", soon=True)
+
+        def done(result: Any, error: BaseException | None) -> None:
+            assert error is None
+            ended.append(name)
+
+        crawl.submit(work, done, soon=soon)
+
+    def first(frontier: Frontier) -> None:
+        begun.set()
+        go_on.wait()
+
+    crawl.submit(first, lambda result, error: None)
+    begun.wait()
+    for number in range(3):
+        submit(f"other {number}", soon=False)
+    submit("s0", soon=True)
+    go_on.set()
+    until(lambda: len(ended) == 12)
+    crawl.close()
+    assert order[0] == "s0"
+    assert [name for name in order if name.startswith("other")] == ["other 0", "other 1", "other 2"]
+    assert [name for name in order if not name.startswith("other")] == [f"s{number}" for number in range(9)]

@@ -1,0 +1,27 @@
+"""A server of all RPCs, with whatever answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import grpc
+
+from budgetfrontier.server.calls import Handed, Turns
+from budgetfrontier.server.urlfrontier.methods import METHODS, SERVICE
+from tests.support import PATIENCE
+
+
+@contextmanager
+def served(hand_over: Callable[[list[Handed]], None]) -> Iterator[str]:
+    """Serve all RPCs on a free port, and yield the address."""
+    turns = Turns(hand_over)
+    handlers = {name: turns.handler(method) for name, method in METHODS.items()}
+    server = grpc.server(ThreadPoolExecutor(1), handlers=[grpc.method_handlers_generic_handler(SERVICE, handlers)])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        assert server.stop(None).wait(PATIENCE)

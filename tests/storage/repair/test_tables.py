@@ -1,0 +1,264 @@
+"""Repair of tables: what follows from the rest comes back exactly, and what cannot be read is set aside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier, Reader
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.errors import (
+    NewerSchema,
+)
+from budgetfrontier.core.model import RunEnd, RunRow
+from budgetfrontier.storage import keys, verify
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.records import LeaseRow
+from budgetfrontier.storage.repair.run import repair
+from tests.data.make_frontier import drain, look
+from tests.storage.old_frontiers import NEWEST, found_in
+from tests.storage.repair.damaging import Change, Damage, aside, assert_repaired, damaging, each
+from tests.support import make_settings
+
+# -- indexes, counts and totals: they follow from the rest
+
+
+def no_sentinels(damage: Damage) -> None:
+    for table in keys.TABLES:
+        damage.delete(table, keys.SENTINEL)
+
+
+def second_row(table: str, key: bytes) -> Change:
+    """Have a row in an index that belongs to no queue, and one more of a queue that is elsewhere."""
+
+    def change(damage: Damage) -> None:
+        damage.put(table, key, keys.u32.pack(99_999))
+        damage.put(table, key[:-1] + b"\xee", damage.queue("exhausted.test"))
+
+    return change
+
+
+def wrong_totals(**fields: Any) -> Change:
+    return lambda damage: damage.change_totals(**fields)
+
+
+def wrong_queue(name: str, **fields: Any) -> Change:
+    return lambda damage: damage.change_queue(name, **fields)
+
+
+FOLLOWING: dict[str, Change] = {
+    "the ring": each(keys.ACTIVE),
+    "the inactive": each(keys.INACTIVE),
+    "the snoozed": each(keys.SNOOZED),
+    "the retired": each(keys.RETIRED),
+    "queue_ids": each(keys.QUEUE_IDS),
+    "rows in the ring": second_row(keys.ACTIVE, keys.u64.pack((1 << 63) + 999)),
+    "rows among the inactive": second_row(keys.INACTIVE, keys.fifo.pack(3, 999)),
+    "rows among the retired": second_row(keys.RETIRED, keys.u64.pack(999)),
+    "rows among the snoozed": lambda damage: damage.put(keys.SNOOZED, keys.timed.pack(5.0, 99_999), b""),
+    "a wake time": lambda damage: damage.put(keys.SNOOZED, keys.timed.pack(5.0, 1), b""),
+    "a row of queue_ids": lambda damage: damage.put(keys.QUEUE_IDS, b"nobody.test", keys.u32.pack(1)),
+    "sentinels": no_sentinels,
+    "counts": wrong_queue("wide.test", queued=77, out=0, reserved=5, future=3, landed=9),
+    "its id": wrong_queue("wide.test", id=999),
+    "in process": wrong_queue("ready.test", out=1),
+    "totals": wrong_totals(
+        queued=1, future=1, future_retired=1, queues=1, ready=1, in_process=1, snoozed=1, inactive=1, retired=1,
+        retired_by_name=1, leases=1, urls=1, completed=1, url_queues=1,
+    ),
+    "negative totals": wrong_totals(queued=-1, leases=-5, queues=-1),
+    "finished, but not empty": wrong_totals(state="FINISHED"),
+    "numbers given out": wrong_totals(ordinal=0, queue_id=0, audit=0, command=0, fifo_back=0, retired_back=0),
+    "the ring's ends": wrong_totals(ring_front=5, ring_back=3),
+    "a lease of nothing": lambda damage: damage.put(
+        keys.LEASES, keys.u64.pack(1 << 40), encode(LeaseRow(1, bytes(21), 5.0))
+    ),
+    "a lease twice": lambda damage: damage.put(
+        keys.LEASES, keys.u64.pack((1 << 40) + 999), damage.items(keys.LEASES)[0][1]
+    ),
+    "what no lease is": lambda damage: damage.put(keys.LEASES, keys.u64.pack((1 << 40) + 999), b"\xc1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", FOLLOWING)
+def test_what_follows_from_the_rest_comes_back_exactly(path: Path, damage: str) -> None:
+    before = look(path)
+    with damaging(path) as spoilt:
+        FOLLOWING[damage](spoilt)
+    done = assert_repaired(path)
+    after = look(path)
+    assert after == before
+    assert (
+        done.changes or damage in ("queue_ids", "sentinels") or damage.startswith(("the ", "rows", "a wake", "a row"))
+    )
+    with Frontier.open(path, clock=(clock := ManualClock(found_in(NEWEST)["now"]))) as frontier:
+        assert drain(frontier, clock) == found_in(NEWEST)["drained"]
+        assert frontier.schedule("https://new.test/") == "ADDED"
+        frontier.check()
+
+
+def test_the_total_of_what_was_spent_is_that_of_the_queues_and_the_rest_is_in_no_outcome(path: Path) -> None:
+    before = look(path)["summary"]
+    with damaging(path) as damage:
+        damage.change_totals(expenditure=1)
+    assert_repaired(path)
+    after = look(path)["summary"]
+    names = "other_expenditure", "succeeded_expenditure"
+    assert {name: after[name] for name in before if name not in names} == {
+        name: before[name] for name in before if name not in names
+    }
+    parts = "succeeded", "failed", "retried", "given_up", "other"
+    assert sum(after[f"{part}_expenditure"] for part in parts) == after["expenditure"]
+
+
+# -- records that cannot be read
+
+
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [
+        (keys.PENDING, "pending"),
+        (keys.FUTURE, "future"),
+        (keys.DEAD, "dead_letters"),
+        (keys.AUDIT, "audit"),
+        (keys.LEASES, "leases"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_set_aside_and_costs_no_other(path: Path, table: str, what: str) -> None:
+    def found() -> list[Any]:
+        items = look(path)[what]
+        return [uri for queue in items for uri in queue] if what == "pending" else items
+
+    before = found()
+    with damaging(path) as damage:
+        doomed = damage.items(table)[1][0]
+        damage.put(table, doomed, b"\xc1 nobody wrote this")
+    done = assert_repaired(path)
+    (left_out,) = aside(done)
+    assert (left_out["table"], left_out["key"]) == (table, doomed.hex())
+    assert bytes.fromhex(left_out["value"]) == b"\xc1 nobody wrote this"
+    assert done.set_aside == 1 and f"{table}: set aside" in "\n".join(done.first_changes)
+    after = found()
+    assert len(after) == len(before) - 1
+    assert all(item in before or what == "pending" for item in after)
+
+
+def rows(path: Path, table: str) -> list[tuple[bytes, bytes]]:
+    """The rows of a table as they are stored."""
+    with Reader(path) as reader, reader.view() as view:
+        return list(view.items(table))
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "wrong_key"),
+    [
+        (keys.RUNS, keys.u32.pack(70), encode(RunRow(5.0, 1, "a.test", "crawl", 6.0, RunEnd.EXIT, "why")), b"7"),
+        (keys.SERIES, keys.series.pack(1, 7), encode([7.0]), b"\7\7"),
+    ],
+)
+def test_history_is_copied_as_far_as_it_can_be_read(
+    path: Path, table: str, key: bytes, value: bytes, wrong_key: bytes
+) -> None:
+    before = rows(path, table)
+    with damaging(path) as damage:
+        damage.put(table, key, value)
+    assert repair(path).changes == 0
+    assert rows(path, table) == sorted([*before, (key, value)])
+    with damaging(path) as damage:
+        damage.put(table, wrong_key, value)
+    (left_out,) = aside(assert_repaired(path))
+    assert (left_out["table"], left_out["key"]) == (table, wrong_key.hex())
+
+
+def test_a_url_that_is_none_is_set_aside(path: Path) -> None:
+    with damaging(path) as damage:
+        items = damage.items(keys.PENDING)
+        key, value = next((key, value) for key, value in items if b"https://fields.test/a?c" in value)
+        damage.put(keys.PENDING, key, value.replace(b"https:/", b"https:?"))
+    (left_out,) = aside(assert_repaired(path))
+    assert left_out["key"] == key.hex() and "is not a URL" in left_out["why"]
+
+
+@pytest.mark.parametrize("key", [b"", b"\0\0\0\1", b"x" * 21, bytes(20), bytes(40)])
+@pytest.mark.parametrize("table", [table for table in keys.TABLES if table != keys.QUEUE_IDS])
+def test_rows_that_nobody_wrote_are_left_out(path: Path, table: str, key: bytes) -> None:
+    before = look(path)
+    with damaging(path) as damage:
+        if table == keys.QUEUES and len(key) == 4:
+            key = b"\0\1\0\0"
+        damage.put(table, key or b"\0\0", b"\xc1")
+    repair(path)
+    verify.verify(path)
+    assert look(path) == before
+
+
+# -- what a frontier knows of itself
+
+
+def test_what_has_landed_stays_so_and_is_counted_again(path: Path) -> None:
+    with (
+        Frontier.open(path, clock=ManualClock(found_in(NEWEST)["now"]), keep_leases=True) as frontier,
+        Reader(path) as reader,
+    ):
+        lease = next(iter(reader.leases()))
+        frontier.landed(lease)
+    with damaging(path) as damage:
+        damage.change_queue(lease.queue, landed=0)
+    done = assert_repaired(path)
+    assert f"queue {lease.queue}: landed 0 is 1" in done.first_changes
+    with Reader(path) as reader:
+        assert [other.id for other in reader.leases() if other.landed] == [lease.id]
+
+
+def test_totals_that_are_lost_are_counted_again_and_the_crawl_waits_for_its_operator(path: Path) -> None:
+    before = look(path)
+    with damaging(path) as damage:
+        damage.put(keys.META, b"counters", b"\xc1")
+    assert_repaired(path)
+    after = look(path)
+    totals, lost = after["summary"], before["summary"]
+    assert (totals["state"], totals["pause_reason"]) == ("PAUSED", "repair")
+    for name in "queued", "in_process", "future", "dead", "seen", "expenditure", "queues":
+        assert totals[name] == lost[name]
+    assert (after["pending"], after["leases"]) == (before["pending"], before["leases"])
+    with Frontier.open(path, clock=(clock := ManualClock(found_in(NEWEST)["now"])), keep_leases=True) as frontier:
+        old = {lease["id"] for lease in before["leases"]}
+        frontier.resume()
+        assert not old & {lease.id for lease in frontier.lease(5)}, "ids are never given out again"
+    with Frontier.open(path, clock=clock) as frontier:
+        drained = drain(frontier, clock)
+        assert len(drained) == len(found_in(NEWEST)["drained"])
+
+
+@pytest.mark.parametrize("name", ["settings", "adjustments", "suffixes"])
+def test_settings_that_are_lost_are_asked_for(path: Path, name: str) -> None:
+    with damaging(path) as damage:
+        damage.put(keys.META, name.encode(), b"\xc1")
+    done = repair(path)
+    assert f"meta: b'{name}' is lost; open the frontier with the settings of its crawl" in done.first_changes
+    assert [item["key"] for item in aside(done)] == [name.encode().hex()]
+    with Frontier.open(path, make_settings(cost_policy="wag"), clock=ManualClock(found_in(NEWEST)["now"])) as frontier:
+        frontier.check()
+
+
+@pytest.mark.parametrize("schema", [b"", b"x", b"0"])
+def test_a_schema_that_cannot_be_read_is_that_of_its_records(path: Path, schema: bytes) -> None:
+    before = look(path)
+    with damaging(path) as damage:
+        damage.put(keys.META, b"schema", schema)
+    assert_repaired(path)
+    assert look(path) == before
+
+
+def test_a_newer_schema_is_left_alone(path: Path) -> None:
+    with damaging(path) as damage:
+        damage.put(keys.META, b"schema", b"99")
+    before = (path / "data.mdb").read_bytes()
+    with pytest.raises(NewerSchema):
+        verify.verify(path)
+    with pytest.raises(NewerSchema):
+        repair(path)
+    assert (path / "data.mdb").read_bytes() == before
+    assert [item.name for item in path.parent.iterdir()] == ["frontier"]

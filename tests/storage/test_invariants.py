@@ -1,0 +1,181 @@
+"""The check of every invariant: each contradiction is found, and all are told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import CrawlUri, Frontier, Reader
+from budgetfrontier.core.errors import CorruptFrontier, SettingsError
+from budgetfrontier.settings import policy_factory
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.invariants import check_url
+from budgetfrontier.storage.records import UrlRow, decode_url
+from tests.storage.repair.damaging import Change, Damage, damaging, each
+from tests.support import on_disk, one, pages
+
+DAMAGES: dict[str, tuple[Change, str]] = {
+    "a sentinel": (lambda d: d.delete(keys.SEEN, keys.SENTINEL), "table seen: the sentinel is missing"),
+    "the count of a queue": (lambda d: d.change_queue("ready.test", queued=99), "its record says 99 queued"),
+    "the id of a queue": (lambda d: d.change_queue("ready.test", id=999), "is not its key"),
+    "the name of a queue": (lambda d: d.delete(keys.QUEUE_IDS, b"ready.test"), "queue_ids does not lead to it"),
+    "expenditure": (lambda d: d.change_queue("ready.test", expenditure=-1), "expenditure -1"),
+    "the ring": (each(keys.ACTIVE), "queue ready.test"),
+    "the retired": (each(keys.RETIRED), "RETIRED, but found in"),
+    "the leases": (each(keys.LEASES), "lease"),
+    "the total of queued URIs": (lambda d: d.change_totals(queued=12345), "12345"),
+    "refusals by reason": (
+        lambda d: d.change_totals(full=3, full_reasons={"max_queued": 2, "max_queue_size": 3}),
+        "totals: full is 3, its reasons say 5",
+    ),
+    "a URL": (lambda d: d.put(keys.PENDING, d.items(keys.PENDING)[0][0], b"\xc1"), "unreadable"),
+    "a record": (lambda d: d.put(keys.QUEUES, d.queue("ready.test"), b"\xc1"), "a record cannot be read"),
+}
+
+
+def test_a_sound_frontier_passes(path: Path) -> None:
+    with Reader(path) as reader:
+        reader.check()
+
+
+def test_refusals_that_an_older_version_counted_have_no_reason(path: Path) -> None:
+    with damaging(path) as damage:
+        damage.change_totals(full=3, full_reasons={"max_queued": 2})
+    with Reader(path) as reader:
+        reader.check()
+        assert reader.summary().full_reasons == {"max_queued": 2, "unknown": 1}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_each_contradiction_is_found(path: Path, what: str) -> None:
+    change, told = DAMAGES[what]
+    with damaging(path) as damage:
+        change(damage)
+    with Reader(path) as reader, pytest.raises(CorruptFrontier, match=told):
+        reader.check()
+
+
+def test_all_are_told_at_once(path: Path) -> None:
+    with damaging(path) as damage:
+        for what in ("a sentinel", "the count of a queue", "the total of queued URIs"):
+            DAMAGES[what][0](damage)
+    with Reader(path) as reader, pytest.raises(CorruptFrontier) as caught:
+        reader.check()
+    assert all(DAMAGES[what][1] in str(caught.value) for what in ("a sentinel", "the count of a queue"))
+
+
+@pytest.mark.parametrize("url", ["", "a.test", "ftp://a.test/", "https://a.test"])
+def test_what_is_no_stored_url(url: str) -> None:
+    with pytest.raises(ValueError, match="is not a URL"):
+        check_url(url)
+
+
+# -- kept URLs
+
+
+def change_row(change: Callable[[UrlRow], None]) -> Change:
+    """Change the row of a URL that waits."""
+
+    def spoil(damage: Damage) -> None:
+        for key, value in damage.items(keys.URLS):
+            row = decode_url(value)
+            if row.place:
+                change(row)
+                damage.put(keys.URLS, key, encode(row))
+                return
+
+    return spoil
+
+
+def lose_a_row(damage: Damage) -> None:
+    key, _ = next(item for item in damage.items(keys.URLS) if decode_url(item[1]).place)
+    damage.delete(keys.URLS, key)
+
+
+KEPT_DAMAGES: dict[str, tuple[Change, str]] = {
+    "the sentinel": (lambda d: d.delete(keys.URLS, keys.SENTINEL), "table urls: the sentinel is missing"),
+    "a row": (lambda d: d.put(keys.URLS, b"x" * 16, b"\xc1"), "a record cannot be read"),
+    "a key": (lambda d: d.put(keys.URLS, b"short", d.items(keys.URLS)[0][1]), "is not under a fingerprint"),
+    "a row that is lost": (lose_a_row, "is not among the kept URLs"),
+    "a place": (change_row(lambda row: setattr(row, "place", b"\0" * 21)), "is not where it is said to wait"),
+    "a URL": (change_row(lambda row: setattr(row, "url", "\2/other")), "is not where it is said to wait"),
+    "no URL": (change_row(lambda row: setattr(row, "url", "none")), "is not a URL"),
+    "the queue of a row": (change_row(lambda row: setattr(row, "queue", 999)), "its queue 999 does not exist"),
+    "completed, and due": (change_row(lambda row: setattr(row, "place", b"")), "is completed, and due"),
+    "what waits besides": (change_row(lambda row: setattr(row, "more", 2)), "is said to wait 2 more times, not 0"),
+    "the URLs of a queue": (lambda d: d.change_queue("a.test", urls=7), "a.test: URLs, completed: .7, 1., the table"),
+    "the completed of a queue": (lambda d: d.change_queue("a.test", completed=0), "a.test: URLs, completed: .3, 0."),
+    "the total": (lambda d: d.change_totals(urls=99), "totals: urls is 99, the queues say 4"),
+    "the total of the completed": (lambda d: d.change_totals(completed=99), "totals: completed is 99"),
+    "the queues": (lambda d: d.change_totals(url_queues=99), "totals: url_queues is 99"),
+    "the active queues": (lambda d: d.change_totals(active_url_queues=99), "totals: active_url_queues is 99"),
+}
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    with on_disk(tmp_path, keep_urls=True, hold_queues=False) as f:
+        f.schedule_many([*pages("A", 3), CrawlUri("https://b.test/", not_before=2e9)])
+        f.finish(one(f))
+        f.check()
+    return tmp_path / "frontier"
+
+
+@pytest.mark.parametrize("what", KEPT_DAMAGES)
+def test_each_contradiction_among_the_kept_urls_is_found(kept: Path, what: str) -> None:
+    change, told = KEPT_DAMAGES[what]
+    with Reader(kept) as reader:
+        reader.check()
+    with damaging(kept) as damage:
+        change(damage)
+    with Reader(kept) as reader, pytest.raises(CorruptFrontier, match=told):
+        reader.check()
+
+
+def test_a_frontier_that_keeps_no_urls_has_no_rows(path: Path) -> None:
+    with damaging(path) as damage:
+        key = damage.queue("ready.test")
+        row = UrlRow(keys.u32.unpack(key)[0], "https://ready.test/", b"", 5)
+        damage.put(keys.URLS, b"x" * 16, encode(row))
+    with Reader(path) as reader, pytest.raises(CorruptFrontier, match="this frontier keeps no URLs"):
+        reader.check()
+
+
+def test_a_url_that_waits_twice_has_one_row_until_the_last_is_forgotten(kept: Path) -> None:
+    with Frontier.open(kept) as f:
+        f.schedule(CrawlUri("https://a.test/2", force=True))
+        f.check()
+        found = f.find_url("https://a.test/2")
+        assert found is not None
+        assert f.forget_urls([found.fingerprint]) == 1
+        f.check()
+        found = f.find_url("https://a.test/2")
+        assert found is not None and found.due is not None and found.uri is None
+        f.delete(queue="a.test")
+        f.check()
+        assert f.find_url("https://a.test/2") is None
+
+
+def test_a_record_that_its_row_does_not_count_is_found(kept: Path) -> None:
+    with Frontier.open(kept) as f:
+        f.schedule(CrawlUri("https://a.test/2", force=True))
+    with damaging(kept) as damage:
+        for key, value in damage.items(keys.URLS):
+            if decode_url(value).more:
+                damage.put(keys.URLS, key, value[:-1] + b"\0")
+    with Reader(kept) as reader, pytest.raises(CorruptFrontier, match="is said to wait 0 more times, not 1"):
+        reader.check()
+
+
+def test_a_policy_that_cannot_be_loaded_does_not_keep_the_rest_from_being_checked(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(_: object) -> None:
+        raise SettingsError("there is no such policy here")
+
+    monkeypatch.setattr(policy_factory, "canonicalization", lost)
+    with Reader(kept) as reader:
+        reader.check()

@@ -1,0 +1,161 @@
+"""The standing of a crawl: read at bounded cost, and what the verdict needs of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlUri, Directive, Frontier, Reader
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.errors import CorruptFrontier, FrontierClosed
+from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.rules.verdict import Standing
+from budgetfrontier.storage import keys
+from budgetfrontier.storage import standing as module
+from budgetfrontier.storage.view import View
+from tests.storage.old_frontiers import SCHEMAS, unpack
+from tests.support import START, kernel, on_disk, pages
+
+
+def standing(f: Frontier, tmp_path: Path) -> Standing:
+    f.commit()
+    with Reader(tmp_path / "frontier") as reader:
+        return reader.standing()
+
+
+def test_the_job_is_the_folder_above_the_frontier(tmp_path: Path) -> None:
+    with on_disk(tmp_path) as f:
+        found = standing(f, tmp_path)
+    assert found.job == str(tmp_path) and found.start == f"budgetfrontier crawl CONFIG --job {tmp_path}"
+
+
+def test_the_oldest_lease_is_found_with_its_url(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, hold_queues=False) as f:
+        f.schedule_many(pages("AB", 2))
+        (first,) = f.lease(1)
+        clock.advance(100)
+        f.lease(1)
+        found = standing(f, tmp_path)
+        assert (found.first_lease, found.first_url) == (START, first.uri.url)
+
+
+def test_the_rate_is_that_of_the_last_minutes_of_this_run(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, hold_queues=False) as f:
+        f.schedule_many(pages("ABCDE", 300))
+        f.commit()
+        assert standing(f, tmp_path).rate is None
+        for finished in 5, 60, 120, 120, 120:  # a minute each
+            for _ in range(finished):
+                f.finish(f.lease(1)[0])
+            clock.advance(60)
+            f.commit()
+        assert standing(f, tmp_path).rate == pytest.approx(2.0, rel=0.2)
+    clock.advance(60)
+    with on_disk(tmp_path, clock) as f:
+        assert standing(f, tmp_path).rate is None
+
+
+def test_who_paused_is_the_one_who_gave_the_last_pause(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock) as f:
+        f.schedule_many(pages("A", 1))
+        f.pause(who="alice")
+        f.resume(who="bob")
+        assert standing(f, tmp_path).steered_by == ""
+        clock.advance(5)
+        f.pause(who="carol")
+        found = standing(f, tmp_path)
+        assert (found.steered_by, found.steered_at) == ("carol", START + 5)
+        f.terminate(who="dave")
+        assert standing(f, tmp_path).steered_by == "dave"
+
+
+def test_what_waits_is_found_with_its_times(tmp_path: Path) -> None:
+    with on_disk(tmp_path, hold_queues=False) as f:
+        f.schedule_many(pages("AB", 2))
+        f.schedule(CrawlUri("https://b.test/robots.txt", directive=Directive.HIGHEST))
+        f.snooze("a.test", until=START + 200)
+        f.snooze("b.test", until=START + 100)
+        f.schedule(CrawlUri("https://c.test/", not_before=START + 300))
+        found = standing(f, tmp_path)
+        assert (found.next_wake, found.for_robots, found.next_due) == (START + 100, 1, START + 300)
+
+
+@pytest.mark.parametrize(
+    ("adjusted", "over"),
+    [
+        ({"match": "queue:nobody.test", "precedence": 2}, True),
+        ({"match": "queue:a.test", "queue_total_budget": 50}, False),
+        ({"match": "queue:a.test", "retire_when": "exceeded"}, False),
+        ({"match": "*", "balance_replenish_amount": 0}, True),
+    ],
+)
+def test_inactive_queues_are_over_budget_by_the_settings_in_force(
+    tmp_path: Path, adjusted: dict[str, Any], over: bool
+) -> None:
+    with on_disk(tmp_path, queue_total_budget=1, retire_when="reached", pause_at_finish=True) as f:
+        f.schedule_many(pages("AB", 5))
+        while leases := f.lease(10):
+            f.finish_many(leases)
+        found = standing(f, tmp_path)
+        assert (found.held, found.totals.queues["RETIRED"]) == (8, 2)
+        f.adjust(**adjusted)
+        f.resume()
+        found = standing(f, tmp_path)
+        assert found.totals.queues["INACTIVE"] == 2
+        assert found.over_budget is over
+
+
+def test_it_looks_at_a_bounded_number_of_queues_and_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOKED_AT", 5)
+    looked: list[int] = []
+    by_id = View.queue_by_id
+
+    def counted(view: View, number: int) -> QueueRecord:
+        looked.append(number)
+        return by_id(view, number)
+
+    monkeypatch.setattr(View, "queue_by_id", counted)
+    with on_disk(tmp_path, hold_queues=False, commit_operations=100_000) as f:
+        f.schedule_many(f"https://h{host}.test/{page}" for host in range(60) for page in range(2))
+        f.lease(20)
+        for host in range(20, 60):
+            f.snooze(f"h{host}.test", until=START + 1000)
+        f.schedule_many(f"https://i{host}.test/" for host in range(30))
+        f.lease(30)
+        found = standing(f, tmp_path)
+        assert found.totals.queues["SNOOZED"] == 40 and found.totals.in_process == 50
+        assert 0 < len(looked) <= 3 * 5
+
+
+def test_damage_is_told_as_such_by_the_engine(tmp_path: Path) -> None:
+    f = on_disk(tmp_path, hold_queues=False)
+    f.schedule_many(pages("A", 2))
+    f.snooze("a.test", until=START + 1000)
+    f.commit()
+    env = kernel(f).tables.env
+    env.txn.put(keys.u32.pack(1), b"\xc1", db=env.db[keys.QUEUES])
+    env.commit()
+    with pytest.raises(CorruptFrontier):
+        f.verdict()
+    with pytest.raises(FrontierClosed):
+        f.verdict()
+
+
+def test_a_frontier_in_memory_has_no_folder(tmp_path: Path) -> None:
+    with Frontier.open(":memory:") as f:
+        f.schedule("https://a.test/")
+        report = f.report()
+        assert (report.standing.job, report.standing.start) == ("", None)
+        assert report.standing.process.alive and report.verdict.slug == "running"
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_older_frontiers_have_one(tmp_path: Path, schema: int) -> None:
+    unpack(schema, tmp_path / "frontier")
+    with Reader(tmp_path / "frontier") as reader:
+        assert reader.verdict().slug == "stopped"

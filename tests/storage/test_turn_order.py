@@ -1,0 +1,46 @@
+"""The order in which queues have their turns, as their indexes tell it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from budgetfrontier import Reader
+from budgetfrontier.core.model import QueueState
+from budgetfrontier.storage.turn_order import INDEXED, in_turn, turns_before
+from tests.support import START, on_disk, pages
+
+
+def test_queues_of_a_state_come_in_the_order_of_their_turns(tmp_path: Path) -> None:
+    with on_disk(tmp_path, overrides=[{"match": "host:c.test", "set": {"precedence": 1}}]) as f:
+        f.schedule_many(pages("ABCDEFG", 2))
+        f.lease(1)
+        f.retire("f.test")
+        f.retire("b.test")
+        f.snooze("e.test", until=START + 99)
+        f.commit()
+        with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+
+            def listed(state: QueueState) -> list[str]:
+                return [view.queue_by_id(id_).queue[0] for _, id_ in in_turn(view, state)]
+
+            assert {state: listed(state) for state in INDEXED if listed(state)} == {
+                QueueState.IN_PROCESS: ["c"],
+                QueueState.INACTIVE: ["a", "d", "e", "g"],
+                QueueState.RETIRED: ["f", "b"],
+            }
+            rest = list(in_turn(view, QueueState.INACTIVE))
+            assert list(in_turn(view, QueueState.INACTIVE, rest[2][0])) == rest[2:]
+            for place, (_, id_) in enumerate(rest):
+                assert turns_before(view, view.queue_by_id(id_)) == (place, 0)
+
+
+def test_a_queue_with_several_leases_comes_once_and_one_that_may_have_more_is_not_in_process(tmp_path: Path) -> None:
+    with on_disk(tmp_path, concurrency=2, hold_queues=False) as f:
+        f.schedule_many([*pages("A", 3), *pages("B", 3)])
+        f.lease(3)
+        f.commit()
+        with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+            found = [view.queue_by_id(id_).queue for _, id_ in in_turn(view, QueueState.IN_PROCESS)]
+            assert found == ["a.test"]
+            (ready,) = (view.queue_by_id(id_) for _, id_ in in_turn(view, QueueState.READY))
+            assert turns_before(view, ready) == (0, 0)

@@ -1,0 +1,249 @@
+"""The questions of the operators' manual: the command and the page of each answer it, in a job where it comes up."""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+
+from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, RunEnd, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.tools.console.app import Console
+from budgetfrontier.tools.console.pages.table import PAGES
+from tests.tools.cli.conftest import Cli
+from tests.tools.console.conftest import TOKEN, Client, visit
+from tests.tools.console.test_steering import Operator
+
+MANUAL = Path(__file__).parents[3] / "docs" / "operators.md"
+HOUR = 3600.0
+
+ROW = re.compile(r"^\| (?P<question>[^|]+\?) \| `(?P<command>[^`|]+)` \| (?P<page>[^|]*) \|$", re.MULTILINE)
+ROWS = {found["question"]: (found["command"], found["page"]) for found in ROW.finditer(MANUAL.read_text())}
+
+
+class Answer(NamedTuple):
+    """Texts of a command's answer and of its page, what both are asked about, and more of the page's address."""
+
+    command: tuple[str, ...]
+    page: tuple[str, ...]
+    about: str = "capped.test"
+    query: str = ""
+
+
+OVER_BUDGET = "over budget, and will retire again"
+DRY_RUN = "?op=adjust&match=queue:capped.test&total=10&reason=more"
+"""The form of a dry run."""
+
+ANSWERS = {
+    "Why is nothing being crawled?": Answer(("Verdict: No process runs this crawl",), ("No process runs this crawl",)),
+    "Is it alive, and how old are these figures?": Answer(
+        ("Process: none", "last commit"), ("No process; last commit",)
+    ),
+    "When and why did it last stop?": Answer(("SIGNAL", "Ctrl-C"), ("was stopped by a signal", "(Ctrl-C)")),
+    "Why is this URL not crawled?": Answer(
+        ("the queue will be retired first", OVER_BUDGET), (OVER_BUDGET, "http://capped.test/9"), "http://capped.test/9"
+    ),
+    "What became of this URL?": Answer(
+        ("connection refused",), ("http://failed.test/", "connection_refused"), "http://failed.test/", "?q=failed.test"
+    ),
+    "Why is this host retired?": Answer(
+        ("it has spent 2, more than its total budget of 1", "--total-budget 3"),
+        ("it has spent 2, more than its total budget of 1", "--total-budget 3"),
+        "full.test",
+    ),
+    "Which override or adjustment gave it this budget?": Answer(
+        ("queue_total_budget", "2", "override 1 (domain:capped.test)", "adjustment 1 (queue:capped.test) by alice"),
+        ("queue_total_budget 2 override 1: domain:capped.test", "adjustment 1: queue:capped.test"),
+    ),
+    "Which hosts eat the budget?": Answer(
+        ("leased_ago\nfailed.test ",), ("failed.test EXHAUSTED 3 0 1 2,949 51",), query="?sort=expenditure"
+    ),
+    "Which hosts ate it in the last hour?": Answer(("failed.test     51  89%",), ("failed.test 51",), query="?span=1h"),
+    "How many pages did each host give in the last hour?": Answer(
+        ("fetched", "capped.test      3  5%           3"), ("capped.test 3 5% 3",), query="/busiest.txt"
+    ),
+    "What would another budget change?": Answer(
+        ("queue_total_budget 2 -> 10", "not retired, with another budget: 1 queue"),
+        (
+            "nothing was changed",
+            "queue_total_budget = 2 queue_total_budget = 10",
+            "others whose budgets change 1 queue",
+        ),
+        query=DRY_RUN,
+    ),
+    "How many pages would it give, and for how much?": Answer(
+        ("would fetch 8 of the URIs they hold now and spend 8, at most 8", "without the change: 0 of"),
+        ("would spend 8 on 8 URIs of those they hold",),
+        query=DRY_RUN,
+    ),
+    "How long until the crawl ends?": Answer(
+        ("rate", "budgets", "5 URIs are in queues without a total budget"),
+        ("No end is in sight", "5 URIs are in queues without a total budget"),
+    ),
+    "Which queue has the longest tail of politeness?": Answer(
+        ("politeness  2h", "slow.test"), ("politeness 2h from 2h on", "slow.test at its shortest delay")
+    ),
+    "Who changed this queue?": Answer(("alice", "too much of it"), ("alice too much of it",)),
+    "How do I take that back?": Answer(
+        ("undone 1, adjust: removed adjustment 1",),
+        ("adjust alice too much of it", "Undo"),
+    ),
+    "I deleted the wrong queue, how do I get it back?": Answer(
+        ("undone 4, delete: returned 1 URI to 1 queue",), ("delete bob the wrong one",), "4"
+    ),
+    "What lies in this retired queue?": Answer(("http://full.test/8",), ("http://full.test/8",), "full.test"),
+    "What have its paths in common?": Answer(
+        ("7  100%   /N", "http://full.test/2"), ("7 100% /N http://full.test/2",), "full.test"
+    ),
+    "Which queues are over budget, and will retire again?": Answer(
+        ("capped.test", "full.test"), ("full.test 7 2 1", "Over budget, and will retire again", "capped.test 8 3 2")
+    ),
+    "What was spent on errors, and on prerequisites?": Answer(
+        ("Failures:     51 (penalties: 50)", "Dead letters: 1 (attempts: 1)", "Prerequisites: 1"),
+        ("FAILURE 1 2.1% 51 50 of it penalties", "DEAD 1 2.1% 1 1 dead letter", "1 URI of those that ended"),
+    ),
+    "How fast is it, and is it slower than before or than yesterday?": Answer(
+        ("per_hour", "before", "yesterday", "fetched"),
+        ("the 1h before", "yesterday", "fetched"),
+        query="?span=1h",
+    ),
+    "Which queues have waited longest for a turn?": Answer(
+        ("leased_ago\nstarved.test  INACTIVE", "capped.test   INACTIVE"),
+        ("starved.test INACTIVE 9 2 2 0 0 none 0.0 0 - never",),
+        query="?state=INACTIVE",
+    ),
+    "Which fetches hang, and since when?": Answer(
+        ("age", "http://slow.test/0"), ("1 lease out", "age", "http://slow.test/0")
+    ),
+    "Which errors, by reason?": Answer(
+        ("poison        1       1  http://dead.test/",), ("poison 1", "-2 no connection 1")
+    ),
+    "How many URIs were refused, and why?": Answer(
+        ("Full:          5", "Invalid:       1 (scheme: 1)"),
+        ("URIs refused by reason 6", "FULL by max_queue_size 5", "scheme 1"),
+    ),
+    "Are the seeds done? Which of them wait?": Answer(
+        ("DEAD         http://dead.test/", "NOT_REACHED  http://never.test/"),
+        ("http://dead.test/ DEAD poison", "http://never.test/ NOT_REACHED never scheduled"),
+    ),
+}
+
+SETTINGS: dict[str, Any] = {
+    "crawl": "questions",
+    "seeds": ["http://dead.test/", "http://never.test/"],
+    "frontier": {
+        "commit_interval": HOUR,
+        "error_penalty_amount": 50,
+        "max_queue_size": 40,
+        "politeness": {"min_delay": 0.0},
+    },
+    "overrides": [
+        {"match": "domain:capped.test", "set": {"queue_total_budget": 2}},
+        {"match": "domain:full.test", "set": {"queue_total_budget": 1, "precedence": 1}},
+        {"match": "domain:slow.test", "set": {"precedence": 2, "politeness": {"min_delay": "1h", "max_delay": "1h"}}},
+        {"match": "domain:starved.test", "set": {"precedence": 9}},
+    ],
+}
+
+
+def finish_some(frontier: Frontier, clock: ManualClock, count: int) -> None:
+    """Lease so many URIs and end them as their hosts let them, one a minute."""
+    outcomes = {"dead.test": Outcome.DEAD, "failed.test": Outcome.FAILURE}
+    for _ in range(count):
+        (lease,) = frontier.lease(1)
+        frontier.finish(lease, outcomes.get(lease.queue, Outcome.SUCCESS), reason="poison")
+        clock.advance(60)
+        frontier.commit()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """A crawl of yesterday and of the last hour, stopped.
+
+    capped.test is over its budget, revived by an adjustment for another queue, and alice has changed another of its
+    settings; full.test is retired for its budget, named.test by name, and bob has deleted its URI; slow.test has a URI
+    out and rests for an hour between two; dead.test has a dead letter, failed.test a failure, and old.test was fetched
+    yesterday; one URI was not valid, and five were beyond `max_queue_size`. starved.test has waited since yesterday,
+    and never had a turn.
+    """
+    clock = ManualClock(time.time() - 25 * HOUR)
+    settings = Settings.from_dict(SETTINGS)
+    with Frontier.open(tmp_path / "job" / "frontier", settings, clock=clock, keep_leases=True) as f:
+        f.schedule_many(f"http://old.test/{n}" for n in range(45))
+        finish_some(f, clock, 40)
+        f.schedule_many(["http://starved.test/", "http://starved.test/2"])
+        clock.set(time.time() - HOUR / 2)
+        f.schedule("not a url")
+        f.schedule_many(f"http://capped.test/{n}" for n in range(11))
+        f.schedule(CrawlUri("http://dead.test/", directive=Directive.MEDIUM))
+        f.schedule_many(["http://failed.test/", "http://named.test/"])
+        f.schedule(CrawlUri("http://capped.test/robots.txt", hops="P", directive=Directive.HIGHEST, cost=0))
+        f.adjust(match="queue:capped.test", error_penalty_amount=1, reason="too much of it", who="alice")
+        f.retire("named.test", reason="not what we want", who="carol")
+        finish_some(f, clock, 6)
+        assert f.lease(0) == []
+        f.adjust(match="queue:none.test", precedence=2, reason="revives all", who="bob")
+        f.schedule_many(f"http://full.test/{n}" for n in range(9))
+        finish_some(f, clock, 2)
+        f.schedule_many(f"http://slow.test/{n}" for n in range(3))
+        assert f.lease(1, ttl=7200.0)[0].queue == "slow.test"
+        f.delete(queue="named.test", reason="the wrong one", who="bob")
+        f.close(end=RunEnd.SIGNAL, reason="Ctrl-C")
+    write_log(tmp_path / "job" / "logs")
+    return tmp_path / "job"
+
+
+def write_log(folder: Path) -> None:
+    """Write the crawl log that there would be of one failure."""
+    folder.mkdir()
+    line = "2026-11-20T22:00:00.000Z    -2          - http://failed.test/ L - - #001 - - - connection_refused\n"
+    (folder / "crawl.log").write_text(line)
+
+
+def test_every_question_has_an_answer_here_and_a_page_that_exists() -> None:
+    assert ROWS.keys() == ANSWERS.keys()
+    assert {page for _, page in ROWS.values()} <= {page.title for page in PAGES}
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_the_command_answers(job: Path, cli: Cli, question: str) -> None:
+    names = dict.fromkeys(("KEY", "URL"), ANSWERS[question].about) | {"JOB": str(job)}
+    names["PATTERN"] = "queue:capped.test"
+    names["AUDIT_ID"] = ANSWERS[question].about if "deleted" in question else "1"
+    answer = cli(*(names.get(word, word) for word in shlex.split(ROWS[question][0])))
+    assert answer.code == 0, answer.err
+    for text in ANSWERS[question].command:
+        assert text in answer.out, answer.out
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_the_page_answers(job: Path, question: str) -> None:
+    shown = visible(visit(job, partial(page_of, question=question), token=TOKEN))
+    for text in ANSWERS[question].page:
+        assert text in shown, shown
+
+
+async def page_of(client: Client, console: Console, question: str) -> str:
+    """The page beside a question, for one who has signed in, after a pass over all queues."""
+    title, (_, _, about, query) = ROWS[question][1], ANSWERS[question]
+    await console.jobs[0].scans.run()
+    operator = Operator(client)
+    await operator.sign_in()
+    if title == "Steer":
+        return await operator.send(dict(parse_qsl(query[1:])))
+    path = next(page.path for page in PAGES if page.title == title and "{" not in page.path)
+    if title == "Queue":
+        query = "?" + urlencode({"key": urlsplit(about).hostname or about})
+    return await operator.get((path or "/") + query)
+
+
+def visible(page: str) -> str:
+    """The text of a page."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page.partition("<main")[2] or page)).split())

@@ -1,0 +1,195 @@
+"""Reports over time of a frontier whose minutes are planted."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlUri, Frontier, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.crawler.cache import CrawlCache
+from budgetfrontier.reports import over_time
+from budgetfrontier.storage.backup import CACHE
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.report import Report
+from budgetfrontier.storage.series import SeriesRow
+from tests.support import make_settings, pages
+from tests.tools.cli.conftest import Cli
+
+pytestmark = pytest.mark.usefixtures("stopped_time")
+
+MINUTES = 90
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """A crawl of ninety minutes until now: three pages of `a` and one of `b` are found each minute, three fetched."""
+    clock = ManualClock(time.time() - MINUTES * 60)
+    settings = make_settings(queue_total_budget=10_000)
+    with Frontier.open(tmp_path / "frontier", settings, clock=clock) as f:
+        for minute in range(MINUTES):
+            f.schedule_many([*pages("A", 3, first=3 * minute), *pages("B", 1, first=minute)])
+            for _ in range(3):
+                f.finish_many(f.lease(1))
+            f.commit()
+            clock.advance(60)
+    return tmp_path
+
+
+def rows_of(cli: Cli, job: Path, *options: str) -> tuple[list[dict[str, Any]], str]:
+    answer = cli("report", job, "--format", "json", *options)
+    assert answer.code == 0, answer.err
+    told = json.loads(answer.out)
+    return told["rows"], told["unknown"] or ""
+
+
+@pytest.mark.parametrize("after", [0.0, 0.3, 0.9, 1.1, 30.0])
+def test_the_minute_that_has_just_ended_counts(tmp_path: Path, after: float) -> None:
+    end = int(time.time()) + 0.2
+    clock = ManualClock(end - 122)
+    with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:
+        for minute in range(3):
+            f.schedule_many(pages("A", 100, first=100 * minute))
+            f.commit()
+            clock.advance(61 if minute < 2 else 0)
+        now = end + after
+        with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+            rows = over_time.read(view, now - 3600, now)
+        happened = over_time.between(rows)
+        discovered = next(row for row in over_time.rate_rows(happened, now, 3600) if row[0] == "discovered")
+        assert discovered[1] == 300
+
+
+@pytest.mark.parametrize(("seconds", "sure"), [(0.1, False), (59, False), (61, True)])
+def test_rates_of_less_than_a_minute_are_said_to_be_unsure(seconds: float, sure: bool) -> None:
+    rows = [SeriesRow(1000.0, begins=True), SeriesRow(1000.0 + seconds, scheduled=5)]
+    told = over_time.rates_known(over_time.between(rows), 2000.0, 3600.0)
+    assert "and rates are those of it" in told and ("too short to be sure of them" not in told) is sure
+
+
+def test_rates_are_those_of_the_time_and_the_time_before(job: Path, cli: Cli) -> None:
+    rows, unknown = rows_of(cli, job, "--since", "30m")
+    figures = {row["figure"]: row for row in rows}
+    assert figures["fetched"]["count"] == pytest.approx(90, abs=3)
+    assert figures["fetched"]["per_hour"] == pytest.approx(180, rel=0.05)
+    assert figures["discovered"]["per_hour"] == pytest.approx(240, rel=0.05)
+    assert figures["fetched"]["before"] == pytest.approx(180, rel=0.05)
+    assert (figures["fetched"]["yesterday"], unknown) == (None, "")
+    text = cli("report", job, "--since", "30m")
+    assert "per_hour" in text.out
+    _, partly = rows_of(cli, job, "--since", "6h")
+    assert "the crawl ran for 1h2" in partly.replace(" ", "") or "of that time" in partly
+
+
+def test_yesterday_is_known_just_after_a_full_hour(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    noon = time.time() // 86_400 * 86_400 + 43_200
+    clock = ManualClock(noon - 86_400 - 7_200)
+    with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:
+        for minute in range(2 * 60):
+            f.schedule_many(pages("A", 2, first=2 * minute))
+            f.commit()
+            clock.advance(60)
+    clock = ManualClock(noon)
+    with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:
+        f.schedule_many(pages("B", 1))
+        clock.advance(60)
+    monkeypatch.setattr(time, "time", lambda: noon + 60)
+    rows, _ = rows_of(cli, tmp_path, "--since", "15m")
+    assert {row["figure"]: row["yesterday"] for row in rows}["discovered"] == pytest.approx(120, rel=0.1)
+
+
+def test_the_busiest_queues_under_a_clock_that_was_a_year_ahead_are_not_those_of_the_last_hour(
+    tmp_path: Path, cli: Cli
+) -> None:
+    for host, start in (("A", time.time() + 365 * 86_400), ("B", time.time() - 300)):
+        with Frontier.open(tmp_path / "frontier", make_settings(), clock=ManualClock(start)) as f:
+            f.schedule_many(pages(host, 1))
+            f.finish_many(f.lease(1))
+    rows, _ = rows_of(cli, tmp_path, "--kind", "busiest")
+    assert [row["queue"] for row in rows] == ["b.test"]
+
+
+def test_nothing_is_known_of_no_time(job: Path, cli: Cli) -> None:
+    rows, unknown = rows_of(cli, job, "--since", "0")
+    assert rows == [] and unknown
+
+
+def test_the_busiest_queues_have_their_share(job: Path, cli: Cli) -> None:
+    rows, unknown = rows_of(cli, job, "--kind", "busiest", "--since", "3h")
+    assert {row["queue"] for row in rows} == {"a.test", "b.test"}
+    assert sum(row["fetched"] for row in rows) == 3 * MINUTES
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert "%" in cli("report", job, "--kind", "busiest", "--since", "3h").out
+    assert unknown == ""
+
+
+def test_forecasts_name_what_ends_the_crawl(job: Path, cli: Cli) -> None:
+    rows, _ = rows_of(cli, job, "--kind", "forecast")
+    found = {row["bound"]: row for row in rows}
+    assert found["rate"]["seconds"] is None
+    assert "an hour more are scheduled than end" in found["rate"]["why"]
+    spent = sum(queue.expenditure for queue in Report.read(job / "frontier").queues)
+    assert found["budgets"]["seconds"] == pytest.approx((20_000 - spent) / 180 * 3600, rel=0.1)
+    text = cli("report", job, "--kind", "forecast").out
+    assert "budgets" in text
+    assert re.match("While it runs as it does now, as seen in the last hour, |No end is in sight: ", text)
+
+
+def test_a_crawl_whose_pages_all_wait_for_their_time_is_not_at_its_end(tmp_path: Path, cli: Cli) -> None:
+    clock = ManualClock(time.time())
+    with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:
+        f.schedule_many(CrawlUri(url, not_before=clock.time() + 3600, force=True) for url in pages("A", 2))
+    text = cli("report", tmp_path, "--kind", "forecast").out
+    assert "at its end" not in text and "Nothing waits" not in text
+    rows = {row["bound"]: row for row in rows_of(cli, tmp_path, "--kind", "forecast")[0]}
+    assert "2 URIs are in queues without a total budget" in rows["budgets"]["why"]
+    assert rows["politeness"]["seconds"] > 3000, "none is due before"
+
+
+def test_limits_are_forecast_and_the_first_bound_is_marked(job: Path, tmp_path: Path, cli: Cli) -> None:
+    folder = shutil.copytree(job, tmp_path / "job")
+    limits = {"max_uris": 100_000, "max_time": 7200, "max_bytes": 50_000}
+    with Frontier.open(folder / "frontier", Settings.from_dict({"limits": limits})):
+        pass
+    rows, _ = rows_of(cli, folder, "--kind", "forecast")
+    found = {row["bound"]: row for row in rows}
+    assert found["max_time"]["sure"] == "unknown" and "only `budgetfrontier crawl`" in found["max_time"]["why"]
+    assert found["max_bytes"]["why"].startswith("48.8 KiB left")
+    assert found["max_uris"]["seconds"] is not None
+    with closing(CrawlCache(folder / "frontier" / CACHE)) as cache:
+        cache.put_used(7000.0, 20_000)
+        cache.commit()
+    rows, _ = rows_of(cli, folder, "--kind", "forecast")
+    found = {row["bound"]: row for row in rows}
+    assert (found["max_time"]["seconds"], found["max_time"]["sure"]) == (200, "exact")
+    assert found["max_bytes"]["why"].startswith("29.3 KiB left")
+    assert [row["bound"] for row in rows if row["first"]] == ["max_time"]
+    assert re.search(r"max_time .* yes\n", cli("report", folder, "--kind", "forecast").out)
+
+
+def test_a_new_frontier_says_what_is_not_known(tmp_path: Path, cli: Cli) -> None:
+    Frontier.open(tmp_path / "frontier", make_settings()).close()
+    for kind in ("rates", "busiest"):
+        rows, unknown = rows_of(cli, tmp_path, "--kind", kind)
+        assert (rows, "nothing is known" in unknown) == ([], True)
+
+
+def test_the_page_in_one_file_has_what_the_consoles_overview_has_over_time(job: Path, cli: Cli) -> None:
+    rows = {row["bound"]: row for row in rows_of(cli, job, "--kind", "forecast")[0]}
+    first = next(row for row in rows.values() if row["first"])
+    page = cli("report", job, "--format", "html").out
+    assert page.count("in the last 30 days, at most") >= 3, "curves"
+    assert f"<b>{first['bound']}</b>" in page and "the crawl ends in" in page
+    assert all(f">{bound}<" in page for bound in rows)
+    assert re.search(r"fetched</dt><dd>1[78]\d<small>/h", page)
+    with Frontier.open(job / "frontier", make_settings(queue_total_budget=1), clock=ManualClock(time.time())) as f:
+        f.commit()
+        f.retire("a.test")
+    assert "of the queues are RETIRED." in cli("report", job, "--format", "html").out

@@ -1,0 +1,231 @@
+"""Screenshots of a real crawl for the manual: `make screenshots`, or `python -m tests.tools.console.screenshots`.
+
+Crawls the synthetic web of the demo, steers the crawl as an operator would, and saves what the console and `top` show
+while it runs and after it. Fails at a page that is missing, an error, a script that complains, or an empty picture.
+With `--all`, it saves every page of the console, too, at 1280 and 390 pixels, light and dark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from PIL import Image
+from rich.console import Console, Group
+from rich.terminal_theme import MONOKAI
+
+from budgetfrontier import CrawlState, Reader, Summary
+from budgetfrontier.crawler.demo.run import serve
+from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.pages.table import PAGES
+from budgetfrontier.tools.console.top_controls import Controls
+from budgetfrontier.tools.console.top_reading import Reading
+from budgetfrontier.tools.console.top_view import room, screen
+from tests.support import PATIENCE
+from tests.tools.console.browser import CHROMIUM, Tab, chromium, served, tab
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "docs" / "screenshots"
+LARGEST = 150 * 1024
+"""The most bytes of a picture: it is in the repository."""
+
+FETCHED = 150
+"""The URIs after which the pictures of the crawl under way are taken."""
+
+TERMINAL = (100, 32)  # columns and lines
+_COLORS = 256  # of a picture
+_HEIGHT = 300  # pixels; a longer page is taken in full
+_FEWEST = 12  # colors of a page that has text: letters have many shades
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture of a page; `holds` is a text that the page has to show."""
+
+    name: str
+    path: str
+    holds: str
+    width: int = 1280
+    scheme: str = "light"
+
+
+RUNNING = (Shot("overview", "/", "last at work"),)
+STOPPED = (
+    Shot("overview-narrow", "/", "only retired queues are left", width=390, scheme="dark"),
+    Shot("queue", "/queue/calendar.test", "more than its total budget of 60"),
+    Shot("retired", "/retired", "shop.test"),
+    Shot("errors", "/errors", "broken.test"),
+)
+TOP = "top.svg"
+NAMES = frozenset({f"{shot.name}.png" for shot in RUNNING + STOPPED} | {TOP})
+"""The files that the manual can show."""
+
+
+class Failure(Exception):
+    """A picture that cannot be what it should be."""
+
+
+def every_page() -> Iterator[Shot]:
+    """Each page of the navigation, at both widths and in both color schemes."""
+    for page in PAGES:
+        if page.listed:
+            name = page.path.strip("/") or "overview"
+            for width in (1280, 390):
+                for scheme in ("light", "dark"):
+                    yield Shot(f"{name}-{width}-{scheme}", page.path or "/", "", width, scheme)
+
+
+async def take(page: Tab, address: str, shot: Shot, folder: Path) -> None:
+    """Save a picture of a page, which has to be whole."""
+    await page.look(width=shot.width, height=_HEIGHT, scheme=shot.scheme)
+    await page.visit(address + shot.path)
+    if page.status() != 200:
+        raise Failure(f"{shot.path}: HTTP status {page.status()}")
+    text = str(await page.value("document.querySelector('main').innerText"))
+    if not text.strip() or shot.holds not in text:
+        raise Failure(f"{shot.path}: {shot.holds!r} is not in: {text}")
+    if complaints := page.complaints():
+        raise Failure(f"{shot.path}: {complaints}")
+    path = folder / f"{shot.name}.png"
+    await page.screenshot(path)
+    compress(path)
+
+
+def compress(path: Path) -> None:
+    """Reduce the colors of a picture, which must have some."""
+    with Image.open(path) as picture:
+        seen = picture.convert("RGB").getcolors(1 << 24) or []
+        if len(seen) < _FEWEST:
+            raise Failure(f"{path} is empty: it has {len(seen)} colors")
+        reduced = picture.convert("RGB").quantize(_COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    reduced.save(path, optimize=True)
+    if (size := path.stat().st_size) > LARGEST:
+        raise Failure(f"{path} has {size:,} bytes, more than {LARGEST:,}")
+
+
+def take_top(folder: Path, job: Path) -> None:
+    """Save what `top` shows in a terminal."""
+    width, height = TERMINAL
+    opened = Job("", job, job / "frontier")
+    try:
+        asyncio.run(opened.scans.run())
+        reading, controls = Reading(opened), Controls()
+        reading.read()
+        time.sleep(1.0)  # rates are those between two looks
+        shown = reading.read()
+        shown.rows = reading.rows(controls, room(shown, width=width, height=height))
+        console = Console(record=True, width=width, height=height, file=io.StringIO(), force_terminal=True)
+        console.print(Group(*screen(shown, controls, width=width, height=height)))
+    finally:
+        opened.close()
+    if "Queues by spend" not in console.export_text(clear=False):
+        raise Failure("top lists no queues")
+    svg = console.export_svg(title="budgetfrontier top demo", theme=MONOKAI, unique_id="top")
+    (folder / TOP).write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL))  # nothing from elsewhere
+
+
+@contextmanager
+def crawling() -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    """Crawl the web of the demo here in a process, more slowly than the demo; yields the job and the process."""
+    with serve() as addresses:
+        config = yaml.safe_load((ROOT / "config" / "demo.yaml").read_text())
+        config["fetch"]["resolve"] = addresses
+        config["frontier"]["politeness"] = {"min_delay": "2500ms", "max_delay": "5s"}
+        Path("demo.yaml").write_text(yaml.safe_dump(config))
+        with subprocess.Popen(command("crawl", "demo.yaml"), stderr=subprocess.DEVNULL) as process:
+            try:
+                yield Path("demo"), process
+            finally:
+                process.kill()
+
+
+def command(*words: object) -> list[str]:
+    """The command line of a command."""
+    return [sys.executable, "-m", "budgetfrontier", *map(str, words)]
+
+
+def wait(job: Path, process: subprocess.Popen[bytes], reached: Callable[[Summary], bool]) -> None:
+    """Wait until the crawl has come so far."""
+    deadline = time.monotonic() + PATIENCE
+    ended = False
+    while time.monotonic() < deadline and not ended:
+        ended = process.poll() is not None
+        if (job / "frontier" / "data.mdb").exists():
+            with Reader(job / "frontier") as reader:
+                if reached(reader.summary()):
+                    return
+        time.sleep(0.2)
+    raise Failure("the crawl did not come so far")
+
+
+def steer(job: Path) -> None:
+    """Do what an operator does to a running crawl."""
+    budget = ("--match", "queue:calendar.test", "--total-budget", 60, "--reason", "the months of next year")
+    subprocess.run(command("adjust", job, *budget), check=True, capture_output=True)
+    why = ("--reason", "their admin asked")
+    subprocess.run(command("retire", job, "patient.test", *why), check=True, capture_output=True)
+
+
+def make(folder: Path, *, everything: bool) -> None:
+    """Crawl, and save the pictures into a folder."""
+    shots = (*STOPPED, *every_page()) if everything else STOPPED
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name,  # chromium writes to its end
+        chdir(name),
+        crawling() as (job, process),
+        chromium(Path(name)) as browser,
+    ):
+        wait(job, process, lambda totals: totals.succeeded >= FETCHED // 2)
+        steer(job)
+        wait(job, process, lambda totals: totals.succeeded >= FETCHED)
+        with served(job) as address:
+            asyncio.run(take_all(browser, address, RUNNING, folder))
+        take_top(folder, job)
+        wait(job, process, lambda totals: totals.state is CrawlState.PAUSED)
+        process.wait(timeout=PATIENCE)
+        with served(job) as address:
+            asyncio.run(take_all(browser, address, shots, folder))
+
+
+async def take_all(devtools: str, address: str, shots: tuple[Shot, ...], folder: Path) -> None:
+    """Save pictures in one tab, once the queues have been read."""
+    async with tab(devtools) as page:
+        await page.visit(address + "/queues?sort=expenditure")
+        await page.until("document.querySelector('main').innerText.includes('calendar.test')")
+        await asyncio.sleep(2.0)  # rates are those between samples
+        for shot in shots:
+            await take(page, address, shot, folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--into", type=Path, default=FOLDER, help="the folder of the pictures (default: docs/screenshots)"
+    )
+    parser.add_argument("--all", action="store_true", help="all pages of the console, too")
+    args = parser.parse_args()
+    if CHROMIUM is None:
+        sys.exit("screenshots need chromium: .ci/system-packages installs it")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make(folder, everything=args.all)
+        args.into.mkdir(parents=True, exist_ok=True)
+        for picture in sorted(folder.iterdir()):
+            shutil.copy(picture, args.into)
+            print(f"{args.into / picture.name}: {picture.stat().st_size / 1024:.0f} KiB")
+
+
+if __name__ == "__main__":
+    main()

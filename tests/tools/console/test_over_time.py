@@ -1,0 +1,80 @@
+"""The totals over time on the overview: rates of the last hour, and what ends the crawl."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.reports.over_time import between, forecast_rows, forecast_sentence
+from budgetfrontier.rules.forecasts import Forecast
+from budgetfrontier.tools.console.app import Console
+from tests.support import make_settings, memory, pages
+from tests.tools.console.conftest import Client, get, visit
+
+pytestmark = pytest.mark.usefixtures("stopped_time")
+
+
+def an_hour(folder: Path, settings: Settings, *, minutes: int = 60) -> None:
+    """Fetch a page of one host each minute until now."""
+    clock = ManualClock(time.time() - 60 * minutes)
+    with Frontier.open(folder / "frontier", settings, clock=clock) as f:
+        f.schedule_many(pages("A", 180))
+        for _ in range(minutes):
+            f.finish_many(f.lease(1))
+            f.commit()
+            clock.advance(60)
+
+
+def test_rates_of_the_last_hour_and_the_end_at_that_rate(tmp_path: Path) -> None:
+    an_hour(tmp_path, make_settings())
+    status, text = get(tmp_path, "/")
+    assert status == 200
+    assert "Over time" in text and "in the last 30 days" in text
+    assert "No end is in sight" in text and "an hour more are scheduled than end" in text
+    assert "budgets and politeness follow" in text
+
+
+def test_each_bound_is_named_with_how_sure_it_is(tmp_path: Path) -> None:
+    frontier = {"queue_total_budget": 90, "politeness": {"min_delay": 30, "max_delay": 30}}
+    limits = {"max_uris": 1000, "max_time": 99}
+    an_hour(tmp_path, Settings.from_dict({"frontier": frontier, "limits": limits}))
+
+    async def act(client: Client, console: Console) -> str:
+        await (await client.get("/")).text()
+        await console.jobs[0].scans.run()
+        return await (await client.get("/")).text()
+
+    text = visit(tmp_path, act)
+    rows = {row[0]: row for row in re.findall(r'<tr><th scope="row">(?:<b>)?(\w+).*?<td class="tight">([\w ]+)<', text)}
+    assert [*rows] == ["rate", "budgets", "politeness", "max_uris", "max_time"]
+    assert dict(rows.values())["max_time"] == "unknown"
+
+
+def test_a_new_frontier_has_no_curves(tmp_path: Path) -> None:
+    Frontier.open(tmp_path / "frontier", make_settings()).close()
+    status, text = get(tmp_path, "/")
+    assert status == 200
+    assert "Over time" not in text and "Nothing waits" in text
+
+
+def test_a_forecast_is_told_in_whole_seconds() -> None:
+    found = [Forecast("budgets", 0.27, None, None, "rough", "little is left")]
+    assert "ends in 1s (rough), by budgets: little is left." in forecast_sentence(found).replace("1 second", "1s")
+
+
+def test_an_end_that_is_not_known_is_not_said_to_be_out_of_sight() -> None:
+    found = [Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")]
+    assert forecast_sentence(found).startswith("When the crawl ends is not known: rates are known after")
+
+
+def test_a_terminated_crawl_has_no_forecast() -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 3))
+        f.terminate()
+        found = forecast_rows(between([]), f.summary(), None, {}, now=time.time())
+    assert forecast_sentence(found) == "The crawl has ended: it was terminated, and hands out nothing again."

@@ -1,0 +1,257 @@
+"""What the pages besides the overview and the queues show."""
+
+from __future__ import annotations
+
+import csv
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
+from budgetfrontier.reports import log_index
+from budgetfrontier.reports.kinds import KINDS
+from budgetfrontier.tools.console import status_counts
+from budgetfrontier.tools.console.log_files import LARGEST, before, log_files
+from budgetfrontier.tools.console.status_counts import StatusCounts
+from tests.tools.console.conftest import get
+
+
+def test_retired_queues_are_a_work_list_in_their_order(job: Path) -> None:
+    _, text = get(job, "/retired")
+    assert "2 retired queues" in text
+    assert text.index(">named.test<") < text.index(">capped.test<")
+    assert "by name" in text and "over its total budget" in text
+    assert "budgetfrontier adjust" in text and "budgetfrontier unretire" in text
+    assert "checkbox" not in text, "nothing can be changed without a token"
+
+
+def test_leases_are_listed_with_their_age(job: Path) -> None:
+    assert "Nothing is out" in get(job, "/leases")[1]
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(["http://out.test/1", "http://other.test/1"])
+        frontier.lease(2)
+        frontier.commit()
+        _, text = get(job, "/leases")
+        _, one = get(job, "/leases?queue=out.test")
+    assert "2 leases out" in text and "http://out.test/1" in text and "http://other.test/1" in text
+    assert "http://out.test/1" in one and "http://other.test/1" not in one
+
+
+def test_the_history_of_a_queue_has_what_was_done_to_its_dead_letters(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        (letter,) = frontier.dead_letters()
+        frontier.drop_dead_letters([letter.id], reason="of no use", who="bob")
+        frontier.delete(queue="d*.test", pattern="nothing", reason="a glob", who="bob")
+    history = get(job, f"/queue/{letter.queue}")[1].partition("History")[2]
+    assert "Dropped 1 dead letter" in history and "of no use" in history and "<td>named</td>" in history
+    assert "a glob" in history
+    assert "of no use" not in get(job, "/queue/named.test")[1].partition("History")[2]
+
+
+def test_dead_letters_are_listed_by_reason_and_in_pages(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(f"http://h{n}.test/" for n in range(60))
+        for n, lease in enumerate(frontier.lease(60)):
+            frontier.finish(lease, Outcome.DEAD, reason="dns" if n % 2 else "timeout")
+    _, text = get(job, "/dead-letters")
+    assert "61 dead letters" in text and text.count('<td class="tight">') == 50
+    following = text.partition('rel="next" href="')[2].partition('"')[0]
+    _, rest = get(job, following)
+    assert rest.count('<td class="tight">') == 11
+    _, dns = get(job, "/dead-letters?reason=dns")
+    assert dns.count('<td class="tight">') == 30
+    _, errors = get(job, "/errors")
+    assert ">dns<" in errors and ">timeout<" in errors and ">poison<" in errors
+
+
+def test_seeds_are_shown_with_their_fate(job: Path) -> None:
+    _, text = get(job, "/seeds")
+    assert "2 seeds" in text and 'href="/seeds?fate=SUCCEEDED">crawled 1</a>' in text
+    assert ">CRAWLED<" in text and ">DEAD<" in text and ">poison<" in text and ">NOT_REACHED<" in text
+    _, dead = get(job, "/seeds?fate=DEAD")
+    assert "http://dead.test/" in dead and "http://snoozed.test/0" not in dead and "<b>dead letters 1</b>" in dead
+    status, text = get(job, "/seeds?fate=GONE")
+    assert status == 400 and "fate is one of WAITING, SUCCEEDED" in text
+
+
+def test_a_seed_that_was_known_before_has_the_fate_that_the_report_tells(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "http://forbidden.test/"
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.mark_seen([url])
+        frontier.schedule(CrawlUri(url, directive=Directive.MEDIUM))
+    log = job / "logs" / "crawl.log"
+    log.parent.mkdir(exist_ok=True)
+    line = f"2026-11-20T22:00:00.000Z -9998          0 {url} - - text/html #001 - - - -\n"
+    log.write_text(3 * line)
+    monkeypatch.setattr(log_index, "SEGMENT", 2)  # lines that a page indexes at the most
+    assert "is being indexed" in get(job, "/seeds")[1]
+    text = get(job, "/seeds")[1]
+    row = text.partition(f"{url}<")[2].partition("</tr>")[0]
+    assert "<td>DISREGARDED</td>" in row and "-9998" in row and "is being indexed" not in text
+    (told,) = [row for row in csv.DictReader(get(job, "/reports/seeds.csv")[1].splitlines()) if row["seed"] == url]
+    assert (told["status"], told["code"]) == ("DISREGARDED", "-9998")
+
+
+def test_seeds_are_listed_page_by_page(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(
+            CrawlUri(f"http://seed{n}.test/", directive=Directive.MEDIUM, source="more") for n in range(60)
+        )
+    _, text = get(job, "/seeds?fate=WAITING")
+    assert "wait 60" in text and "http://seed49.test/" in text and "http://seed50.test/" not in text
+    following = text.partition('rel="next" href="')[2].partition('"')[0].replace("&amp;", "&")
+    _, rest = get(job, following)
+    assert "http://seed50.test/" in rest and "http://seed49.test/" not in rest and 'rel="next"' not in rest
+
+
+def test_the_audit_is_listed_searched_and_shown_in_full(job: Path) -> None:
+    _, text = get(job, "/audit")
+    assert "alice" in text and "not what we want" in text
+    assert "alice" in get(job, "/audit?command=retire&who=alice&q=named")[1]
+    assert "No command" in get(job, "/audit?who=bob")[1]
+    assert "Retired queue named.test: state " in text and "what was asked" not in text.lower()
+    _, one = get(job, "/audit?id=1")
+    assert "entry 1" in one and "not what we want" in one
+    assert get(job, "/audit?id=7")[0] == 404
+
+
+def test_the_audit_goes_back_page_by_page(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        for n in range(70):
+            frontier.snooze("snoozed.test", until=time.time() + 9000, reason=f"number {n}")
+    _, text = get(job, "/audit")
+    assert "number 69" in text and "number 20<" in text and "number 19<" not in text
+    following = text.partition('rel="next" href="')[2].partition('"')[0]
+    _, rest = get(job, following)
+    assert "number 19<" in rest and "number 20<" not in rest and "not what we want" in rest
+
+
+def test_logs_are_shown_from_their_end_and_searched(job: Path) -> None:
+    assert "has no logs" in get(job, "/logs")[1]
+    logs = job / "logs"
+    logs.mkdir()
+    (logs / "crawl.log").write_text("".join(f"line {n} <b>\n" for n in range(1000)))
+    (logs / "other.log").write_text("another\n")
+    _, text = get(job, "/logs")
+    assert "line 999 &lt;b&gt;" in text and "line 800 " in text and "line 799 " not in text
+    earlier = text.partition('rel="prev" href="')[2].partition('"')[0].replace("&amp;", "&")
+    _, older = get(job, earlier)
+    assert "line 799 " in older and "line 600 " in older and "line 599 " not in older and "line 800 " not in older
+    _, found = get(job, "/logs?q=line+7+")
+    assert "line 7 " in found and "line 8 " not in found
+    assert "another" in get(job, "/logs?file=other.log")[1]
+
+
+def test_the_statuses_in_the_whole_crawl_log_are_counted(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = job / "logs"
+    logs.mkdir()
+    lines = ["  500 1 http://a.test/ L - text/html #001 - - - -", "  200 1 http://a.test/ L - text/html #001 - - - -"]
+    lines += ["   -2 - http://b.test/ L - - #001 - - - 2t,cannot_connect_(no,_really),seed:http://s.test/"] * 2
+    lines += ["-9998 - http://c.test/ L - - #001 - - - robots", "nonsense"]
+    lines += [lines[1]] * 5000
+    (logs / "crawl.log").write_text("".join(f"2026-11-20T22:00:00.000Z {line}\n" for line in lines))
+    _, text = get(job, "/errors")
+    assert ">500 Internal Server Error<" in text and ">-2 no connection<" in text
+    assert ">-9998 forbidden by robots.txt<" in text and ">200" not in text and "in all of crawl.log" in text
+    monkeypatch.setattr(status_counts, "AT_ONCE", 1000)
+    _, text = get(job, "/errors")
+    assert "of crawl.log; the next page counts on" in text and ">500 Internal Server Error<" in text
+
+
+def test_statuses_of_a_log_that_begins_late_are_not_said_to_be_all(job: Path) -> None:
+    (job / "logs").mkdir()
+    line = "2099-11-20T22:00:00.000Z   500 1 http://a.test/ L - text/html #001 - - - -\n"
+    (job / "logs" / "crawl.log").write_text(line)
+    _, text = get(job, "/errors")
+    assert "in crawl.log, which begins at 2099-11-20T22:00:00.000Z: attempts were made before that" in text
+    assert "in all of crawl.log" not in text
+
+
+def test_a_log_that_grows_is_counted_on_and_one_that_shrinks_anew(tmp_path: Path) -> None:
+    counts, log = StatusCounts(), tmp_path / "crawl.log"
+    assert counts.counted(tmp_path) == ({}, 1.0)
+    log.write_bytes(b"t 200 -\nt   404 -\nt 5")
+    assert counts.counted(tmp_path) == ({200: 1, 404: 1}, 18 / 21)
+    with log.open("ab") as file:
+        file.write(b"03 -\n")
+    assert counts.counted(tmp_path) == ({200: 1, 404: 1, 503: 1}, 1.0)
+    log.write_bytes(b"t -2 -\n")
+    assert counts.counted(tmp_path) == ({-2: 1}, 1.0)
+
+
+def test_dead_letters_of_one_cause_are_one_group_whatever_their_hosts(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(f"http://gone{n}.test/" for n in range(9))
+        for lease in frontier.lease(9):
+            frontier.finish(lease, Outcome.DEAD, reason=f"no address for {lease.queue}: unknown")
+    _, text = get(job, "/errors")
+    assert "no address for (host): unknown" in text and "no address for gone1.test" not in text
+    _, listed = get(job, "/dead-letters?reason=no+address+for+(host):+unknown")
+    assert listed.count('<td class="tight">') == 9
+
+
+@pytest.mark.parametrize("name", ["../frontier/data.mdb", "/etc/passwd", "..", "link", "pipe", "folder", "x%00y"])
+def test_only_files_of_the_folder_are_shown(job: Path, name: str) -> None:
+    for folder in (job / "logs", job / "reports"):
+        folder.mkdir()
+        (folder / "plain.log").write_text("plain")
+        (folder / "link").symlink_to("/etc/passwd")
+        os.mkfifo(folder / "pipe")
+        (folder / "folder").mkdir()
+    assert [file.name for file in log_files(job / "logs")] == ["plain.log"]
+    for path in (f"/logs?file={name}", f"/reports/file?name={name}"):
+        status, text = get(job, path)
+        assert status == 404 and "root:" not in text
+
+
+def test_a_file_that_becomes_a_link_or_a_pipe_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        with pytest.raises(OSError):
+            before(tmp_path, name, None)
+
+
+def test_a_long_line_is_cut_and_the_reading_is_bounded(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"x" * (2 * LARGEST) + b"\nlast\n")
+    piece = before(tmp_path, "log", None)
+    assert piece.lines == ["last"] and piece.start == 2 * LARGEST + 1
+    assert len(before(tmp_path, "log", 2 * LARGEST).lines[0]) <= LARGEST
+    assert before(tmp_path, "log", 0).lines == [""]
+
+
+@pytest.mark.parametrize(
+    ("ending", "begins"), [("txt", "Frontier report"), ("json", "{"), ("csv", "queue,"), ("html", "<!doctype html>")]
+)
+def test_the_report_can_be_downloaded(job: Path, ending: str, begins: str) -> None:
+    status, text = get(job, f"/reports/frontier.{ending}")
+    assert status == 200 and text.startswith(begins) and "snoozed.test" in text
+    assert get(job, "/reports/frontier.exe")[0] == 404
+
+
+def test_all_kinds_of_reports_can_be_downloaded(job: Path) -> None:
+    page = get(job, "/reports")[1]
+    assert all(f'/reports/{kind}.csv"' in page for kind in KINDS)
+    assert "http://never.test/" in get(job, "/reports/seeds.csv")[1]
+    assert '"rows": []' in get(job, "/reports/threads.json")[1]
+    assert get(job, "/reports/threads.html")[0] == 404 and get(job, "/reports/luck.txt")[0] == 404
+
+
+def test_reports_of_the_crawl_can_be_downloaded(job: Path) -> None:
+    assert "None:" in get(job, "/reports")[1]
+    (job / "reports").mkdir()
+    (job / "reports" / "frontier.txt").write_text("as it was\n")
+    assert "frontier.txt" in get(job, "/reports")[1]
+    assert get(job, "/reports/file?name=frontier.txt") == (200, "as it was\n")
+
+
+def test_queues_that_an_adjustment_has_revived_are_on_the_work_list_until_they_retire_again(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.adjust(match="queue:none.test", precedence=2)
+    _, text = get(job, "/retired")
+    again = text.partition("Over budget, and will retire again")[2]
+    assert ">capped.test<" in again and ">named.test<" not in again and "--match queue:capped.test" in again
