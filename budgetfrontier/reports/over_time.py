@@ -218,7 +218,7 @@ def held(view: View, now: float | None = None) -> forecasts.Held:
 
 def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], forecasts.Terms]:
     """Return what `Holdings.through` asks of each queue that holds URIs, by the settings in force."""
-    settings_of, at = BudgetsInForce(view, delays=True).settings, time.time() if now is None else now
+    settings_of, at = BudgetsInForce(view, forecast=True).for_forecast, time.time() if now is None else now
     soonest = next((keys.due.unpack(key)[0] for key, _ in view.items(keys.FUTURE)), 0.0)
 
     def terms(queue: QueueRecord) -> forecasts.Terms:

@@ -15,7 +15,8 @@ from budgetfrontier.storage.records import expanded
 from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.storage.view import View
 
-_OF_BUDGETS = frozenset(("balance_replenish_amount", "queue_total_budget", "retire_when"))
+_OF_TOTALS = frozenset(("queue_total_budget", "retire_when"))
+_OF_BUDGETS = _OF_TOTALS | {"balance_replenish_amount"}
 _OF_DELAYS = frozenset(("politeness.min_delay", "politeness.max_delay", "politeness.per_queue_concurrency"))
 _PRICED = 100_000  # URIs of one queue that are added up
 
@@ -27,10 +28,10 @@ class BudgetsInForce:
     over all queues does so for those that it shows.
     """
 
-    def __init__(self, view: View, *, delays: bool = False) -> None:
-        """Read the settings; with `delays`, those in force for a queue have its politeness, too."""
+    def __init__(self, view: View, *, forecast: bool = False) -> None:
+        """Read the settings; with `forecast`, those for `for_forecast` alone."""
         settings, adjustments = view.settings()
-        wanted = _OF_BUDGETS | _OF_DELAYS if delays else _OF_BUDGETS
+        wanted = _OF_TOTALS | _OF_DELAYS if forecast else _OF_BUDGETS
         of_settings = [o for o in settings.overrides if not wanted.isdisjoint(o.set)]
         adjusted = [o for o in adjustments if not wanted.isdisjoint(o.set)]
         ours = [*of_settings, *adjusted]
@@ -66,11 +67,13 @@ class BudgetsInForce:
         """Set the budgets of a record of `View.compact_queues` as `show` does, expand its URLs, and return it."""
         return self.show(expanded(queue))
 
-    def settings(self, queue: QueueRecord) -> QueueSettings:
-        """Return the settings in force for the head of a queue that has one, after setting its budgets to them."""
+    def for_forecast(self, queue: QueueRecord) -> QueueSettings:
+        """Set the total budget of a queue that holds URIs to the one in force, and return the total budget and the
+        politeness in force for its head.
+        """
         settings = self._effective.for_one(NO_URL if self._by_key else self._url(queue) or NO_URL, queue.queue)
         if queue.revision != self._revision:
-            self._take(queue, settings)
+            queue.total_budget = total_of(queue, settings)
         return settings
 
     def _settings(self, queue: QueueRecord, url: str) -> QueueSettings:
