@@ -31,7 +31,7 @@ class AtomicBatch:
         self.note = note
         self._guard = guard
         self._next_tick = inf
-        self._soon = self._limit = 0
+        self._first = self._soon = self._limit = 0
 
     def __repr__(self) -> str:
         return f"<AtomicBatch of {self._guard!r}>"
@@ -114,8 +114,9 @@ class AtomicBatch:
         if guard.is_commit_due(commits.most // 2):
             guard.attempt(guard.commit)  # what came before must not use up the room
         self._next_tick = commits.next_tick
-        self._soon = commits.changes + min(commits.most, MOST_OPERATIONS // 2)
-        self._limit = min(commits.changes + MOST_OPERATIONS, guard.tables.env.operations)
+        self._first = commits.changes
+        self._soon = self._first + min(commits.most, MOST_OPERATIONS // 2)
+        self._limit = min(self._first + MOST_OPERATIONS, guard.tables.env.operations)
         commits.next_tick, commits.most = inf, self._limit
         guard.batch = self
         return self
@@ -137,8 +138,9 @@ class AtomicBatch:
     def check_size(self) -> None:
         """Raise FrontierError if the batch has become too large."""
         if self._guard.commits.changes >= self._limit:
+            most = self._limit - self._first - 1
             raise FrontierError(
-                f"this atomic batch has more than {self._limit - 1:,} operations, and nothing of it was stored: end it "
+                f"this atomic batch has more than {most:,} operations, and nothing of it was stored: end it "
                 "when `full` says so"
             )
 

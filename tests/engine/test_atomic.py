@@ -19,7 +19,7 @@ from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.storage.backup import compact
 from budgetfrontier.storage.repair.run import repair
 from budgetfrontier.testing import crash
-from tests.support import PATIENCE, memory, on_disk, one, pages
+from tests.support import PATIENCE, kernel, memory, on_disk, one, pages
 
 
 def note_of(frontier: Frontier) -> bytes | None:
@@ -113,6 +113,52 @@ def test_a_batch_that_is_too_large_stores_nothing(tmp_path: Path) -> None:
                 f.schedule(f"https://a.test/{number}")
     with on_disk(tmp_path) as f:
         assert (f.summary().seen, f.note) == (0, None)
+
+
+@pytest.mark.parametrize(("most", "room", "allowed"), [(50, 1000, 49), (1000, 50, 44)])
+def test_a_batch_has_so_many_operations_or_as_many_as_the_map_has_room_for(
+    most: int, room: int, allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came before the batch takes room of the map as well."""
+    monkeypatch.setattr(atomic, "MOST_OPERATIONS", most)
+    f = on_disk(tmp_path)
+    f.schedule("https://first.test/")  # it changes the state of the crawl, too
+    f.commit()
+    monkeypatch.setattr(kernel(f).tables.env, "operations", room)
+    f.schedule_many(pages("A", 5))
+    with pytest.raises(FrontierError, match=f"more than {allowed} operations"), f.atomic():
+        for number in range(allowed):
+            f.schedule(f"https://b.test/{number}")
+        with pytest.raises(FrontierError, match="at its end"):
+            f.commit()  # it is still in progress
+        f.schedule("https://b.test/last")
+
+
+@pytest.mark.parametrize(("before", "committed"), [(24, 0), (25, 25)])
+def test_what_came_before_a_batch_is_committed_if_it_is_half_of_a_commit(
+    before: int, committed: int, tmp_path: Path
+) -> None:
+    with on_disk(tmp_path, commit_operations=50) as f, Reader(tmp_path / "frontier") as reader:
+        f.schedule("https://first.test/")  # it changes the state of the crawl, too
+        f.commit()
+        f.schedule_many(pages("A", before))
+        with f.atomic():
+            assert reader.summary().seen == 1 + committed
+        assert reader.summary().seen == 1 + before
+
+
+@pytest.mark.parametrize(("most", "usual", "enough"), [(1000, 20, 20), (30, 20, 15)])
+def test_a_batch_is_full_with_as_much_as_a_commit_has_or_half_of_what_it_may_have(
+    most: int, usual: int, enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atomic, "MOST_OPERATIONS", most)
+    with on_disk(tmp_path, commit_operations=usual) as f:
+        f.schedule_many(pages("A", 5))
+        with f.atomic() as batch:
+            f.schedule_many(pages("B", enough - 1))
+            assert not batch.full
+            f.schedule("https://b.test/last")
+            assert batch.full
 
 
 @pytest.mark.parametrize(

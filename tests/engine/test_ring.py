@@ -20,6 +20,7 @@ steps = st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 9)))
 
 
 @example(2, [("remove", 1), ("appendleft", 1), ("appendleft", 3), ("remove", 1)], 1000, 1000)
+@example(3, [("remove", 1), ("appendleft", 1), ("popleft", 0), ("append", 1)], 1000, 1000)
 @given(st.integers(0, 9), steps, st.sampled_from((0, 2, 1000)), st.sampled_from((1, 2, 1000)))
 def test_the_ring_is_a_list_without_duplicates(
     first: int, taken: list[tuple[str, int]], most: int, longest: int

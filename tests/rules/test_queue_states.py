@@ -36,6 +36,23 @@ def test_a_finish_that_asks_for_it_retires_its_queue_whatever_else_holds(fields:
     assert queue_states.after_finish(queue(**fields), USUAL, NOW, best_waiting=5, retire=True) is RETIRED
 
 
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ({"state": RETIRED, "queued": 0, "balance": 0}, RETIRED),
+        ({"state": INACTIVE, "queued": 0, "balance": 0}, EXHAUSTED),
+        ({"state": INACTIVE, "balance": 0, "out": 1, "wake_time": NOW + 1}, INACTIVE),
+        ({"balance": 0, "out": 1, "wake_time": NOW + 1}, IN_PROCESS),
+        ({"balance": 0, "out": 0, "wake_time": NOW + 1}, INACTIVE),
+        ({"balance": -1, "out": 0}, INACTIVE),
+        ({"balance": 1, "out": 1, "wake_time": NOW + 1}, SNOOZED),
+        ({"balance": 1, "out": 0, "wake_time": NOW}, READY),
+    ],
+)
+def test_where_a_queue_goes_after_a_lease_was_lost(fields: dict[str, Any], state: QueueState) -> None:
+    assert queue_states.after_lease_lost(queue(**fields), NOW) is state
+
+
 def test_a_queue_that_yields_to_a_better_precedence_forfeits_its_balance() -> None:
     yields, stays = queue(precedence=9, out=0), queue(precedence=5, out=0)
     assert (queue_states.after_finish(yields, USUAL, NOW, 5), yields.balance) == (INACTIVE, 0)

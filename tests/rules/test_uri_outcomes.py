@@ -67,6 +67,11 @@ def test_what_had_no_answer_may_pass_and_so_may_an_overload(status: int, expecte
     assert uri_outcomes.is_failure(status)
 
 
+@pytest.mark.parametrize(("delivery", "too_often"), [(1, False), (2, False), (3, True), (4, True)])
+def test_a_uri_that_was_lost_in_its_last_delivery_becomes_a_dead_letter(delivery: int, too_often: bool) -> None:
+    assert uri_outcomes.is_delivered_too_often(delivery, max_deliveries=3) is too_often
+
+
 def test_max_retries_also_bounds_the_tries_after_a_status() -> None:
     chosen = settings(max_retries=1, status_retries=2, retry_statuses=frozenset({500}))
     assert uri_outcomes.outcome_of_answer(500, 2, chosen) is Outcome.FAILURE
