@@ -32,7 +32,7 @@ def test_the_layers_are_those_that_imports_keep_to() -> None:
 
 def test_whatever_it_sends_one_to_is_there() -> None:
     named = set()
-    for title in ("The way of one URI", "Where to change what"):
+    for title in ("The way of one URI", "The way of one remote finish", "Where to change what"):
         named |= set(re.findall(r"`([\w/]+(?:\.\w+|/))`", section(title)))
     assert len(named) > 20
     assert [
