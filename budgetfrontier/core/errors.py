@@ -112,7 +112,7 @@ class CorruptFrontier(FrontierError):
 
 
 class NewerSchema(FrontierError):
-    """This frontier was written by a newer budgetfrontier; upgrade this one."""
+    """This frontier has another schema than that of this budgetfrontier; open it with the version that wrote it."""
 
 
 class CommandInProgress(FrontierError):

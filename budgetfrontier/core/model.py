@@ -129,8 +129,6 @@ Number = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
 """A stored number to which amounts are added. Outside of these bounds its record is damaged."""
 KeyPosition = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 """A stored number that is part of keys."""
-RingPosition = Annotated[int, msgspec.Meta(ge=0)]
-"""A position in the ring or in a FIFO. In frontiers created with schema 1 they may begin at 2**63."""
 QueueId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 
 
@@ -164,9 +162,9 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """Leases that are not finished."""
     reserved: Number = 0
     """The cost of the URIs under these leases."""
-    position: RingPosition = 0
+    position: KeyPosition = 0
     """Its position in the ring, in the FIFO of its precedence, or in the list of retired queues."""
-    row: RingPosition = 0
+    row: KeyPosition = 0
     """Its key in the table `active`; 0 if it is not there."""
     by_name: bool = False
     """Whether an operator retired it by name: then no change of settings revives it."""

@@ -19,7 +19,7 @@ from struct import Struct
 import lmdb
 
 from budgetfrontier.core.errors import NO_ROOM, CorruptFrontier, FrontierError, NotAFrontier, StorageFull
-from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage import keys
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.last_note import COPIED
 from budgetfrontier.storage.lmdb_env import GIB, UNFINISHED, check_files, opened_lmdb, sync_folder, translate_error
@@ -223,17 +223,19 @@ def continue_numbering(data: Path, transaction: int, page_size: int) -> None:
 
 def _compare(env: lmdb.Environment, folder: Path) -> None:
     """Compare a copy with the original. Raises CorruptFrontier unless every record of every table is the same."""
-    with opened_lmdb(folder, readonly=True, map_size=(folder / "data.mdb").stat().st_size) as other:
-        with env.begin() as txn:  # an older schema, if opening has migrated it: that is not committed
-            tables = keys.tables_of(meta.read_schema(txn, env.open_db(keys.META.encode(), txn=txn, create=False)))
-        with env.begin(buffers=True) as ours, other.begin(buffers=True) as theirs:
-            for name in tables:
-                db = env.open_db(name.encode(), txn=ours, create=False)
-                copied = other.open_db(name.encode(), txn=theirs, create=False)
-                if ours.stat(db)["entries"] != theirs.stat(copied)["entries"] or not all(
-                    map(eq, ours.cursor(db).iternext(), theirs.cursor(copied).iternext())
-                ):
-                    raise CorruptFrontier(f"the copy of table {name} differs from the original; nothing was changed")
+    size = (folder / "data.mdb").stat().st_size
+    with (
+        opened_lmdb(folder, readonly=True, map_size=size) as other,
+        env.begin(buffers=True) as ours,
+        other.begin(buffers=True) as theirs,
+    ):
+        for name in keys.TABLES:
+            db = env.open_db(name.encode(), txn=ours, create=False)
+            copied = other.open_db(name.encode(), txn=theirs, create=False)
+            if ours.stat(db)["entries"] != theirs.stat(copied)["entries"] or not all(
+                map(eq, ours.cursor(db).iternext(), theirs.cursor(copied).iternext())
+            ):
+                raise CorruptFrontier(f"the copy of table {name} differs from the original; nothing was changed")
 
 
 def replace_data(made: Path, path: Path) -> None:

@@ -20,7 +20,6 @@ from budgetfrontier.storage.lmdb_env import (
     UNFINISHED,
     check_files,
     check_lock_table,
-    check_schema,
     create_environment,
     open_lmdb,
     open_tables,
@@ -28,7 +27,6 @@ from budgetfrontier.storage.lmdb_env import (
     translate_error,
 )
 from budgetfrontier.storage.lock import LOCK, WriterLock
-from budgetfrontier.storage.migrations import upgrade
 from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.view import View
 
@@ -108,12 +106,9 @@ class Environment:
 
     def _open_tables(self) -> None:
         check_lock_table(self.env, self.path)
-        schema = check_schema(self.env, self.path)
         self._first_map = int(self.env.info()["map_size"])
-        self.db = open_tables(self.env, self.path, schema)
+        self.db = open_tables(self.env, self.path)
         self._begin()
-        if schema < keys.SCHEMA:
-            upgrade(self.env, self.txn, self.db, schema)
 
     def _begin(self) -> None:
         info = self.env.info()

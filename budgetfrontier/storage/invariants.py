@@ -62,7 +62,6 @@ class _Checker:
         self._txn = txn
         self._db = db
         self.problems: list[str] = []
-        self._schema = meta.read_schema(txn, db[keys.META])
         self._counters: Counters = meta.read_counters(txn, db[keys.META])
         self._queues: dict[int, QueueRecord] = {}
         self._settings, _ = meta.read_settings(txn, db[keys.META])
@@ -77,7 +76,7 @@ class _Checker:
         }
 
     def run(self) -> list[str]:
-        for name in keys.tables_of(self._schema):
+        for name in keys.TABLES:
             if self._txn.get(keys.SENTINEL, db=self._db[name]) is None:
                 self._report(f"table {name}: the sentinel is missing")
         self._read_queues()
@@ -94,7 +93,7 @@ class _Checker:
 
     def _canonicalization(self) -> Callable[[str], str] | None:
         """Return the policy that tells the rows of URIs; None if URLs are not kept, or it cannot be loaded here."""
-        if keys.URLS not in self._db or self._settings is None or not self._settings.frontier.keep_urls:
+        if self._settings is None or not self._settings.frontier.keep_urls:
             return None
         try:
             return policy_factory.canonicalization(self._settings.frontier)
@@ -243,8 +242,6 @@ class _Checker:
         return self._txn.get(key, db=self._db[table])
 
     def _check_urls(self) -> None:
-        if keys.URLS not in self._db:
-            return
         found: Counter[int] = Counter()
         completed: Counter[int] = Counter()
         for key, value in self._items(keys.URLS):
@@ -282,17 +279,14 @@ class _Checker:
                 self._report(f"audit: entry {keys.u64.unpack(key)[0]} is beyond the last one")
 
     def _check_history(self) -> None:
-        if keys.RUNS in self._db:
-            for key, value in self._items(keys.RUNS):
-                keys.u32.unpack(key)
-                decode_run(value)
-            for key, value in self._items(keys.SERIES):
-                check_row(key, value)
+        for key, value in self._items(keys.RUNS):
+            keys.u32.unpack(key)
+            decode_run(value)
+        for key, value in self._items(keys.SERIES):
+            check_row(key, value)
 
     def _check_seeds(self) -> None:
         """Compare the list of seeds with its index and its totals."""
-        if keys.SEEDS not in self._db:
-            return
         fates: Counter[str] = Counter()
         for key, value in self._items(keys.SEEDS):
             row = decode_seed(value)
@@ -324,17 +318,14 @@ class _Checker:
             "snoozed": states[QueueState.SNOOZED],
             "inactive": states[QueueState.INACTIVE],
             "retired": states[QueueState.RETIRED],
+            "retired_by_name": sum(q.by_name for q in all_queues if q.state is QueueState.RETIRED),
+            "penalties": sum(q.penalties for q in all_queues),
+            "urls": sum(q.urls for q in all_queues),
+            "completed": sum(q.completed for q in all_queues),
+            "own_budgets": sum(q.own_budget is not None for q in all_queues),
+            "url_queues": sum(q.urls > 0 for q in all_queues),
+            "active_url_queues": sum(q.urls > q.completed for q in all_queues),
         }
-        if self._schema > 1:  # schema 1 did not count them
-            truth["retired_by_name"] = sum(q.by_name for q in all_queues if q.state is QueueState.RETIRED)
-        if self._schema > 2:
-            truth["penalties"] = sum(q.penalties for q in all_queues)
-        if self._schema > 3:
-            truth["urls"] = sum(q.urls for q in all_queues)
-            truth["completed"] = sum(q.completed for q in all_queues)
-            truth["own_budgets"] = sum(q.own_budget is not None for q in all_queues)
-            truth["url_queues"] = sum(q.urls > 0 for q in all_queues)
-            truth["active_url_queues"] = sum(q.urls > q.completed for q in all_queues)
         for name, value in truth.items():
             if getattr(c, name) != value:
                 self._report(f"totals: {name} is {getattr(c, name)}, the queues say {value}")

@@ -7,13 +7,12 @@ from typing import Any, TypeAlias
 
 import lmdb
 
-from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.storage.damage import Damage
 
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
 Tables: TypeAlias = dict[str, Any]  # the handles of open tables, by name
 
-SCHEMA = 5  # the version of everything below
+SCHEMA = 1  # the version of everything below
 
 META = "meta"  # name -> value
 QUEUES = "queues"  # queue id -> QueueRecord
@@ -34,16 +33,10 @@ URLS = "urls"  # authority hash, fingerprint -> UrlRow, with `frontier.keep_urls
 SEEDS = "seeds"  # position -> SeedRow
 SEED_KEYS = "seed_keys"  # URL hash -> position; host in reverse -> nothing: `storage.seed_list`
 
-_FIRST = (META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT)
-_ADDED = {3: (RUNS, SERIES), 4: (URLS,), 5: (SEEDS, SEED_KEYS)}  # by the schema that added them
-
-
-def tables_of(schema: int) -> tuple[str, ...]:
-    """Return the names of the tables that frontiers of a schema have."""
-    return _FIRST + tuple(name for since, names in _ADDED.items() if since <= schema for name in names)
-
-
-TABLES = tables_of(SCHEMA)
+TABLES = (
+    META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT, RUNS,
+    SERIES, URLS, SEEDS, SEED_KEYS,
+)  # fmt: skip
 
 # Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction
 # would get a new root page each time, and commits would take hundreds of milliseconds. It sorts first, because LMDB
@@ -77,6 +70,5 @@ series = Layout(">BI")  # resolution: `rules.series_periods`; seconds
 delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)
-MAX_POSITION = MAX_ORDINAL - (1 << 32)  # in the ring at open: leaves room for those given out in one run
 EPOCH_SHIFT = 40  # bits of a lease id below the epoch: 800 billion leases or more per run, eight million runs
 RANDOM_BITS = 38  # of the first id of an epoch

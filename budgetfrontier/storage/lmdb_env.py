@@ -244,8 +244,8 @@ def check_lock_table(env: lmdb.Environment, path: Path) -> None:
     )
 
 
-def check_schema(env: lmdb.Environment, path: Path) -> int:
-    """Return the schema of the tables. Raises NotAFrontier, CorruptFrontier or NewerSchema if they cannot be read."""
+def open_tables(env: lmdb.Environment, path: Path) -> keys.Tables:
+    """Return the handles of the tables by name. Raises NotAFrontier, NewerSchema, or CorruptFrontier if one is lost."""
     try:
         meta = env.open_db(keys.META.encode(), create=False)
         with env.begin() as txn:
@@ -256,18 +256,19 @@ def check_schema(env: lmdb.Environment, path: Path) -> int:
         if was_frontier(path / "data.mdb"):
             raise CorruptFrontier(f"{path} is damaged: its tables cannot be found; {REMEDY}")
         raise NotAFrontier(f"{path} is an LMDB environment, but not a frontier; name another folder")
-    if not stored.isdigit() or not int(stored):
-        raise CorruptFrontier(f"{path} is damaged: its schema is {stored!r}; {REMEDY}")
-    if int(stored) > keys.SCHEMA:
-        raise NewerSchema(
-            f"{path} was written with schema {int(stored)}, this budgetfrontier knows {keys.SCHEMA}: upgrade it"
-        )
-    return int(stored)
-
-
-def open_tables(env: lmdb.Environment, path: Path, schema: int) -> keys.Tables:
-    """Return the handles of the tables of a schema by name. Raises CorruptFrontier if one is lost."""
+    check_schema(stored, path)
     try:
-        return {name: env.open_db(name.encode(), create=False) for name in keys.tables_of(schema)}
+        return {name: env.open_db(name.encode(), create=False) for name in keys.TABLES}
     except lmdb.NotFoundError:
         raise CorruptFrontier(f"{path} is damaged: a table is lost; {REMEDY}") from None
+
+
+def check_schema(stored: bytes | None, path: Path) -> None:
+    """Raise NewerSchema for the schema of another version, and CorruptFrontier for what cannot be one."""
+    if stored is None or not stored.isdigit() or not int(stored):
+        raise CorruptFrontier(f"{path} is damaged: its schema is {stored!r}; {REMEDY}")
+    if int(stored) != keys.SCHEMA:
+        raise NewerSchema(
+            f"{path} has schema {int(stored)}, and this budgetfrontier reads and writes schema {keys.SCHEMA} only: "
+            "open it with the version that wrote it; nothing was changed"
+        )

@@ -30,20 +30,11 @@ NAMES = frozenset(
 """The keys of the table."""
 
 
-def read_schema(txn: keys.Txn, db: Any) -> int:
-    """Return the stored schema; 0 if it is lost."""
-    stored = txn.get(b"schema", db=db) or b""
-    return int(stored) if bytes(stored).isdigit() else 0
-
-
 def read_counters(txn: keys.Txn, db: Any) -> Counters:
     """Return the stored totals, or those of a new frontier."""
     value = txn.get(b"counters", db=db)
     try:
-        counters = Counters() if value is None else decode_counters(value)
-        if max(counters.ring_front, counters.ring_back) > keys.MAX_POSITION:
-            raise Damage("positions beyond the end of the ring")
-        return counters
+        return Counters() if value is None else decode_counters(value)
     except Damage as e:
         raise CorruptFrontier(f"the totals cannot be read ({e}); restore a backup") from None
 

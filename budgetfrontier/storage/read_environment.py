@@ -34,16 +34,12 @@ class ReadEnvironment:
         self._file = self._identity()
         self.env = open_lmdb(self._path, readonly=True, map_size=LARGEST_MAP)
         try:
-            self._open_tables()
+            self.db = open_tables(self.env, self._path)
         except BaseException as e:
             lock_table.close(self.env)
             if isinstance(e, lmdb.Error):
                 raise translate_error(e, self._path) from e
             raise
-
-    def _open_tables(self) -> None:
-        self._schema = check_schema(self.env, self._path)
-        self.db = open_tables(self.env, self._path, self._schema)
 
     def _identity(self) -> tuple[int, int, int | None]:
         """Return what tells the data file, and the lock file in which readers register, from others."""
@@ -79,8 +75,6 @@ class ReadEnvironment:
             if not self._looking and self._identity() != self._file:
                 lock_table.close(self.env)
                 self._open()
-            if not self._looking and self._schema < keys.SCHEMA:  # a writer may have migrated it since
-                self._open_tables()
             txn = self._begin()
             self._looking += 1
         try:
@@ -91,7 +85,7 @@ class ReadEnvironment:
                 self._looking -= 1
 
     def _begin(self) -> keys.Txn:
-        """Begin a snapshot. Raises NewerSchema if a newer version has migrated the frontier since it was opened."""
+        """Begin a snapshot. Raises NewerSchema if the frontier has got another schema since it was opened."""
         try:
             txn = self.env.begin()
         except lmdb.MapResizedError:
@@ -100,8 +94,7 @@ class ReadEnvironment:
             self.env.set_mapsize(0)
             txn = self.env.begin()
         try:
-            if txn.get(b"schema", db=self.db[keys.META]) != b"%d" % self._schema:
-                check_schema(self.env, self._path)
+            check_schema(txn.get(b"schema", db=self.db[keys.META]), self._path)
         except BaseException:
             txn.abort()
             raise

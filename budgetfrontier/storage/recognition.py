@@ -44,8 +44,7 @@ def _names_tables(trees: Trees) -> bool:
     """Tell whether the tree of tables, which is one leaf in every frontier, names most tables of a frontier."""
     page = trees.page(trees.root.main, "main", b"", None)
     names = set() if page is None or not is_leaf(page) else set(trees.keys(page))
-    first = keys.tables_of(1)
-    return 2 * sum(table.encode() in names for table in first) > len(first)
+    return 2 * sum(table.encode() in names for table in keys.TABLES) > len(keys.TABLES)
 
 
 def _is_consistent(trees: Trees) -> bool:

@@ -13,7 +13,6 @@ from budgetfrontier.core.model import (
     Number,
     QueueId,
     QueueRecord,
-    RingPosition,
     RunRow,
     StoredLease,
 )
@@ -51,9 +50,9 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     revision: Number = 1
     ordinal: KeyPosition = 0
     queue_id: Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)] = 0
-    ring_front: RingPosition = 1 << 31
+    ring_front: KeyPosition = 1 << 31
     """The lowest position given out in the ring; queues that return to the front are put before it."""
-    ring_back: RingPosition = 1 << 31
+    ring_back: KeyPosition = 1 << 31
     fifo_back: KeyPosition = 0
     retired_back: KeyPosition = 0
     audit: KeyPosition = 0

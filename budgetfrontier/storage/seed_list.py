@@ -78,7 +78,7 @@ def keys_of(row: SeedRow, host: str) -> Iterator[tuple[bytes, bool]]:
 
 def find(txn: keys.Txn, db: keys.Tables, url: str) -> tuple[bytes, SeedRow] | None:
     """Return the row of a seed with its key, None if the URL is none."""
-    at = txn.get(url_key(url), db=db[keys.SEED_KEYS]) if keys.SEED_KEYS in db else None
+    at = txn.get(url_key(url), db=db[keys.SEED_KEYS])
     value = None if at is None else txn.get(at, db=db[keys.SEEDS])
     return None if at is None or value is None else (bytes(at), decode_seed(value))
 
@@ -95,14 +95,13 @@ def last_position(view: View) -> int:
 
 def rows(view: View, after: int = 0) -> Iterator[tuple[int, SeedRow]]:
     """Yield the seeds behind a position, in order, each with its position."""
-    if keys.SEEDS in view.db:
-        for key, value in view.items(keys.SEEDS, keys.u64.pack(after + 1)):
-            yield keys.u64.unpack(key)[0], decode_seed(value)
+    for key, value in view.items(keys.SEEDS, keys.u64.pack(after + 1)):
+        yield keys.u64.unpack(key)[0], decode_seed(value)
 
 
 def listed(view: View, after: int = 0) -> Iterator[ListedSeed]:
     """Yield the seeds behind a position, in order, with what other tables say. O(log n) each, and O(leases) once."""
-    leased = {lease.uri.url for lease in view.leases()} if keys.SEEDS in view.db else set()
+    leased = {lease.uri.url for lease in view.leases()}
     for position, row in rows(view, after):
         waits = row.fate is SeedFate.WAITING
         queue = view.find_queue(row.queue) if waits and row.queue else None
@@ -137,16 +136,12 @@ class SeedHosts:
     def has_host(self, bare: str) -> bool:
         """Tell whether a host, given without "www.", is that of a seed, with or without it."""
         view = self._view()
-        if keys.SEED_KEYS not in view.db:
-            return False
         table = view.db[keys.SEED_KEYS]
         return any(view.txn.get(host_key(host), db=table) is not None for host in (bare, f"www.{bare}"))
 
     def has_domain(self, domain: str, domain_of: Callable[[CrawlUri], Any]) -> bool:
         """Tell whether a registered domain is that of a seed. O(seeds below it) only for a domain that is a suffix."""
         view = self._view()
-        if keys.SEED_KEYS not in view.db:
-            return False
         prefix = host_key(domain)
         cursor = view.txn.cursor(view.db[keys.SEED_KEYS])
         for key in cursor.iternext(values=False) if cursor.set_range(prefix) else ():

@@ -165,12 +165,7 @@ def series_key(resolution: Resolution, time: float) -> bytes:
 def rows_between(
     txn: keys.Txn, db: keys.Tables, resolution: Resolution, start: float, end: float
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a resolution from `start` up to, and without, `end` (epoch seconds).
-
-    Nothing if the schema is older than the table.
-    """
-    if keys.SERIES not in db:
-        return
+    """Yield the keys and values of a resolution from `start` up to, and without, `end` (epoch seconds)."""
     cursor = txn.cursor(db[keys.SERIES])
     beyond = series_key(resolution, end) if end <= _LAST else bytes([resolution + 1])
     if cursor.set_range(series_key(resolution, start)):
@@ -208,8 +203,6 @@ def totals_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: 
 
 def _last_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: float) -> tuple[bytes, bytes] | None:
     """Return key and value of the last row of a resolution before a time (epoch seconds)."""
-    if keys.SERIES not in db:
-        return None
     cursor = txn.cursor(db[keys.SERIES])
     found = cursor.prev() if cursor.set_range(series_key(resolution, time)) else cursor.last()
     return cursor.item() if found and cursor.key()[:1] == series_key(resolution, 0)[:1] else None

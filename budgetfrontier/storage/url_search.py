@@ -60,8 +60,7 @@ def is_known(view: View, url: str) -> bool:
     except InvalidUrl:
         return False
     fingerprint = uris.fingerprint(_canonicalization(view.settings()[0].frontier)(href))
-    tables = [table for table in (keys.SEEN, keys.URLS) if table in view.db]
-    return any(view.txn.get(fingerprint, db=view.db[table]) is not None for table in tables)
+    return any(view.txn.get(fingerprint, db=view.db[table]) is not None for table in (keys.SEEN, keys.URLS))
 
 
 def _canonicalization(frontier: FrontierSettings) -> Callable[[str], str]:

@@ -88,7 +88,6 @@ class View:
             QueueState.RETIRED: c.retired,
         }
         states[QueueState.EXHAUSTED] = c.queues - sum(states.values())
-        other = c.other_expenditure if keys.SERIES in self.db else c.expenditure  # older schemas do not tell it apart
         return Summary(
             state=c.state,
             pause_reason=c.pause_reason,
@@ -113,11 +112,11 @@ class View:
             invalid_reasons=dict(c.invalid_reasons),
             given_up=c.given_up,
             succeeded_expenditure=c.expenditure
-            - (c.failed_expenditure + c.retried_expenditure + c.given_up_expenditure + other),
+            - (c.failed_expenditure + c.retried_expenditure + c.given_up_expenditure + c.other_expenditure),
             failed_expenditure=c.failed_expenditure,
             retried_expenditure=c.retried_expenditure,
             given_up_expenditure=c.given_up_expenditure,
-            other_expenditure=other,
+            other_expenditure=c.other_expenditure,
             penalties=c.penalties,
             buried=c.buried,
             expired=c.expired,
@@ -155,22 +154,16 @@ class View:
         return Effective(settings.frontier, settings.overrides, adjustments)
 
     def items(self, table: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield keys and values of a table from the key `start` on, without the sentinel.
-
-        Nothing if the schema is older than the table.
-        """
-        if table not in self.db:
-            return
+        """Yield keys and values of a table from the key `start` on, without the sentinel."""
         cursor = self.txn.cursor(self.db[table])
         if cursor.set_range(start or keys.FIRST):
             yield from cursor.iternext()
 
     def newest_items(self, table: str) -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values of a table from the last key on, without the sentinel."""
-        if table in self.db:
-            for item in self.txn.cursor(self.db[table]).iterprev():
-                if item[0] != keys.SENTINEL:
-                    yield item
+        for item in self.txn.cursor(self.db[table]).iterprev():
+            if item[0] != keys.SENTINEL:
+                yield item
 
     def size(self, table: str) -> int:
         """Return the number of records of a table. O(1)."""

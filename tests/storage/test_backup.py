@@ -28,13 +28,12 @@ from budgetfrontier.core.errors import (
     StorageFull,
 )
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
-from budgetfrontier.storage import backup, environment, keys, lmdb_env, lock_table, seed_list
+from budgetfrontier.storage import backup, environment, lmdb_env, lock_table, seed_list
 from budgetfrontier.storage.lmdb_env import open_lmdb, opened_lmdb
 from budgetfrontier.storage.seed_list import SeedRow
 from tests.crash.disks import disk_or_skip
 from tests.crash.line_kills import killed_at_each_line
-from tests.data.make_frontier import look
-from tests.storage.old_frontiers import SCHEMAS, unpack
+from tests.storage.full_frontier import look
 from tests.support import ENDLESS_CRAWL, PATIENCE, child_process, crawl, make_settings, pages
 
 HOSTS = "ABCDEFGH"
@@ -103,17 +102,6 @@ def test_a_compact_frontier_is_smaller_and_the_same(tmp_path: Path) -> None:
         f.resume()
         assert len(crawl(f)) == found["summary"]["queued"] > 0
         f.check()
-
-
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_a_frontier_of_an_older_schema_is_compacted_as_it_is(tmp_path: Path, schema: int) -> None:
-    path = unpack(schema, tmp_path / "f")
-    found = look(path)
-    backup.compact(path)
-    assert look(path) == found
-    with Reader(path) as reader, reader.view() as view:
-        assert set(view.db) == set(keys.tables_of(schema))
-    assert_whole(path)
 
 
 def test_compacting_again_changes_nothing(tmp_path: Path) -> None:

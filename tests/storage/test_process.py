@@ -19,7 +19,6 @@ from budgetfrontier.storage import lock
 from budgetfrontier.storage.lock import LOCK, locked
 from budgetfrontier.testing import crash
 from tests.crash.processes import in_child
-from tests.storage.old_frontiers import SCHEMAS, unpack
 from tests.support import START, on_disk, pages
 
 
@@ -149,12 +148,3 @@ def test_a_process_that_only_holds_the_lock_is_not_taken_for_a_run(tmp_path: Pat
         found = process(tmp_path)
     assert (found.alive, found.pid, found.program, found.began) == (True, os.getpid(), "", None)
     assert found.last_stop and found.last_stop.end is RunEnd.KILLED
-
-
-@pytest.mark.parametrize("schema", [schema for schema in SCHEMAS if schema < 3])
-def test_an_older_frontier_tells_its_last_commit_only(tmp_path: Path, schema: int) -> None:
-    unpack(schema, tmp_path / "frontier")
-    found = process(tmp_path)
-    assert not found.alive and found.last_stop is None and found.program == ""
-    with Reader(tmp_path / "frontier") as reader:
-        assert reader.runs() == []

@@ -15,7 +15,6 @@ from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.storage import keys
 from budgetfrontier.storage import standing as module
 from budgetfrontier.storage.view import View
-from tests.storage.old_frontiers import SCHEMAS, unpack
 from tests.support import START, kernel, on_disk, pages
 
 
@@ -152,10 +151,3 @@ def test_a_frontier_in_memory_has_no_folder(tmp_path: Path) -> None:
         report = f.report()
         assert (report.standing.job, report.standing.start) == ("", None)
         assert report.standing.process.alive and report.verdict.slug == "running"
-
-
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_older_frontiers_have_one(tmp_path: Path, schema: int) -> None:
-    unpack(schema, tmp_path / "frontier")
-    with Reader(tmp_path / "frontier") as reader:
-        assert reader.verdict().slug == "stopped"

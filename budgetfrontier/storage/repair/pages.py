@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 
 from budgetfrontier.storage import keys
@@ -83,29 +82,17 @@ class Salvage:
         tables = list(trees.tables())
         self._entries = {name: entries for name, entries, _ in tables}  # by table, according to its root
         self._roots = {name: table_root for name, _, table_root in tables}
-        self._is_listed = not trees.lost  # all tables, in their tree
+        lists_tables = not trees.lost
         self._unused = self._free_pages()
-        return self._is_listed or self._unused is not None
+        return lists_tables or self._unused is not None
 
     def _find_tables(self) -> None:
-        for table in keys.TABLES:  # `meta` is the first
+        for table in keys.TABLES:
             root = self._roots.get(table)
-            if root is None and table not in keys.tables_of(1) and table not in keys.tables_of(self.schema):
-                self._leaves[table] = array("Q")
-                continue
             if root is None:
                 self._trees.lose(Lost(table, 0, "the root of the table is lost"))
                 self._trees.gaps.append(Gap(table, b"", None))
             self._leaves[table] = array("Q", () if root is None else self._trees.walk(table, root))
-
-    @cached_property
-    def schema(self) -> int:
-        """The stored schema; if it cannot be read, the one whose tables are found, unless tables are or may be lost."""
-        stored = dict(self.records(keys.META)).get(b"schema", b"")
-        if stored.isdigit() and int(stored):
-            return int(stored)
-        schemas = range(1, keys.SCHEMA if self._is_listed else 0)
-        return next((schema for schema in schemas if self._roots.keys() <= set(keys.tables_of(schema))), keys.SCHEMA)
 
     def _find_orphans(self) -> None:
         """Find the leaves below lost pages, and add them to their tables; impossible without the list of free pages."""

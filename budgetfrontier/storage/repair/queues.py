@@ -242,8 +242,6 @@ class QueueRebuild:
                 "totals: lost, and counted again, except for the outcomes of attempts; the crawl may have been "
                 "paused, so it is paused now: `budgetfrontier resume JOB` continues it"
             )
-        elif self._source.schema < _TELLS_OUTCOMES:
-            totals.other_expenditure = totals.expenditure
         elif stored is not None:
             _divide_expenditure(totals, stored.expenditure)
         totals.full = max(totals.full, sum(totals.full_reasons.values()))
@@ -293,8 +291,6 @@ _REPORTED_FIELDS = (
     "charges", "errors", "wake_time", "block", "delayed", "rest", "position", "urls", "completed", "max_completed",
     "interval", "paced_until", "served", "own_budget", "backoff", "overloaded_until", "dead_prerequisite",
 )  # fmt: skip
-_TELLS_OUTCOMES = 3
-"""The first schema whose totals tell what was spent on each outcome."""
 _COUNTED = (
     "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
     "snoozed", "inactive", "retired", "retired_by_name", "leases", "urls", "completed", "url_queues",

@@ -16,7 +16,7 @@ from typing import Any
 import lmdb
 from msgspec.structs import replace
 
-from budgetfrontier.core.errors import NewerSchema, SettingsError
+from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.rules import duplicates, queue_keys, undoing
 from budgetfrontier.rules.uri_order import ordinal_of
@@ -25,6 +25,7 @@ from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage import keys, meta, removed
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.invariants import check_url
+from budgetfrontier.storage.lmdb_env import check_schema
 from budgetfrontier.storage.recognition import FINGERPRINT
 from budgetfrontier.storage.records import (
     decode_audit,
@@ -104,8 +105,8 @@ class TableRebuild:
         for key, value in sorted(self._source.records(keys.META), key=lambda record: record[0] != b"settings"):
             try:
                 if key == b"schema":
-                    if value.isdigit() and int(value) > keys.SCHEMA:
-                        raise NewerSchema
+                    if value.isdigit() and int(value):  # otherwise it is damaged
+                        check_schema(value, self._path)
                 elif key == b"counters":
                     self._findings.stored = decode_counters(value)
                 else:

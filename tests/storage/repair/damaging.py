@@ -23,7 +23,7 @@ from budgetfrontier.storage.lmdb_env import open_lmdb
 from budgetfrontier.storage.lmdb_pages import File, Trees
 from budgetfrontier.storage.records import decode_counters, decode_queue
 from budgetfrontier.storage.repair.run import Repaired, repair
-from tests.storage.old_frontiers import NEWEST, found_in
+from tests.storage.full_frontier import NOW
 
 PAGE = 4096
 Change = Callable[["Damage"], object]
@@ -86,7 +86,7 @@ def assert_repaired(path: Path, **options: Any) -> Repaired:
         verify.verify(path)
     done = repair(path, **options)
     verify.verify(path)
-    with Frontier.open(path, clock=ManualClock(found_in(NEWEST)["now"]), keep_leases=True) as frontier:
+    with Frontier.open(path, clock=ManualClock(NOW), keep_leases=True) as frontier:
         frontier.check()
     return done
 

@@ -13,7 +13,6 @@ from budgetfrontier.core.errors import CorruptFrontier
 from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.lmdb_env import open_lmdb
 from budgetfrontier.storage.repair.pages import Salvage
-from tests.storage.old_frontiers import SCHEMAS, unpack
 from tests.storage.repair.damaging import leaves
 from tests.support import crawl, make_settings, pages
 
@@ -68,25 +67,10 @@ def test_a_sound_file_is_read_as_lmdb_reads_it(made: Path, tables: Tables) -> No
     lock_table.close(env)
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_an_older_schema_lacks_no_table_that_came_later(tmp_path: Path, schema: int) -> None:
-    data = unpack(schema, tmp_path / "older") / "data.mdb"
-    later = set(keys.TABLES) - set(keys.tables_of(schema))
-    with closing(Salvage(data)) as salvage:
-        assert {name: list(salvage.records(name)) for name in later} == {name: [] for name in later}
-        assert salvage.lost == []
-
-
-@pytest.mark.parametrize("stored", [b"3", b"", None])
-def test_a_table_that_the_schema_has_is_lost_if_it_is_not_found(path: Path, stored: bytes | None) -> None:
+def test_a_table_that_is_not_found_is_lost(path: Path) -> None:
     env = open_lmdb(path)
     with env.begin(write=True) as txn:
-        meta = env.open_db(keys.META.encode(), txn=txn)
         txn.drop(env.open_db(keys.RUNS.encode(), txn=txn))
-        if stored is None:
-            txn.delete(b"schema", db=meta)
-        else:
-            txn.put(b"schema", stored, db=meta)
     lock_table.close(env)
     with closing(Salvage(path / "data.mdb")) as salvage:
         assert [(lost.table, lost.why) for lost in salvage.lost] == [(keys.RUNS, "the root of the table is lost")]

@@ -10,9 +10,7 @@ import pytest
 from budgetfrontier import CrawlUri, Outcome, Reader
 from budgetfrontier.core.model import QueueState
 from budgetfrontier.storage import keys
-from budgetfrontier.storage.repair.run import repair
-from tests.data.make_frontier import look
-from tests.storage.old_frontiers import SCHEMAS, unpack
+from tests.storage.full_frontier import look
 from tests.storage.repair.damaging import aside, assert_repaired, damaging, each
 from tests.support import on_disk, pages
 
@@ -170,12 +168,3 @@ def test_refusals_by_reason_are_no_more_than_all(tmp_path: Path) -> None:
     assert_repaired(path)
     with Reader(path) as reader:
         assert (reader.summary().full, reader.summary().full_reasons) == (3, {"max_queue_size": 3})
-
-
-@pytest.mark.parametrize("schema", [schema for schema in SCHEMAS if schema < 3])
-def test_what_was_spent_before_outcomes_were_told_apart_is_in_none_of_them(tmp_path: Path, schema: int) -> None:
-    folder = unpack(schema, tmp_path / "older")
-    repair(folder)
-    with Reader(folder) as reader:
-        totals = reader.summary()
-    assert totals.other_expenditure == totals.expenditure > 0 == totals.succeeded_expenditure

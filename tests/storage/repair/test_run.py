@@ -8,6 +8,7 @@ import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,23 +28,22 @@ from budgetfrontier.storage.repair import run as repairing
 from budgetfrontier.storage.repair.run import repair
 from tests.crash.disks import disk_or_skip
 from tests.crash.line_kills import killed_at_each_line
-from tests.data.make_frontier import drain, look, plain
-from tests.storage.old_frontiers import NEWEST, found_in
+from tests.storage.full_frontier import NOW, drain, look, plain
 from tests.storage.repair.damaging import PAGE, aside, assert_repaired, damaging, leaves
 from tests.support import START, make_settings, on_disk
 
 # -- what is sound
 
 
-def test_a_sound_frontier_comes_through_unchanged(path: Path) -> None:
+def test_a_sound_frontier_comes_through_unchanged(path: Path, drained: list[Any]) -> None:
     verify.verify(path)
     before = look(path)
     done = repair(path)
     assert (done.first_changes, done.changes, done.set_aside, aside(done)) == ([], 0, 0, [])
     verify.verify(path)
     assert look(path) == before
-    with Frontier.open(path, clock=(clock := ManualClock(found_in(NEWEST)["now"]))) as frontier:
-        assert drain(frontier, clock) == found_in(NEWEST)["drained"]
+    with Frontier.open(path, clock=(clock := ManualClock(NOW))) as frontier:
+        assert drain(frontier, clock) == drained
 
 
 def test_a_new_frontier_comes_through_unchanged(tmp_path: Path) -> None:
@@ -86,9 +86,7 @@ def test_whatever_page_is_lost_there_is_a_frontier_again(everything: Path, tmp_p
         else:
             outcomes["sound"] += 1
         verify.verify(path)
-        with Frontier.open(
-            path, make_settings(cost_policy="wag"), clock=ManualClock(found_in(NEWEST)["now"])
-        ) as frontier:
+        with Frontier.open(path, make_settings(cost_policy="wag"), clock=ManualClock(NOW)) as frontier:
             frontier.check()
             assert frontier.summary().seen >= totals["queued"] + totals["future"] or page < 2
     assert outcomes["repaired"] > 15
@@ -122,7 +120,7 @@ def test_random_damage_to_records_ends_in_a_sound_frontier(everything: Path, tmp
         with damaging(path) as damage:
             for _ in range(chance.choice([1, 3, 10])):
                 table = chance.choice(keys.TABLES)
-                items = [item for item in damage.items(table) if item[0] != b"schema"]  # a newer one is not touched
+                items = [item for item in damage.items(table) if item[0] != b"schema"]  # another one is not touched
                 if not items:
                     continue
                 key, value = chance.choice(items)
@@ -139,9 +137,7 @@ def test_random_damage_to_records_ends_in_a_sound_frontier(everything: Path, tmp
                     damage.put(table, key, chance.randbytes(len(value)))
         repair(path)
         verify.verify(path)
-        with Frontier.open(
-            path, make_settings(cost_policy="wag"), clock=(clock := ManualClock(found_in(NEWEST)["now"]))
-        ) as frontier:
+        with Frontier.open(path, make_settings(cost_policy="wag"), clock=(clock := ManualClock(NOW))) as frontier:
             frontier.check()
             frontier.resume()
             drain(frontier, clock)
@@ -180,7 +176,7 @@ def test_a_disk_without_links_gets_a_copy(path: Path, monkeypatch: pytest.Monkey
 
 
 def test_an_engine_is_in_the_way(path: Path) -> None:
-    with Frontier.open(path, clock=ManualClock(found_in(NEWEST)["now"])), pytest.raises(FrontierLocked):
+    with Frontier.open(path, clock=ManualClock(NOW)), pytest.raises(FrontierLocked):
         repair(path)
     repair(path)
 

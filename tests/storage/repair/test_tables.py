@@ -17,8 +17,7 @@ from budgetfrontier.storage import keys, verify
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import LeaseRow
 from budgetfrontier.storage.repair.run import repair
-from tests.data.make_frontier import drain, look
-from tests.storage.old_frontiers import NEWEST, found_in
+from tests.storage.full_frontier import NOW, drain, look
 from tests.storage.repair.damaging import Change, Damage, aside, assert_repaired, damaging, each
 from tests.support import make_settings
 
@@ -76,14 +75,14 @@ FOLLOWING: dict[str, Change] = {
         keys.LEASES, keys.u64.pack(1 << 40), encode(LeaseRow(1, bytes(21), 5.0))
     ),
     "a lease twice": lambda damage: damage.put(
-        keys.LEASES, keys.u64.pack((1 << 40) + 999), damage.items(keys.LEASES)[0][1]
+        keys.LEASES, keys.u64.pack((2 << 40) - 1), damage.items(keys.LEASES)[0][1]
     ),
     "what no lease is": lambda damage: damage.put(keys.LEASES, keys.u64.pack((1 << 40) + 999), b"\xc1"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", FOLLOWING)
-def test_what_follows_from_the_rest_comes_back_exactly(path: Path, damage: str) -> None:
+def test_what_follows_from_the_rest_comes_back_exactly(path: Path, drained: list[Any], damage: str) -> None:
     before = look(path)
     with damaging(path) as spoilt:
         FOLLOWING[damage](spoilt)
@@ -93,8 +92,8 @@ def test_what_follows_from_the_rest_comes_back_exactly(path: Path, damage: str) 
     assert (
         done.changes or damage in ("queue_ids", "sentinels") or damage.startswith(("the ", "rows", "a wake", "a row"))
     )
-    with Frontier.open(path, clock=(clock := ManualClock(found_in(NEWEST)["now"]))) as frontier:
-        assert drain(frontier, clock) == found_in(NEWEST)["drained"]
+    with Frontier.open(path, clock=(clock := ManualClock(NOW))) as frontier:
+        assert drain(frontier, clock) == drained
         assert frontier.schedule("https://new.test/") == "ADDED"
         frontier.check()
 
@@ -199,7 +198,7 @@ def test_rows_that_nobody_wrote_are_left_out(path: Path, table: str, key: bytes)
 
 def test_what_has_landed_stays_so_and_is_counted_again(path: Path) -> None:
     with (
-        Frontier.open(path, clock=ManualClock(found_in(NEWEST)["now"]), keep_leases=True) as frontier,
+        Frontier.open(path, clock=ManualClock(NOW), keep_leases=True) as frontier,
         Reader(path) as reader,
     ):
         lease = next(iter(reader.leases()))
@@ -212,7 +211,9 @@ def test_what_has_landed_stays_so_and_is_counted_again(path: Path) -> None:
         assert [other.id for other in reader.leases() if other.landed] == [lease.id]
 
 
-def test_totals_that_are_lost_are_counted_again_and_the_crawl_waits_for_its_operator(path: Path) -> None:
+def test_totals_that_are_lost_are_counted_again_and_the_crawl_waits_for_its_operator(
+    path: Path, drained: list[Any]
+) -> None:
     before = look(path)
     with damaging(path) as damage:
         damage.put(keys.META, b"counters", b"\xc1")
@@ -223,13 +224,12 @@ def test_totals_that_are_lost_are_counted_again_and_the_crawl_waits_for_its_oper
     for name in "queued", "in_process", "future", "dead", "seen", "expenditure", "queues":
         assert totals[name] == lost[name]
     assert (after["pending"], after["leases"]) == (before["pending"], before["leases"])
-    with Frontier.open(path, clock=(clock := ManualClock(found_in(NEWEST)["now"])), keep_leases=True) as frontier:
+    with Frontier.open(path, clock=(clock := ManualClock(NOW)), keep_leases=True) as frontier:
         old = {lease["id"] for lease in before["leases"]}
         frontier.resume()
         assert not old & {lease.id for lease in frontier.lease(5)}, "ids are never given out again"
     with Frontier.open(path, clock=clock) as frontier:
-        drained = drain(frontier, clock)
-        assert len(drained) == len(found_in(NEWEST)["drained"])
+        assert len(drain(frontier, clock)) == len(drained)
 
 
 @pytest.mark.parametrize("name", ["settings", "adjustments", "suffixes"])
@@ -239,12 +239,12 @@ def test_settings_that_are_lost_are_asked_for(path: Path, name: str) -> None:
     done = repair(path)
     assert f"meta: b'{name}' is lost; open the frontier with the settings of its crawl" in done.first_changes
     assert [item["key"] for item in aside(done)] == [name.encode().hex()]
-    with Frontier.open(path, make_settings(cost_policy="wag"), clock=ManualClock(found_in(NEWEST)["now"])) as frontier:
+    with Frontier.open(path, make_settings(cost_policy="wag"), clock=ManualClock(NOW)) as frontier:
         frontier.check()
 
 
 @pytest.mark.parametrize("schema", [b"", b"x", b"0"])
-def test_a_schema_that_cannot_be_read_is_that_of_its_records(path: Path, schema: bytes) -> None:
+def test_a_schema_that_cannot_be_read_is_set(path: Path, schema: bytes) -> None:
     before = look(path)
     with damaging(path) as damage:
         damage.put(keys.META, b"schema", schema)
@@ -252,7 +252,7 @@ def test_a_schema_that_cannot_be_read_is_that_of_its_records(path: Path, schema:
     assert look(path) == before
 
 
-def test_a_newer_schema_is_left_alone(path: Path) -> None:
+def test_another_schema_is_left_alone(path: Path) -> None:
     with damaging(path) as damage:
         damage.put(keys.META, b"schema", b"99")
     before = (path / "data.mdb").read_bytes()

@@ -16,11 +16,10 @@ from budgetfrontier.storage import keys, verify
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import UrlRow, decode_url
 from budgetfrontier.storage.repair.run import repair
-from tests.storage.old_frontiers import NEWEST, found_in
+from tests.storage.full_frontier import NOW as START
 from tests.storage.repair.damaging import Damage, aside, assert_repaired, damaging, each
 from tests.support import make_settings, on_disk, pages
 
-START: float = found_in(NEWEST)["now"]
 LATER = "https://later.test/"
 
 

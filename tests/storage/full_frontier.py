@@ -1,33 +1,20 @@
-"""Makes `frontier-vN.mdb.xz` and `frontier-vN.json`: a frontier of schema N with all there can be, and what is in it.
-
-Each was made once, by the code of the last commit that wrote its schema (1: a44b4da, 2: 45fe73b, 3: 17b9160), and kept:
-
-    git worktree add /tmp/v2 45fe73b && PYTHONPATH=/tmp/v2 python tests/data/make_frontier.py
-
-Their `canonicalizer` was then set to the second version of the canonical form, which is another only for hosts that end
-in a dot, and settings that were removed were taken from the JSON.
-"""
+"""A frontier with a queue in every state, and every kind of record."""
 
 from __future__ import annotations
 
-import json
-import lzma
-import tempfile
 from pathlib import Path
 from typing import Any
 
-import lmdb
 import msgspec
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Lease, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command
-from budgetfrontier.storage.keys import SCHEMA
 
-HERE = Path(__file__).parent
 START = 1_700_000_000.0
+NOW = START + 1380
 SETTINGS: dict[str, Any] = {
-    "crawl": f"version-{SCHEMA}",
+    "crawl": "everything",
     "seeds": ["https://a.test/"],
     "frontier": {
         "balance_replenish_amount": 6,
@@ -65,24 +52,13 @@ EVERY_FIELD: dict[str, Any] = {
 }
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as room:
-        path, copy = Path(room, "frontier"), Path(room, "copy")
-        copy.mkdir()
-        clock = ManualClock(START)
-        with Frontier.open(path, Settings.from_dict(SETTINGS), clock=clock, keep_leases=True) as frontier:
-            fill(frontier, clock)
-            frontier.check()
-        with lmdb.open(str(path), max_dbs=32, readonly=True, lib_version=0) as env:
-            env.copy(str(copy), compact=True)
-        found = {"now": clock.time(), "settings": Settings.from_dict(SETTINGS).to_dict(), **look(path)}
-        found["removed"] = {file.name: file.read_bytes().hex() for file in (path / "removed").glob("*")}
-        with Frontier.open(path, clock=clock) as frontier:
-            found["drained"] = drain(frontier, clock)
-            found["summary_of_drained"] = plain(frontier.summary())
-        data = (copy / "data.mdb").read_bytes()
-    (HERE / f"frontier-v{SCHEMA}.mdb.xz").write_bytes(lzma.compress(data, preset=9))
-    (HERE / f"frontier-v{SCHEMA}.json").write_text(listed(found), encoding="ascii")
+def make(path: Path) -> None:
+    """Create it in a folder, stopped at NOW with leases out."""
+    clock = ManualClock(START)
+    with Frontier.open(path, Settings.from_dict(SETTINGS), clock=clock, keep_leases=True) as frontier:
+        fill(frontier, clock)
+        frontier.check()
+    assert clock.time() == NOW
 
 
 def look(path: Path) -> dict[str, Any]:
@@ -111,18 +87,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()}
     return msgspec.to_builtins(value)
-
-
-def listed(found: dict[str, Any]) -> str:
-    """JSON with a line for each record."""
-    parts = []
-    for name, value in found.items():
-        if isinstance(value, list):
-            lines = ",\n".join("  " + json.dumps(item) for item in value)
-            parts.append(f" {json.dumps(name)}: [\n{lines}\n ]")
-        else:
-            parts.append(f" {json.dumps(name)}: {json.dumps(value)}")
-    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def drain(frontier: Frontier, clock: ManualClock) -> list[list[Any]]:
@@ -258,7 +222,3 @@ def with_active_and_inactive(frontier: Frontier, clock: ManualClock) -> None:
     assert states["wide.test"] == ("READY", 2)
     assert states["busy.test"] == states["spent.test"] == ("IN_PROCESS", 1)
     assert {states[host][0] for host in ("polite.test", "again.test", "blocked.test")} == {"SNOOZED"}
-
-
-if __name__ == "__main__":
-    main()
