@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format proto wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults soak cluster sites oldest clean
+.PHONY: help demo test check format proto wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties soak cluster sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make instructions  count the instructions of each URI under callgrind (needs valgrind)"
 	@echo "make plots        update the figures in docs/explanation from the newest measurements"
 	@echo "make faults       inject hundreds of faults: kills, full disks, damage (ARGS='--scale 0.1' takes a minute)"
+	@echo "make properties   draw ten times as many examples for each property as CI, at random"
 	@echo "make soak         close and reopen random crawls, and truncate their files (ARGS='--closes 50' takes a minute)"
 	@echo "make cluster      kill workers, crawlers and the broker of a crawl in partitions for five minutes (needs Java)"
 	@echo "make sites        crawl documentation from Debian packages, compared with wget --mirror"
@@ -109,6 +110,10 @@ faults: $(VENV)/.stamp-dev
 
 cluster: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.cluster.chaos $(ARGS)
+
+# CI draws the same examples each time; here they are others each time.
+properties: $(VENV)/.stamp-dev
+	HYPOTHESIS_PROFILE=many $(BIN)/python -m pytest -m hypothesis --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
 
 soak: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.crash.soak $(ARGS)

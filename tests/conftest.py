@@ -1,8 +1,8 @@
 """Hypothesis profiles, temporary files in memory, and what each test has to leave as it found it.
 
-The profile is `dev` on a desk, `ci` (derandomised) in CI; choose with HYPOTHESIS_PROFILE. Temporary files are in memory
-where there is room: processes are killed there, and no machine, and syncing would wait for a disk that others use, too.
-TMPDIR=/tmp has them on the disk.
+The profile is `dev` on a desk, `ci` (derandomised) in CI, `many` in `make properties`; choose with HYPOTHESIS_PROFILE.
+Temporary files are in memory where there is room: processes are killed there, and no machine, and syncing would wait
+for a disk that others use, too. TMPDIR=/tmp has them on the disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ SHARED_MEMORY = Path("/dev/shm")
 ROOM = 4 << 30
 
 settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("dev"), max_examples=1000, derandomize=True)
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=200, derandomize=True)
+settings.register_profile("many", settings.get_profile("dev"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "dev"))
 
 for _name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):  # listings depend on them
