@@ -17,7 +17,7 @@ from typing import Any
 
 import grpc
 
-from budgetfrontier.server.calls import Call, Handed, Turns
+from budgetfrontier.server.calls import Handed, MessageTurns, RpcCall
 from budgetfrontier.server.urlfrontier.methods import METHODS, SERVICE
 from budgetfrontier.server.urlfrontier.urlfrontier_pb2 import (
     AckMessage,
@@ -128,7 +128,7 @@ def asyncio_bytes() -> int:
 
 def calls() -> int:
     """Start `grpc.server` with our calls, answered on its own thread; return the port."""
-    return _started(_ours(Turns(_answer_turn)))
+    return _started(_ours(MessageTurns(_answer_turn)))
 
 
 def calls_with_engine() -> int:
@@ -140,7 +140,7 @@ def calls_with_engine() -> int:
             _answer_turn(turns.get())
 
     threading.Thread(target=work, daemon=True).start()
-    return _started(_ours(Turns(turns.put)))
+    return _started(_ours(MessageTurns(turns.put)))
 
 
 FORMS = {
@@ -154,7 +154,7 @@ FORMS = {
 
 
 def _answer_turn(turn: list[Handed]) -> None:
-    replies: dict[Call, list[bytes]] = {}
+    replies: dict[RpcCall, list[bytes]] = {}
     for call, request in turn:
         if request is not None:
             replies.setdefault(call, []).extend(answer(call.method.name, request))
@@ -162,7 +162,7 @@ def _answer_turn(turn: list[Handed]) -> None:
         call.reply(messages, last=not call.method.streams_requests)
 
 
-def _ours(turns: Turns) -> grpc.GenericRpcHandler:
+def _ours(turns: MessageTurns) -> grpc.GenericRpcHandler:
     handlers = {name: turns.handler(method) for name, method in METHODS.items()}
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 

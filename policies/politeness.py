@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class PolitenessSettings(Protocol):
+class Delays(Protocol):
     """The settings that politeness uses, all but `delay_factor` in seconds."""
 
     @property
@@ -31,7 +31,7 @@ class Politeness:
 
     def __call__(
         self,
-        settings: PolitenessSettings,
+        settings: Delays,
         *,
         fetch_seconds: float | None,
         crawl_delay: float | None,

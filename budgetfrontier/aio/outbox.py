@@ -21,7 +21,7 @@ Call = tuple[Callable[[Any], object], Any, Future | None]
 """A method of the Worker, its argument, and the future that the reply resolves, if any."""
 
 
-class Message(NamedTuple):
+class TurnMessage(NamedTuple):
     """The requests of one turn of the loop, and a call that comes after them, if any."""
 
     wanted: int
@@ -35,19 +35,19 @@ class Message(NamedTuple):
     """URIs in it: ended, found on those, and added."""
 
 
-def futures_of(message: Message) -> list[Future]:
+def futures_of(message: TurnMessage) -> list[Future]:
     """Return all futures that wait for what became of a message."""
     reply_to = message.call[2] if message.call else None
     return message.admissions if reply_to is None else [*message.admissions, reply_to]
 
 
-class Outbox:
+class TurnBatcher:
     """The requests of this turn of the loop; at its end, or before another call, they go into the inbox.
 
     For the thread of the loop.
     """
 
-    def __init__(self, inbox: SimpleQueue[Message]) -> None:
+    def __init__(self, inbox: SimpleQueue[TurnMessage]) -> None:
         self._inbox = inbox
         self._loop: asyncio.AbstractEventLoop
         self._ends_with_turn = False
@@ -60,7 +60,7 @@ class Outbox:
         self._admissions: list[Future] = []
 
     def __repr__(self) -> str:
-        return f"<Outbox: {len(self._endings)} to end, {len(self._uris)} to add, {self._wanted} wanted>"
+        return f"<TurnBatcher: {len(self._endings)} to end, {len(self._uris)} to add, {self._wanted} wanted>"
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Set the loop whose turns count."""
@@ -121,5 +121,5 @@ class Outbox:
             end = start + BATCH
             part = endings[start:end], uris[start:end], admissions[start:end]
             size = found + len(part[0]) + len(part[1])
-            self._inbox.put(Message(wanted, *part, call if end >= last else None, size))
+            self._inbox.put(TurnMessage(wanted, *part, call if end >= last else None, size))
             wanted = found = 0

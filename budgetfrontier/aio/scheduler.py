@@ -18,10 +18,10 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from budgetfrontier.aio.outbox import Future, Outbox, futures_of
+from budgetfrontier.aio.outbox import Future, TurnBatcher, futures_of
 from budgetfrontier.aio.own import OwnFrontier
 from budgetfrontier.aio.remote import SharedFrontier, connector, name_of
-from budgetfrontier.aio.worker import Failure, Reply, Worker
+from budgetfrontier.aio.worker import Failure, FrontierThread, Reply
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.core.errors import FrontierClosed, WrongThread
 from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
@@ -154,7 +154,7 @@ class Scheduler:
             raise ValueError(f'when_full is "wait" or "drop"{did_you_mean(when_full, ("wait", "drop"))}')
         self._name = name
         self._grace = arguments.seconds(grace, "grace")
-        self._worker = Worker(
+        self._worker = FrontierThread(
             open_source,
             deliver=self._deliver,
             end=self._on_end,
@@ -163,7 +163,7 @@ class Scheduler:
             wait=when_full == "wait",
             clock=clock,
         )
-        self._outbox = Outbox(self._worker.inbox)
+        self._outbox = TurnBatcher(self._worker.inbox)
         self._is_shared = False
         self._most_ahead = 0
         self._ahead_for = AHEAD_FOR

@@ -10,7 +10,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-from budgetfrontier.aio.outbox import BATCH, Future, Message, futures_of
+from budgetfrontier.aio.outbox import BATCH, Future, TurnMessage, futures_of
 from budgetfrontier.aio.own import OwnFrontier
 from budgetfrontier.aio.remote import SharedFrontier
 from budgetfrontier.clock import Clock
@@ -30,7 +30,7 @@ FAILED = "a message to the frontier failed; the crawl goes on"
 
 _LATER = object()  # the reply follows later
 
-_NOTHING = Message(0, [], [], [], None, 0)
+_NOTHING = TurnMessage(0, [], [], [], None, 0)
 
 
 class Failure(NamedTuple):
@@ -39,7 +39,7 @@ class Failure(NamedTuple):
     error: BaseException
 
 
-class Worker:
+class FrontierThread:
     """A frontier and the loop of its thread. Other threads use only `inbox`, `wake`, `hurry` and, at last, `totals`.
 
     In each round the messages are applied in order, except that URIs to add are collected and admitted last, in one
@@ -59,7 +59,7 @@ class Worker:
         wait: bool,
         clock: Clock,
     ) -> None:
-        self.inbox: SimpleQueue[Message] = SimpleQueue()
+        self.inbox: SimpleQueue[TurnMessage] = SimpleQueue()
         self.totals: Summary | None = None
         """The counters after the last round; None before."""
         self._open, self._deliver, self._end, self._flush = open_source, deliver, end, flush
@@ -67,7 +67,7 @@ class Worker:
         self._clock = clock
         self._source: OwnFrontier | SharedFrontier | None = None
         self._frontier: Frontier
-        self._batch: list[Message] = []
+        self._batch: list[TurnMessage] = []
         self._reply_to: Future | None = None
         """The future of the message being applied; None if nobody waits for a reply."""
         self._replies: list[Reply] = []
@@ -144,12 +144,12 @@ class Worker:
             self._tick = time.monotonic() + source.interval
             self._running &= not self._loop.is_closed()
 
-    def _receive(self, ready: float | None) -> list[Message]:
+    def _receive(self, ready: float | None) -> list[TurnMessage]:
         """Return messages; none when URIs are ready, after so many seconds, or it is time to commit."""
         timeout = self._tick - time.monotonic()
         if ready is not None:
             timeout = min(timeout, ready)
-        messages: list[Message] = []
+        messages: list[TurnMessage] = []
         with suppress(Empty):
             message = self.inbox.get(timeout=max(timeout, 0.0))
             messages.append(message)

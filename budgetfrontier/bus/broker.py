@@ -116,7 +116,7 @@ class Broker:
             self._log.apply(change)
 
 
-class Reply(msgspec.Struct, array_like=True):
+class BrokerReply(msgspec.Struct, array_like=True):
     """The answer to an operation: an error or a result."""
 
     request: int

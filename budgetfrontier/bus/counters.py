@@ -14,7 +14,7 @@ from budgetfrontier.bus.messages import Stats
 log = logging.getLogger(__name__)
 
 
-class Counters(Counter[str]):
+class BusCounters(Counter[str]):
     """Counters by name, with what they are about as Frontera has it: `source` is "dbw", "sw" or "spider"."""
 
     def __init__(self, source: str = "", partitions: Iterable[int] = ()) -> None:

@@ -65,7 +65,7 @@ class Fetched(msgspec.Struct, array_like=True):
     messages: list[Received]
 
 
-class _Partition:
+class _LogPartition:
     """Messages in order; `start` is the offset of the first."""
 
     def __init__(self, start: int) -> None:
@@ -84,32 +84,32 @@ class _Partition:
             self.start = offset
 
 
-class _Member(msgspec.Struct):
+class _GroupMember(msgspec.Struct):
     place: Member
     until: float
 
 
-class _Group:
+class _ConsumerGroup:
     """Committed offsets, members, and the owners of partitions with the generation of each ownership."""
 
     def __init__(self, committed: list[int]) -> None:
         self.committed = committed
-        self.members: dict[str, _Member] = {}
+        self.members: dict[str, _GroupMember] = {}
         self.owners: dict[int, tuple[str, int]] = {}
 
 
 class _StreamLog:
     def __init__(self, stream: Stream, start: int) -> None:
         self.stream = stream
-        self.partitions = [_Partition(start) for _ in range(stream.partitions)]
-        self.groups: dict[str, _Group] = {}
+        self.partitions = [_LogPartition(start) for _ in range(stream.partitions)]
+        self.groups: dict[str, _ConsumerGroup] = {}
         for group in stream.groups:
             self.group(group)
 
-    def group(self, name: str) -> _Group:
+    def group(self, name: str) -> _ConsumerGroup:
         """Return a group; a new one begins with the first message that is still there."""
         if name not in self.groups:
-            self.groups[name] = _Group([partition.start for partition in self.partitions])
+            self.groups[name] = _ConsumerGroup([partition.start for partition in self.partitions])
         return self.groups[name]
 
 
@@ -217,7 +217,7 @@ class Log:
         if member in known.members:
             known.members[member].until = now + session
         else:
-            known.members[member] = _Member(Member(self._next_generation(now), member, bound), now + session)
+            known.members[member] = _GroupMember(Member(self._next_generation(now), member, bound), now + session)
         self._share(log, known, now)
         fetched = Fetched({}, [])
         mine = [partition for partition, (owner, _) in known.owners.items() if owner == member]
@@ -281,7 +281,7 @@ class Log:
         self._generation = max(self._generation + 1, int(now * 1e6))
         return self._generation
 
-    def _share(self, log: _StreamLog, group: _Group, now: float) -> None:
+    def _share(self, log: _StreamLog, group: _ConsumerGroup, now: float) -> None:
         """Forget members that are dead, and give out partitions; an owner that stays keeps its generation."""
         group.members = {name: one for name, one in group.members.items() if one.until >= now}
         owners = assign(len(log.partitions), (one.place for one in group.members.values()))

@@ -101,7 +101,7 @@ class RedisBus:
     """A bus on a Redis server."""
 
     def __init__(self, client: Any, *, session: float = SESSION, patience: Patience | None = None) -> None:
-        self._server = _Server(client, patience or Patience())
+        self._server = _RedisClient(client, patience or Patience())
         self._session = session
 
     def producer(self, stream: Stream) -> RedisProducer:
@@ -155,7 +155,7 @@ def _error_of(error: redis.RedisError) -> BusError:
     return kind(f"the Redis server of the bus: {error}")
 
 
-class _Server:
+class _RedisClient:
     """A client, operations that are repeated until the server answers, and the streams that were declared."""
 
     def __init__(self, client: Any, patience: Patience) -> None:
@@ -217,7 +217,7 @@ class _Server:
 class RedisProducer:
     """A producer: messages are sent in batches, in one round trip each."""
 
-    def __init__(self, server: _Server, stream: Stream) -> None:
+    def __init__(self, server: _RedisClient, stream: Stream) -> None:
         self._server, self._stream = server, stream
         self._buffer: list[tuple[int, bytes]] = []
         self._buffered = 0
@@ -261,7 +261,7 @@ class RedisConsumer:
 
     def __init__(
         self,
-        server: _Server,
+        server: _RedisClient,
         stream: Stream,
         group: str,
         *,

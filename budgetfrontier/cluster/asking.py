@@ -141,7 +141,7 @@ class Asking:
         are in `results` once they are answered, whatever becomes of the others.
         """
         results = [] if results is None else results
-        waiting = _Waiting()
+        waiting = _PendingQuestion()
         try:
             yield from self._answered(items, dict(enumerate(partitions)), steps, waiting, results)
         except BaseException:  # also that the caller has been interrupted
@@ -156,7 +156,7 @@ class Asking:
         items: Sequence[_T],
         left: dict[int, int],
         steps: Callable[[list[_T]], calls.Steps[_R]],
-        waiting: _Waiting,
+        waiting: _PendingQuestion,
         results: list[tuple[list[int], _R]],
     ) -> Steps[None]:
         """Add parts to `results` until those of all items in `left`, each with its partition, are there."""
@@ -179,7 +179,7 @@ class Asking:
                 self._check_time(began, waiting, set(left.values()), is_silent)
 
     def _asks(
-        self, items: Sequence[_T], left: Mapping[int, int], waiting: _Waiting, steps: Callable[[list[_T]], Any]
+        self, items: Sequence[_T], left: Mapping[int, int], waiting: _PendingQuestion, steps: Callable[[list[_T]], Any]
     ) -> list[Ask]:
         """Return the calls to owners that are known, for the items that are not asked for yet."""
         under_way = {place for ask in waiting.asks for place in ask.places}
@@ -193,7 +193,7 @@ class Asking:
             for address, places in parts.items()
         ]
 
-    def _look_on(self, left: Mapping[int, int], waiting: _Waiting, is_silent: bool) -> Steps[None]:
+    def _look_on(self, left: Mapping[int, int], waiting: _PendingQuestion, is_silent: bool) -> Steps[None]:
         """Look up the owners if that may help; give up the calls to workers that have lost a partition."""
         numbers = set(left.values())
         if waiting.look is not None and waiting.look.ended:
@@ -213,7 +213,7 @@ class Asking:
         """Tell whether a partition has another owner than the worker that was asked, or is in between."""
         return self.owners.get(number) != ask.address
 
-    def _check_time(self, began: float, waiting: _Waiting, numbers: set[int], is_silent: bool) -> None:
+    def _check_time(self, began: float, waiting: _PendingQuestion, numbers: set[int], is_silent: bool) -> None:
         passed = monotonic() - began
         why = str(waiting.lost or "they have given no answer").partition(";")[0]
         if passed > self.retry_for and (is_silent or not waiting.asks):
@@ -316,7 +316,7 @@ class Asking:
         return False
 
 
-class _Waiting:
+class _PendingQuestion:
     """The calls and the look that one question waits for."""
 
     def __init__(self) -> None:

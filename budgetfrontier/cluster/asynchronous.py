@@ -15,7 +15,7 @@ from budgetfrontier.cluster.begun import CANCELLED_WITHIN
 from budgetfrontier.cluster.calls import Calls
 from budgetfrontier.cluster.client import JUST_NOW, SHORT
 from budgetfrontier.cluster.owners import Directory, Owner
-from budgetfrontier.cluster.standing import Standing, crawl_state, crawl_summary
+from budgetfrontier.cluster.standing import PartitionProgress, crawl_state, crawl_summary
 from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, LookUp, Steps, silent
 from budgetfrontier.core.errors import FrontierClosed, FrontierError
 from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
@@ -135,7 +135,7 @@ class AsyncClusterFrontier:
         """Where the frontiers are: in the folders of workers, so that this is their common name."""
         return Path(self._asking.crawl)
 
-    async def standings(self) -> tuple[list[Standing], set[int]]:
+    async def standings(self) -> tuple[list[PartitionProgress], set[int]]:
         """Return the standings of the partitions whose owners answer, and the numbers of the others."""
         return await self._run(self._calls.standings_now())
 

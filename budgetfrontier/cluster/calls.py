@@ -13,14 +13,14 @@ from budgetfrontier.cluster import standing
 from budgetfrontier.cluster.asking import PATIENCE, PAUSE, Asking
 from budgetfrontier.cluster.partition import partition_of_lease
 from budgetfrontier.cluster.routing import Router, partition_of_queue
-from budgetfrontier.cluster.standing import Standing
+from budgetfrontier.cluster.standing import PartitionProgress
 from budgetfrontier.cluster.steps import Answers, LookUp, Pause, Steps
 from budgetfrontier.cluster.totals import merged_ready_in
 from budgetfrontier.core.errors import ConnectionLost, FrontierError, PolicyError
 from budgetfrontier.core.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.engine import arguments
 from budgetfrontier.remote import calls, leased, protocol
-from budgetfrontier.remote.calls import Held
+from budgetfrontier.remote.calls import ClientLeases
 from budgetfrontier.remote.link import decode_settings
 from budgetfrontier.rules.admission_limits import MAXSIZE
 from budgetfrontier.settings import Settings, policy_factory
@@ -38,7 +38,7 @@ class Calls:
 
     def __init__(self, crawl: str, retry_for: float) -> None:
         self.asking = Asking(crawl, retry_for)
-        self.held = Held()
+        self.held = ClientLeases()
         self._router: Router | None = None
         self._settings: Settings | None = None
         self._spare: list[Lease] = []
@@ -228,12 +228,12 @@ class Calls:
         letters = sorted((letter for answer in answers for letter in answer), key=lambda letter: letter.time)
         return letters if limit is None else letters[: max(0, limit)]
 
-    def standings_now(self) -> Steps[tuple[list[Standing], set[int]]]:
+    def standings_now(self) -> Steps[tuple[list[PartitionProgress], set[int]]]:
         """Return the standings of the partitions whose owners answer soon, and the numbers of the others."""
         found = _newest((yield from self.asking.of_each(_standings)))
         return list(found.values()), set(range(self.asking.partitions)) - found.keys()
 
-    def standings(self) -> Steps[list[Standing]]:
+    def standings(self) -> Steps[list[PartitionProgress]]:
         """Return the standings of all partitions. Raises ConnectionLost if one is without an owner for long."""
         numbers = range((yield from self.asking.count()))
         began = monotonic()
@@ -327,14 +327,14 @@ def _partition_of(lease: Lease) -> int:
     return partition_of_lease(lease_id) if isinstance(lease_id, int) else 0
 
 
-def _standings() -> calls.Steps[list[Standing]]:
+def _standings() -> calls.Steps[list[PartitionProgress]]:
     answer: Any = yield from calls.plain("standings")
     return standing.to_standings(answer)
 
 
-def _newest(answers: Iterable[list[Standing]]) -> dict[int, Standing]:
+def _newest(answers: Iterable[list[PartitionProgress]]) -> dict[int, PartitionProgress]:
     """Return the standings by partition, in order; of two of a partition, that of its later owner."""
-    found: dict[int, Standing] = {}
+    found: dict[int, PartitionProgress] = {}
     for one in (one for answer in answers for one in answer):
         if one.partition not in found or one.epoch > found[one.partition].epoch:
             found[one.partition] = one

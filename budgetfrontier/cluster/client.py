@@ -17,7 +17,7 @@ from budgetfrontier.cluster.begun import CANCELLED_WITHIN, Begun
 from budgetfrontier.cluster.calls import Calls
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.routing import Router
-from budgetfrontier.cluster.standing import Standing, crawl_state, crawl_summary, limit_reached
+from budgetfrontier.cluster.standing import PartitionProgress, crawl_state, crawl_summary, limit_reached
 from budgetfrontier.cluster.steps import Answers, GiveUp, LookUp, Steps
 from budgetfrontier.core.errors import FrontierBusy, FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.core.model import (
@@ -200,7 +200,7 @@ class ClusterFrontier:
         """Where the frontiers are: in the folders of workers, so that this is their common name."""
         return Path(self._asking.crawl)
 
-    def standings(self) -> tuple[list[Standing], set[int]]:
+    def standings(self) -> tuple[list[PartitionProgress], set[int]]:
         """Return the standings of the partitions whose owners answer, and the numbers of the others."""
         return self._run(self._calls.standings_now())
 

@@ -90,7 +90,7 @@ class Commands:
                 entry = batch.apply(self._command(steered))
             else:
                 entry = frontier_calls.plain(
-                    frontier, protocol.Request(steered.name, steered.positional, steered.named), protocol.STEER
+                    frontier, protocol.MethodCall(steered.name, steered.positional, steered.named), protocol.STEER
                 )
         except Exception:  # what is no command changes nothing, in any replica
             if is_closed(frontier):

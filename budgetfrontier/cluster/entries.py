@@ -145,7 +145,7 @@ Told = Found | SliceWanted | SliceGranted | SliceRecalled | Sent
 Body = Claimed | Called | Steered | Given | Ticked | Told
 
 
-class Entry(msgspec.Struct, array_like=True, frozen=True):
+class LogEntry(msgspec.Struct, array_like=True, frozen=True):
     """An entry: its version, its crawl, when it was written (epoch seconds), and what it says."""
 
     version: int
@@ -155,7 +155,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True):
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode_entry: Final = msgspec.msgpack.Decoder(Entry).decode
+_decode_entry: Final = msgspec.msgpack.Decoder(LogEntry).decode
 _decode_body: Final = msgspec.msgpack.Decoder(Body).decode
 
 

@@ -60,7 +60,7 @@ class Reported(msgspec.Struct):
     gathered: Gathered
 
 
-class Page(msgspec.Struct):
+class QueuePage(msgspec.Struct):
     """Queues of a partition, each with what `WorkList` says if that was asked for; `rest` is where to go on."""
 
     queues: list[QueueRecord]
@@ -75,10 +75,10 @@ class Selection(msgspec.Struct):
     match: str | None = None
     over_budget: bool = False
     raised: bool = False
-    """Whether `Page.raised` is wanted."""
+    """Whether `QueuePage.raised` is wanted."""
 
 
-class Found(msgspec.Struct):
+class FoundQueue(msgspec.Struct):
     """A queue with some of its URIs, or the key that was probably meant."""
 
     queue: QueueRecord | None
@@ -89,14 +89,14 @@ class Found(msgspec.Struct):
     """Whether that is sure: another way to write it."""
 
 
-class Leases(msgspec.Struct):
+class LeasePage(msgspec.Struct):
     """Leases of a partition, and the number of others."""
 
     rows: list[StoredLease]
     left: int
 
 
-class DeadLetters(msgspec.Struct):
+class DeadLetterPage(msgspec.Struct):
     """Dead letters of a partition, and the number of others."""
 
     rows: list[DeadLetter]
@@ -116,7 +116,7 @@ class Audited(msgspec.Struct):
     """The command that takes it back, such as "undo 17", if there is one."""
 
 
-class Applied(msgspec.Struct):
+class AppliedCommand(msgspec.Struct):
     """A command of an operator in a partition: its audit entry once it was applied, its effect until then."""
 
     entry: AuditEntry | None
@@ -144,7 +144,7 @@ class Undoing(msgspec.Struct):
     """Whether it is to be applied after a long one."""
 
 
-class Order(msgspec.Struct):
+class ProposedAdjustment(msgspec.Struct):
     """An adjustment that is looked at before it is given."""
 
     match: str
@@ -165,7 +165,7 @@ def head(reader: Reader) -> Report:
         return found
 
 
-def queues(reader: Reader, selection: Selection, *, after: int = -1) -> Page:
+def queues(reader: Reader, selection: Selection, *, after: int = -1) -> QueuePage:
     """Return selected queues in order of creation, after the one with an id; to be called again with `rest`."""
     test, passed, last = _test(selection), 0, after
     chosen: list[QueueRecord] = []
@@ -177,11 +177,11 @@ def queues(reader: Reader, selection: Selection, *, after: int = -1) -> Page:
                 chosen.append(queue)
                 size += _size(queue)
             if len(chosen) >= MOST_ROWS or size >= MOST_BYTES or passed >= MOST_PASSED:
-                return Page(chosen, _raised(view, selection, chosen), last)
-        return Page(chosen, _raised(view, selection, chosen), None)
+                return QueuePage(chosen, _raised(view, selection, chosen), last)
+        return QueuePage(chosen, _raised(view, selection, chosen), None)
 
 
-def best(reader: Reader, selection: Selection, *, sort: str, reverse: bool, offset: int, count: int) -> Page:
+def best(reader: Reader, selection: Selection, *, sort: str, reverse: bool, offset: int, count: int) -> QueuePage:
     """Return `count` selected queues from the `offset`-th on, sorted by a column. O(queues)."""
     end, key = offset + min(count, MOST_ROWS), attrgetter(sort)
     states = None if selection.states is None else frozenset(selection.states)
@@ -190,21 +190,23 @@ def best(reader: Reader, selection: Selection, *, sort: str, reverse: bool, offs
         sorted_ = (nlargest if reverse else nsmallest)(end, found, key=key)[offset:]
         chosen = list(_up_to(sorted_, _size))
         rest = offset + len(chosen) if len(chosen) < len(sorted_) or count > MOST_ROWS else None
-        return Page(chosen, _raised(view, selection, chosen), rest)
+        return QueuePage(chosen, _raised(view, selection, chosen), rest)
 
 
-def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> Found:
+def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> FoundQueue:
     """Return a queue with its first URIs, or with such that are spread over it."""
     record = reader.queue(key)
     with reader.view() as view:
         if record is None:
             sure = near_queues.meant(view, key)
-            return Found(None, meant=sure or next(iter(near_queues.nearest(view, key, most=1)), ""), is_sure=bool(sure))
+            return FoundQueue(
+                None, meant=sure or next(iter(near_queues.nearest(view, key, most=1)), ""), is_sure=bool(sure)
+            )
         if spread:
             uris = spread_(view, record, min(limit or record.queued, MOST_ROWS))
         else:
             uris = reader.pending(record.queue, min(limit or MOST_ROWS, MOST_ROWS))
-    return Found(record, list(_up_to(uris, lambda each: len(each.uri.url) + 200)))
+    return FoundQueue(record, list(_up_to(uris, lambda each: len(each.uri.url) + 200)))
 
 
 def is_known(reader: Reader, *, url: str) -> bool:
@@ -252,24 +254,24 @@ def adjustments(reader: Reader) -> list[InForce]:
     return [InForce(one.match, one.set, entry, names.command(one.id)) for one, entry in found]
 
 
-def applied(reader: Reader, *, command: bytes) -> Applied:
+def applied(reader: Reader, *, command: bytes) -> AppliedCommand:
     """Return how far a command of an operator is, as of the last commit."""
     found = _state(reader)
     number = found.entry_of(command)
     if number is not None:
         entry = reader.audit_entry(number)
-        return Applied(None if entry is None else EntryNames(found).entry(entry))
+        return AppliedCommand(None if entry is None else EntryNames(found).entry(entry))
     begun = reader.in_progress() if found.job == command else None
-    return Applied(None, None if begun is None else begun[1].effect)
+    return AppliedCommand(None, None if begun is None else begun[1].effect)
 
 
-def survey(reader: Reader, order: Order) -> dict[str, Any]:
+def survey(reader: Reader, order: ProposedAdjustment) -> dict[str, Any]:
     """Return which queues an adjustment would match. O(queues)."""
     with reader.view() as view:
         return msgspec.structs.asdict(previews.survey(view, _change(reader, view, order)))
 
 
-def preview(reader: Reader, order: Order) -> dict[str, Any]:
+def preview(reader: Reader, order: ProposedAdjustment) -> dict[str, Any]:
     """Return what an adjustment would do. O(queues)."""
     with reader.view() as view:
         return preview_in_scope(view, _change(reader, view, order))
@@ -315,18 +317,18 @@ def unknown_letters(reader: Reader, *, ids: list[int]) -> list[int]:
         return [number for number in ids if not view.has_dead_letter(number)]
 
 
-def leases(reader: Reader) -> Leases:
+def leases(reader: Reader) -> LeasePage:
     """Return the leases that are out, the first of those that are very many."""
     found = reader.leases()
     rows = list(_up_to(found, lambda lease: len(lease.uri.url) + len(lease.uri.via or "") + 200))
-    return Leases(rows, len(found) - len(rows))
+    return LeasePage(rows, len(found) - len(rows))
 
 
-def dead_letters(reader: Reader) -> DeadLetters:
+def dead_letters(reader: Reader) -> DeadLetterPage:
     """Return the dead letters, oldest first, the first of those that are very many."""
     found = reader.dead_letters(10 * MOST_ROWS)
     rows = list(_up_to(found, lambda letter: len(letter.uri.url) + len(letter.uri.via or "") + 300))
-    return DeadLetters(rows, reader.summary().dead - len(rows))
+    return DeadLetterPage(rows, reader.summary().dead - len(rows))
 
 
 LOOKS: Final[dict[str, Callable[..., Any]]] = {
@@ -338,7 +340,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     )
 }  # fmt: skip
 """The looks by name."""
-_ARGUMENTS: Final = {"selection": converter(Selection), "order": converter(Order)}
+_ARGUMENTS: Final = {"selection": converter(Selection), "order": converter(ProposedAdjustment)}
 
 
 def look(reader: Reader, name: str, named: dict[str, Any]) -> Any:
@@ -388,7 +390,7 @@ def _state(reader: Reader) -> state.PartitionState:
     return state.decode(note)
 
 
-def _change(reader: Reader, view: View, order: Order) -> previews.Change:
+def _change(reader: Reader, view: View, order: ProposedAdjustment) -> previews.Change:
     if order.withdraw is None:
         return previews.appended(view, validate_override(order.match, order.set))
     number = _state(reader).entry_of(order.withdraw) or 0

@@ -27,7 +27,7 @@ IDLE: Final = 60.0
 _LENGTH: Final = 8
 
 
-class _Asked(msgspec.Struct, array_like=True):
+class _InspectionCall(msgspec.Struct, array_like=True):
     frontier: str
     name: str
     named: dict[str, Any]
@@ -39,7 +39,7 @@ class _Answer(msgspec.Struct, array_like=True):
     """The class of the error that it has raised, whose message is the answer."""
 
 
-_asked: Callable[[bytes], _Asked] = protocol.decoder(_Asked)
+_asked: Callable[[bytes], _InspectionCall] = protocol.decoder(_InspectionCall)
 _answer: Callable[[bytes], _Answer] = protocol.decoder(_Answer)
 _text: Callable[[msgspec.Raw], str] = protocol.decoder(str)
 
@@ -59,7 +59,7 @@ class Inspector:
 
     def ask(self, frontier: Path, name: str, named: dict[str, Any], done: Done) -> None:
         """Look at the frontier in a folder; `done` gets the encoded answer, or the error."""
-        body = protocol.encode(_Asked(str(frontier), name, named))
+        body = protocol.encode(_InspectionCall(str(frontier), name, named))
         with self._lock:
             if not self._closed:
                 if self._thread is None:
@@ -146,7 +146,7 @@ def _read(file: IO[bytes]) -> bytes | None:
     return file.read(int.from_bytes(length, "big")) if len(length) == _LENGTH else None
 
 
-def _looked(asked: _Asked) -> _Answer:
+def _looked(asked: _InspectionCall) -> _Answer:
     from budgetfrontier.cluster import inspection
     from budgetfrontier.storage.reader import Reader
 

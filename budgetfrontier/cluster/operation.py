@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 
 from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
-from budgetfrontier.cluster.inspection import MOST_ROWS, Applied, Page, Reported, Selection
+from budgetfrontier.cluster.inspection import MOST_ROWS, AppliedCommand, QueuePage, Reported, Selection
 from budgetfrontier.cluster.owner_calls import OwnerCalls
 from budgetfrontier.cluster.routing import partition_of_queue
-from budgetfrontier.cluster.standing import Standing, crawl_state, limit_reached, to_standings
+from budgetfrontier.cluster.standing import PartitionProgress, crawl_state, limit_reached, to_standings
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.errors import ConnectionLost, FrontierError, NotOwner
 from budgetfrontier.core.model import CrawlUri, QueueRecord
@@ -31,7 +31,7 @@ Ends = Callable[[int], Mapping[int, int]]
 """Takes the number of partitions; returns the ends of their logs: the offset that comes next in each."""
 
 
-class Command(NamedTuple):
+class OperatorCommand(NamedTuple):
     """A command of an operator with what the audit keeps of it: who gives it, why, and the command line."""
 
     op: str
@@ -154,9 +154,9 @@ class Operator:
         for number in range(self.partitions):
             after: int | None = -1
             while after is not None and number not in self.missing:
-                found = self.ask("queues", Page, of=[number], selection=selection, after=after)
+                found = self.ask("queues", QueuePage, of=[number], selection=selection, after=after)
                 if number in found:
-                    page: Page = found[number]
+                    page: QueuePage = found[number]
                     yield from _rows(page)
                     after = page.rest
 
@@ -169,8 +169,8 @@ class Operator:
         while wanted:
             offset = min(wanted.values())
             numbers = [number for number, at in wanted.items() if at == offset]
-            found: dict[int, Page] = self.ask(
-                "best", Page, of=numbers, selection=selection, sort=sort, reverse=reverse, offset=offset,
+            found: dict[int, QueuePage] = self.ask(
+                "best", QueuePage, of=numbers, selection=selection, sort=sort, reverse=reverse, offset=offset,
                 count=min(count - offset, MOST_ROWS),
             )  # fmt: skip
             for number in numbers:
@@ -184,11 +184,11 @@ class Operator:
         rows.sort(key=lambda row: getattr(row[0], sort), reverse=reverse)
         return rows[:count]
 
-    def standings(self) -> dict[int, Standing]:
+    def standings(self) -> dict[int, PartitionProgress]:
         """Return the standings of partitions: each worker is asked once for all of its own."""
-        told: dict[RemoteFrontier, dict[int, Standing]] = {}
+        told: dict[RemoteFrontier, dict[int, PartitionProgress]] = {}
 
-        def call(remote: RemoteFrontier, number: int) -> Standing:
+        def call(remote: RemoteFrontier, number: int) -> PartitionProgress:
             if remote not in told:
                 told[remote] = {one.partition: one for one in to_standings(remote.standings())}
             if number not in told[remote]:
@@ -197,11 +197,11 @@ class Operator:
 
         return self.calls.each(call, range(self.partitions))
 
-    def limit(self, standings: Mapping[int, Standing]) -> str | None:
+    def limit(self, standings: Mapping[int, PartitionProgress]) -> str | None:
         """Return the setting whose total is used up; None if none is, or partitions do not answer."""
         return None if self.missing else limit_reached(standings.values())
 
-    def rows(self, standings: Mapping[int, Standing]) -> list[PartitionRow]:
+    def rows(self, standings: Mapping[int, PartitionProgress]) -> list[PartitionRow]:
         """Return a row for each partition, whether its owner has answered or not."""
         owners, count = self._frontier.owners(), self.partitions
         ends = {} if self.ends is None else self.ends(count)
@@ -232,7 +232,7 @@ class Operator:
 
     # -- commands
 
-    def apply(self, command: Command) -> AuditEntry:
+    def apply(self, command: OperatorCommand) -> AuditEntry:
         """Apply a command to one queue, `args["queue"]`; return its audit entry. Raises FrontierError if refused."""
         number = self.partition_of_queue(command.args["queue"])
         entries = self.applied(self.give(command, to=[number]), of=[number])
@@ -241,7 +241,11 @@ class Operator:
         return audit.check(entries[number])
 
     def give(
-        self, command: Command, more: Mapping[int, dict[str, Any]] | None = None, *, to: Iterable[int] | None = None
+        self,
+        command: OperatorCommand,
+        more: Mapping[int, dict[str, Any]] | None = None,
+        *,
+        to: Iterable[int] | None = None,
     ) -> bytes:
         """Append a command to the logs of all partitions, or of some; return its id. Each applies it once.
 
@@ -262,7 +266,7 @@ class Operator:
         found: dict[int, AuditEntry] = {}
         left = set(range(self.partitions) if of is None else of)
         while left:
-            answers: dict[int, Applied] = self.ask("applied", Applied, of=left, command=name)
+            answers: dict[int, AppliedCommand] = self.ask("applied", AppliedCommand, of=left, command=name)
             found |= {number: one.entry for number, one in answers.items() if one.entry is not None}
             self.progress = {number: one.progress for number, one in answers.items() if one.progress is not None}
             left -= found.keys() | self.missing
@@ -292,7 +296,7 @@ class Operator:
 
     # -- their parts
 
-    def _merged(self, reports: Sequence[Report], standings: Mapping[int, Standing]) -> Report:
+    def _merged(self, reports: Sequence[Report], standings: Mapping[int, PartitionProgress]) -> Report:
         if not reports:
             raise ConnectionLost(self.without_owner(self.missing))
         found = standings.values()
@@ -301,12 +305,12 @@ class Operator:
         return merging.merged_report(reports, job=self.job, workers=workers, state=state, limit=limit)
 
 
-def _has_more(page: Page, asked: int) -> bool:
+def _has_more(page: QueuePage, asked: int) -> bool:
     """Tell whether a partition may have more than a page that it was asked for, of so many queues."""
     return bool(page.queues) and (page.rest is not None or len(page.queues) == asked)
 
 
-def _rows(page: Page) -> Iterator[tuple[QueueRecord, Raised | None]]:
+def _rows(page: QueuePage) -> Iterator[tuple[QueueRecord, Raised | None]]:
     if page.raised:
         return zip(page.queues, page.raised, strict=True)
     return ((queue, None) for queue in page.queues)

@@ -74,7 +74,7 @@ def partition_of_lease(lease_id: int) -> int:
     return lease_id >> _PARTITION_BITS & (1 << _ENTRY_BITS - _PARTITION_BITS) - 1
 
 
-class Applied(NamedTuple):
+class AppliedCall(NamedTuple):
     """A call of this worker that was applied: its number, and its encoded reply, or the error that it has raised."""
 
     number: int
@@ -192,7 +192,7 @@ class Partition:
 
     def apply(
         self, batch: Sequence[tuple[int, bytes]], *, epoch: int | None = None, begins: int | None = None
-    ) -> list[Applied]:
+    ) -> list[AppliedCall]:
         """Apply entries with their offsets; return the results of the calls of an epoch, this worker's.
 
         Entries that were applied before are passed over, and nothing of those after `next_offset` is: before the
@@ -202,7 +202,7 @@ class Partition:
         log has all entries from `begins` on. Raises NewerEntry before anything of such an entry is applied, LogGap if
         entries are missing, and what closes a frontier: then the partition is to be opened again.
         """
-        applied: list[Applied] = []
+        applied: list[AppliedCall] = []
         if self._frontier is None and (not self._find_claim(batch, begins) or batch[0][0] > self.state.position):
             return applied
         for offset, data in batch:
@@ -270,7 +270,7 @@ class Partition:
         if begins is None or begins > position:
             raise LogGap(gap(self.state, offset))
 
-    def _apply(self, offset: int, time: float, body: entries.Body, applied: list[Applied] | None) -> None:
+    def _apply(self, offset: int, time: float, body: entries.Body, applied: list[AppliedCall] | None) -> None:
         self._offset, self._sent = offset, 0
         if isinstance(body, Claimed):
             self._claim(offset, time, body)
@@ -289,7 +289,7 @@ class Partition:
         self._clock.set(time)
 
     def _take(
-        self, offset: int, body: Called | Steered | Given | Ticked | Told, applied: list[Applied] | None = None
+        self, offset: int, body: Called | Steered | Given | Ticked | Told, applied: list[AppliedCall] | None = None
     ) -> None:
         self._begun().replicate(first_lease(self.number, self.state.first_entry + offset))
         leased = everything = False
@@ -354,7 +354,7 @@ class Partition:
         self.state.log = claim.log or self.state.log
         self.claims[claim.nonce] = offset
 
-    def _call(self, offset: int, call: Called, applied: list[Applied] | None) -> None:
+    def _call(self, offset: int, call: Called, applied: list[AppliedCall] | None) -> None:
         if call.epoch != self.state.epoch:
             self.state.void += 1
             return
@@ -365,10 +365,10 @@ class Partition:
             if self._frontier is None or is_closed(self._frontier):
                 raise
             if applied is not None:
-                applied.append(Applied(call.number, None, e))
+                applied.append(AppliedCall(call.number, None, e))
         else:
             if applied is not None:
-                applied.append(Applied(call.number, reply, None))
+                applied.append(AppliedCall(call.number, reply, None))
 
     def _result(self, offset: int, call: Called) -> Any:
         frontier = self.frontier

@@ -17,7 +17,7 @@ from budgetfrontier.cluster.serving import WorkerCrawls
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.snapshots import Store, check_name, prefix_of, store_of
 from budgetfrontier.cluster.topics import log_identity, prepare
-from budgetfrontier.cluster.worker import Worker
+from budgetfrontier.cluster.worker import ClusterWorker
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.server import frontier_service, server
@@ -58,7 +58,7 @@ def work(
     snapshot_taking.clear_up(folder)
     options = {"linger.ms": "1", "fetch.wait.max.ms": "100", "compression.type": "lz4", **where.options}
     bus, directory = connect(where.brokers, options), KafkaDirectory(where)
-    worker = Worker(
+    worker = ClusterWorker(
         bus, directory, settings, folder, partitions=cluster.partitions, address=advertise or listen,
         restore=None if store is None else Restorer(store, settings.crawl, cluster.partitions),
         snapshots=None if store is None else Taker(settings.crawl, cluster),
@@ -85,7 +85,7 @@ def work(
 
     @contextmanager
     def hand_over(crawls_: WorkerCrawls, address: str) -> Iterator[HandOver]:
-        with closing(frontier_service.Service(crawls_)) as service:
+        with closing(frontier_service.FrontierService(crawls_)) as service:
             worker.on_applied = partial(service.changed, worker.crawl)
             yield service.hand_over
 

@@ -20,15 +20,15 @@ from budgetfrontier.cluster.entries import Given
 from budgetfrontier.cluster.inspector import Inspector
 from budgetfrontier.cluster.partition import partition_of_lease
 from budgetfrontier.cluster.routing import partition_of_queue
-from budgetfrontier.cluster.standing import Standing, standing_of
+from budgetfrontier.cluster.standing import PartitionProgress, standing_of
 from budgetfrontier.cluster.treasury import TREASURER
-from budgetfrontier.cluster.worker import Worker
+from budgetfrontier.cluster.worker import ClusterWorker
 from budgetfrontier.core.errors import FrontierError, NotOwner
 from budgetfrontier.core.model import Admission, CrawlUri, RunEnd, Tally
 from budgetfrontier.remote import protocol
 from budgetfrontier.server import frontier_calls, tasks
-from budgetfrontier.server.frontier_calls import Work
-from budgetfrontier.server.tasks import Done, Step
+from budgetfrontier.server.frontier_calls import DecodedCall
+from budgetfrontier.server.tasks import CallbackStep, Done
 
 _T = TypeVar("_T")
 
@@ -43,7 +43,7 @@ _places: Callable[[bytes], list[int]] = protocol.decoder(list[int])
 _renewed: Callable[[bytes], protocol.Renewed] = protocol.decoder(protocol.Renewed)
 
 
-def together(steps: Sequence[Step[_T]]) -> Step[list[_T]]:
+def together(steps: Sequence[CallbackStep[_T]]) -> CallbackStep[list[_T]]:
     """Return a step that ends when all steps have, with their results; the first error is its error."""
 
     def start(done: Done) -> None:
@@ -66,19 +66,19 @@ def together(steps: Sequence[Step[_T]]) -> Step[list[_T]]:
         if not steps:
             done([], None)
 
-    return Step(start)
+    return CallbackStep(start)
 
 
 class WorkerCrawl:
     """The crawl of a worker, in the role that `CrawlThread` has for a server of whole frontiers."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: ClusterWorker) -> None:
         self.name = worker.crawl
         self.folder: Path = worker.folder
         self._worker = worker
         self.inspector = Inspector()
         self._turn = count()
-        self._methods: dict[str, Callable[[Work], Coroutine[Any, Any, Any]]] = {
+        self._methods: dict[str, Callable[[DecodedCall], Coroutine[Any, Any, Any]]] = {
             protocol.CONNECT.name: self._connect,
             protocol.SCHEDULE_MANY.name: partial(self._schedule, decode=_tally, merge=_tallied),
             protocol.MARK_SEEN.name: partial(self._schedule, decode=_tally, merge=_tallied),
@@ -99,19 +99,21 @@ class WorkerCrawl:
     def __repr__(self) -> str:
         return f"<WorkerCrawl of {self._worker!r}>"
 
-    def run(self, work: Work, *, changes: bool = True, uses: bool = True, soon: bool = False) -> Step[Any]:
+    def run(
+        self, work: DecodedCall, *, changes: bool = True, uses: bool = True, soon: bool = False
+    ) -> CallbackStep[Any]:
         """Return a step of a task: `result = await crawl.run(work)`. Raises what the work raises, and NotOwner."""
-        return Step(lambda done: tasks.run(self._methods[work.method](work), done))
+        return CallbackStep(lambda done: tasks.run(self._methods[work.method](work), done))
 
     # -- calls
 
-    async def _connect(self, work: Work) -> bytes:
+    async def _connect(self, work: DecodedCall) -> bytes:
         asked: protocol.Connect = work.arguments
         connected = frontier_calls.connected(asked, folder=str(self.folder), settings=self._worker.settings)
         return protocol.encode(connected)
 
     async def _schedule(
-        self, work: Work, decode: Callable[[bytes], Any], merge: Callable[[list[list[int]], list[Any]], Any]
+        self, work: DecodedCall, decode: Callable[[bytes], Any], merge: Callable[[list[list[int]], list[Any]], Any]
     ) -> bytes:
         given: protocol.Uris = work.arguments
         places: dict[int, list[int]] = {}
@@ -125,7 +127,7 @@ class WorkerCrawl:
         replies = await together(steps)
         return protocol.encode(merge(list(places.values()), [decode(reply) for reply in replies]))
 
-    async def _lease(self, work: Work) -> tuple[bytes, float | None]:
+    async def _lease(self, work: DecodedCall) -> tuple[bytes, float | None]:
         leases, ready_in = await self._leased(work.arguments)
         return protocol.encode(leases), 0.0 if leases else ready_in
 
@@ -156,7 +158,7 @@ class WorkerCrawl:
         later = [at for at in times.values() if at is not None and at > now]
         return ready, None if not later else max(0.0, min(later) - now)
 
-    async def _finish(self, work: Work) -> bytes:
+    async def _finish(self, work: DecodedCall) -> bytes:
         return protocol.encode(await self._finished(work.arguments))
 
     async def _finished(self, ended: list[int | protocol.Ended]) -> list[int]:
@@ -164,13 +166,13 @@ class WorkerCrawl:
             protocol.FINISH_MANY.name, ended, lambda each: each if isinstance(each, int) else each.id, protocol.encode
         )
 
-    async def _exchange(self, work: Work) -> bytes:
+    async def _exchange(self, work: DecodedCall) -> bytes:
         given: protocol.Exchange = work.arguments
         late = await self._finished(given.ended)
         leases, _ = await self._leased(given.wanted)
         return protocol.encode((late, leases))
 
-    async def _renew(self, work: Work) -> bytes:
+    async def _renew(self, work: DecodedCall) -> bytes:
         given: protocol.Renewal = work.arguments
         places = self._places(given.leases, int)
         steps = [
@@ -187,13 +189,13 @@ class WorkerCrawl:
         )
         return protocol.encode(protocol.Renewed(min((reply.expires for reply in replies), default=0.0), late))
 
-    async def _give_back(self, work: Work) -> bytes:
+    async def _give_back(self, work: DecodedCall) -> bytes:
         return protocol.encode(await self._by_lease(work.method, work.arguments, int, protocol.encode))
 
-    async def _landed(self, work: Work) -> bytes:
+    async def _landed(self, work: DecodedCall) -> bytes:
         return protocol.encode(await self._by_lease(work.method, work.arguments, attrgetter("lease"), protocol.encode))
 
-    async def _set_budgets(self, work: Work) -> bytes:
+    async def _set_budgets(self, work: DecodedCall) -> bytes:
         places: dict[int, list[protocol.Budget]] = {}
         for asked in work.arguments:
             places.setdefault(self._worker.router.partition(CrawlUri(asked.url, queue=asked.queue)), []).append(asked)
@@ -201,8 +203,8 @@ class WorkerCrawl:
         await together([self._call(number, work.method, protocol.encode(part)) for number, part in places.items()])
         return protocol.encode(None)
 
-    async def _look(self, work: Work) -> bytes:
-        request: protocol.Request = work.arguments
+    async def _look(self, work: DecodedCall) -> bytes:
+        request: protocol.MethodCall = work.arguments
         if request.name == "inspect":
             return await self._inspected(*request.positional)
         if request.name == "next_ready_in":  # by the time of now, and within the slices of the crawl's limits
@@ -216,8 +218,8 @@ class WorkerCrawl:
         found = await together([self._looked(number, request) for number in numbers])
         return protocol.encode(_LOOKS[request.name](found) if request.name in _LOOKS else found[0])
 
-    async def _steer(self, work: Work) -> bytes:
-        request: protocol.Request = work.arguments
+    async def _steer(self, work: DecodedCall) -> bytes:
+        request: protocol.MethodCall = work.arguments
         if request.name == "give_command":
             return await self._given(*request.positional)
         if request.name not in _STEERS_ONE_QUEUE:
@@ -229,7 +231,7 @@ class WorkerCrawl:
     async def _inspected(self, number: int, what: str, named: dict[str, Any]) -> bytes:
         """Let a process of its own look at the last commit of a partition."""
         path = self._worker.partition(number).folder / "frontier"
-        answer: bytes = await Step(lambda done: self.inspector.ask(path, what, named, done))
+        answer: bytes = await CallbackStep(lambda done: self.inspector.ask(path, what, named, done))
         return answer
 
     async def _given(
@@ -256,22 +258,22 @@ class WorkerCrawl:
             raise FrontierError(f"{op} has more than {MOST_BYTES_OF_A_COMMAND >> 10} KiB: give it in smaller parts")
         steered = given.steered(self._worker.partitions)
         number, body = (TREASURER, given) if len(steered) > 1 else next(iter(steered.items()))
-        await Step(lambda done: self._worker.append(number, body, done))
+        await CallbackStep(lambda done: self._worker.append(number, body, done))
         return protocol.encode(None)
 
     # -- their parts
 
-    def _call(self, number: int, method: str, arguments: bytes) -> Step[bytes]:
-        return Step(lambda done: self._worker.call(number, method, arguments, done))
+    def _call(self, number: int, method: str, arguments: bytes) -> CallbackStep[bytes]:
+        return CallbackStep(lambda done: self._worker.call(number, method, arguments, done))
 
-    def _looked(self, number: int, request: protocol.Request) -> Step[Any]:
+    def _looked(self, number: int, request: protocol.MethodCall) -> CallbackStep[Any]:
         def look() -> Any:
             return frontier_calls.plain(self._worker.partition(number).frontier, request, protocol.LOOK)
 
-        return Step(lambda done: self._worker.look(look, done))
+        return CallbackStep(lambda done: self._worker.look(look, done))
 
-    def _standing(self, number: int) -> Step[Standing]:
-        return Step(lambda done: self._worker.look(lambda: standing_of(self._worker.partition(number)), done))
+    def _standing(self, number: int) -> CallbackStep[PartitionProgress]:
+        return CallbackStep(lambda done: self._worker.look(lambda: standing_of(self._worker.partition(number)), done))
 
     async def _by_lease(
         self, method: str, given: list[Any], lease_id: Callable[[Any], int], encode: Callable[[Any], bytes]
@@ -298,7 +300,7 @@ class WorkerCrawl:
         for number in numbers:
             self._worker.check_owned(number)
 
-    def _partition_of(self, request: protocol.Request) -> int:
+    def _partition_of(self, request: protocol.MethodCall) -> int:
         if request.name == "queue_key":
             queue = request.named.get("queue")
             if queue is None:
@@ -312,7 +314,7 @@ class WorkerCrawl:
 class WorkerCrawls:
     """The crawls of a server: the one that its worker has a part of."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: ClusterWorker) -> None:
         self._crawl = WorkerCrawl(worker)
         self._worker = worker
         self.stopping = threading.Event()
@@ -336,13 +338,13 @@ class WorkerCrawls:
         self._worker.stop()
 
 
-def _or_none(step: Step[bytes]) -> Step[bytes | None]:
+def _or_none(step: CallbackStep[bytes]) -> CallbackStep[bytes | None]:
     """Return a step whose result is None where that of `step` is that another worker has the partition."""
 
     def start(done: Done) -> None:
         step.start(lambda result, error: done(result, None if isinstance(error, NotOwner) else error))
 
-    return Step(start)
+    return CallbackStep(start)
 
 
 def _tallied(places: list[list[int]], replies: list[Tally]) -> Tally:

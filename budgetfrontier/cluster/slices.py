@@ -53,7 +53,7 @@ class Use(NamedTuple):
     out: Amounts
 
 
-class Work(NamedTuple):
+class PartitionWork(NamedTuple):
     """The work of a partition: URIs that wait, queues that may have one leased now, and what a URI costs on average."""
 
     waiting: int
@@ -98,7 +98,7 @@ def is_used_up(part: Slice, use: Use) -> bool:
     return any(left <= 0 for left in room(part, use))
 
 
-def wanted(part: Slice, use: Use, work: Work) -> Want | None:
+def wanted(part: Slice, use: Use, work: PartitionWork) -> Want | None:
     """Return what a partition with work wants once it has used half of its last grant.
 
     If nothing may be leased, the least is what is lacking to lease a URI, debts included, and no more than that: what
@@ -121,7 +121,7 @@ def wanted(part: Slice, use: Use, work: Work) -> Want | None:
     return Want(Amounts(*least), Amounts(*most)) if work.waiting and any(most) else None
 
 
-def excess(part: Slice, use: Use, work: Work, *, everything: bool) -> Amounts:
+def excess(part: Slice, use: Use, work: PartitionWork, *, everything: bool) -> Amounts:
     """Return what a partition gives back if others want it: all but what it can use at once, or all."""
     left = room(part, use)
     kept = NOTHING if everything or any(each <= 0 for each in left) else work.of_uris(work.ready)
@@ -130,7 +130,7 @@ def excess(part: Slice, use: Use, work: Work, *, everything: bool) -> Amounts:
 
 
 def stated(
-    part: Slice, use: Use, work: Work, *, leased: bool = False, everything: bool = False
+    part: Slice, use: Use, work: PartitionWork, *, leased: bool = False, everything: bool = False
 ) -> tuple[Slice, Statement | None]:
     """Return a slice after an entry, and what the treasurer is told, if anything. `leased`: URIs were asked for.
 

@@ -27,7 +27,7 @@ SPARE: Final = 64 << 20
 """Bytes that a snapshot leaves free on the disk of the worker, besides its own copies."""
 
 
-class Job(msgspec.Struct):
+class SnapshotTask(msgspec.Struct):
     """A snapshot to take: of `frontier`, in the folder `making`, which is made and removed."""
 
     frontier: str
@@ -47,10 +47,10 @@ class Taken(msgspec.Struct):
     error: str | None = None
 
 
-_decode = msgspec.json.Decoder(Job).decode
+_decode = msgspec.json.Decoder(SnapshotTask).decode
 
 
-def take(job: Job) -> Taken:
+def take(job: SnapshotTask) -> Taken:
     """Copy the last commit of a partition, store it, and remove old snapshots. Raises FrontierError and OSError."""
     started = monotonic()
     store = store_of(job.store)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from budgetfrontier.cluster.restoring import FRONTIER, SNAPSHOT
-from budgetfrontier.cluster.snapshot_process import Job, Taken
+from budgetfrontier.cluster.snapshot_process import SnapshotTask, Taken
 from budgetfrontier.cluster.snapshot_schedule import Schedule
 from budgetfrontier.core.units import format_size, say_duration
 from budgetfrontier.settings.schema import ClusterSettings
@@ -70,7 +70,7 @@ class Taker:
             self._process = None
 
     def _begin(self, number: int, folder: Path, now: float) -> None:
-        job = Job(
+        job = SnapshotTask(
             str(folder / FRONTIER), str(folder / SNAPSHOT), self._crawl, number,
             self._settings.snapshots_kept, self._settings.snapshots,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from budgetfrontier.cluster import slices, treasury
 from budgetfrontier.cluster.entries import SliceGranted, SliceRecalled, SliceWanted
-from budgetfrontier.cluster.slices import Amounts, Statement, Use, Work
+from budgetfrontier.cluster.slices import Amounts, PartitionWork, Statement, Use
 from budgetfrontier.cluster.state import PartitionState
 from budgetfrontier.cluster.treasury import TREASURER, Grant, Recall
 from budgetfrontier.core.errors import PolicyError
@@ -131,9 +131,9 @@ def use_of(frontier: Frontier, limited: tuple[bool, bool], summary: Summary | No
     return Use(Amounts(done, summary.expenditure), Amounts(summary.in_process, reserved))
 
 
-def work_of(summary: Summary) -> Work:
+def work_of(summary: Summary) -> PartitionWork:
     """Return what a partition could lease."""
     attempts = summary.succeeded + summary.failed + summary.retried + summary.given_up
     cost = max(1, -(-summary.expenditure // max(1, attempts)))
     ready = summary.queues["READY"] + summary.queues["INACTIVE"] if summary.state is CrawlState.RUNNING else 0
-    return Work(max(ready, summary.queued - summary.in_process), ready, cost)
+    return PartitionWork(max(ready, summary.queued - summary.in_process), ready, cost)

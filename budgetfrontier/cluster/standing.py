@@ -16,7 +16,7 @@ from budgetfrontier.core.model import CrawlState, Summary
 from budgetfrontier.rules.crawl_states import LIMIT
 
 
-class Standing(msgspec.Struct):
+class PartitionProgress(msgspec.Struct):
     """The standing of a partition, as its owner tells it."""
 
     partition: int
@@ -36,14 +36,14 @@ class Standing(msgspec.Struct):
     """By total, if this partition is the treasurer: what may still be granted. None also while it waits for others."""
 
 
-to_standings: Callable[[Any], list[Standing]] = converter(list[Standing])
+to_standings: Callable[[Any], list[PartitionProgress]] = converter(list[PartitionProgress])
 
 
-def standing_of(partition: Partition) -> Standing:
+def standing_of(partition: Partition) -> PartitionProgress:
     """Return the standing of a partition that is open in this thread."""
     state = partition.state
     money = state.treasury
-    return Standing(
+    return PartitionProgress(
         partition.number,
         state.epoch,
         state.position,
@@ -63,7 +63,7 @@ def _named(limited: tuple[bool, bool], amounts: Amounts) -> dict[str, int]:
     return {name: amount for name, is_limited, amount in rows if is_limited}
 
 
-def crawl_state(standings: Collection[Standing]) -> CrawlState:
+def crawl_state(standings: Collection[PartitionProgress]) -> CrawlState:
     """Return the state of a crawl from the standings of all its partitions.
 
     It is RUNNING while anything is under way from one partition to another, even if all are FINISHED. It is PAUSED if
@@ -77,7 +77,7 @@ def crawl_state(standings: Collection[Standing]) -> CrawlState:
     return state
 
 
-def crawl_summary(standings: Collection[Standing]) -> Summary:
+def crawl_summary(standings: Collection[PartitionProgress]) -> Summary:
     """Return the sums of the counters of all partitions, with the state of the crawl."""
     summary = merged_summary([one.summary for one in standings])
     summary.state = crawl_state(standings)
@@ -86,7 +86,7 @@ def crawl_summary(standings: Collection[Standing]) -> Summary:
     return summary
 
 
-def is_under_way(standings: Collection[Standing]) -> bool:
+def is_under_way(standings: Collection[PartitionProgress]) -> bool:
     """Tell whether a partition was told something that it has not heard."""
     by_number = {one.partition: one for one in standings}
     return any(
@@ -96,7 +96,7 @@ def is_under_way(standings: Collection[Standing]) -> bool:
     )
 
 
-def limit_reached(standings: Collection[Standing]) -> str | None:
+def limit_reached(standings: Collection[PartitionProgress]) -> str | None:
     """Return the setting whose total is used up by what was used and by what is out; None if none is."""
     left = next((one.left for one in standings if one.left is not None), None)
     if left is None or is_under_way(standings):

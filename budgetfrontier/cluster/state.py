@@ -91,18 +91,18 @@ class PartitionState(msgspec.Struct):
             del commands[next(iter(commands))]
 
 
-class _Note(msgspec.Struct, array_like=True):
+class _StateNote(msgspec.Struct, array_like=True):
     version: int
     state: PartitionState
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(_Note).decode
+_decode: Final = msgspec.msgpack.Decoder(_StateNote).decode
 
 
 def encode(state: PartitionState) -> bytes:
     """Return the note of a state."""
-    return REPLICA + _encode(_Note(VERSION, state))
+    return REPLICA + _encode(_StateNote(VERSION, state))
 
 
 def decode(note: bytes) -> PartitionState:

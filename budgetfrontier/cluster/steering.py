@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.commands import OF_QUEUES, refusal, replicable
 from budgetfrontier.cluster.entry_names import read_name
-from budgetfrontier.cluster.inspection import InForce, Order, Undoing
-from budgetfrontier.cluster.operation import Command, Operator
+from budgetfrontier.cluster.inspection import InForce, ProposedAdjustment, Undoing
+from budgetfrontier.cluster.operation import Operator, OperatorCommand
 from budgetfrontier.core.errors import ConnectionLost, FrontierError
 from budgetfrontier.settings.matching import may_select_several
 from budgetfrontier.storage.records import AuditEntry
@@ -20,7 +20,7 @@ CRAWL: Final = ("pause", "resume", "terminate")
 NOTHING_KEPT: Final = "what is deleted in a crawl in partitions is not kept"
 
 
-class Plan(NamedTuple):
+class SteeringPlan(NamedTuple):
     """A command as it is given: its arguments, further ones of some partitions, and the partitions (None: all)."""
 
     args: dict[str, Any]
@@ -52,24 +52,26 @@ def preview(operator: Operator, op: str, args: dict[str, Any]) -> dict[str, Any]
     raise FrontierError(f"{op} has no dry run on a crawl in partitions")
 
 
-def plan(operator: Operator, op: str, args: dict[str, Any]) -> Plan:
+def plan(operator: Operator, op: str, args: dict[str, Any]) -> SteeringPlan:
     """Return how a command is given. Raises FrontierError if it would be refused by all partitions."""
     if op in ("adjust", "withdraw"):
         surveys = operator.ask("survey", dict[str, Any], order=order_of(operator, op, args))
         args = args if op == "adjust" else args | {"id": read_name(str(args["id"]))}
-        return Plan(args, {number: {"survey": survey} for number, survey in surveys.items()})
+        return SteeringPlan(args, {number: {"survey": survey} for number, survey in surveys.items()})
     if op == "undo":
         entry = read_name(str(args["id"]))
         _, to = undoable(operator, entry, force=bool(args.get("force")))
-        return Plan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, to=to)
+        return SteeringPlan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, to=to)
     if op == "delete":
-        return Plan(args, to=partitions_of_glob(operator, args.get("queue")))
+        return SteeringPlan(args, to=partitions_of_glob(operator, args.get("queue")))
     if op in OF_QUEUES:
-        return Plan(args, to=[operator.partition_of_queue(args["queue"])])
-    return Plan(args)
+        return SteeringPlan(args, to=[operator.partition_of_queue(args["queue"])])
+    return SteeringPlan(args)
 
 
-def give(operator: Operator, command: Command, planned: Plan) -> tuple[bytes, dict[int, AuditEntry], set[int]]:
+def give(
+    operator: Operator, command: OperatorCommand, planned: SteeringPlan
+) -> tuple[bytes, dict[int, AuditEntry], set[int]]:
     """Give a command as it is planned, and wait for the partitions that it is for.
 
     Returns its id, its audit entries by partition, and the partitions that have not applied it yet.
@@ -80,14 +82,14 @@ def give(operator: Operator, command: Command, planned: Plan) -> tuple[bytes, di
     return name, entries, asked - entries.keys()
 
 
-def order_of(operator: Operator, op: str, args: dict[str, Any]) -> Order:
+def order_of(operator: Operator, op: str, args: dict[str, Any]) -> ProposedAdjustment:
     """Return an adjustment, or its withdrawal by its name, as partitions are asked what it would change."""
     if op == "adjust":
-        return Order(args["match"], args["set"])
+        return ProposedAdjustment(args["match"], args["set"])
     name = args["id"]
     for known, one in merging.merged_adjustments(operator.ask("adjustments", list[InForce])):
         if known == str(name) and one.command is not None:
-            return Order(one.match, one.set, one.command)
+            return ProposedAdjustment(one.match, one.set, one.command)
     raise FrontierError(
         f"adjustment {name} is not in force; `budgetfrontier adjust {operator.job} --list` lists those that are"
     )

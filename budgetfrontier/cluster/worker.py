@@ -52,7 +52,7 @@ def log_stream(crawl: str, partitions: int) -> Stream:
     return Stream(f"{crawl}-log", partitions, (GROUP,))
 
 
-class Worker:
+class ClusterWorker:
     """A worker of a crawl. `run` is to be called once, in any thread, and so are the other methods.
 
     `folder` has a folder for each partition that it ever had; `restore(partition, folder)` is called in a thread before
@@ -112,7 +112,7 @@ class Worker:
         self._router: Router | None = None
 
     def __repr__(self) -> str:
-        return f"<Worker {self.name} of {self.crawl!r}: partitions {sorted(self._epochs)}>"
+        return f"<ClusterWorker {self.name} of {self.crawl!r}: partitions {sorted(self._epochs)}>"
 
     # -- in any thread
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from budgetfrontier.core.model import CrawlState, Summary
 from budgetfrontier.core.units import format_size
-from budgetfrontier.crawler.limits import Limit
+from budgetfrontier.crawler.limits import CrawlLimit
 from budgetfrontier.crawler.progress import amount, backlog, ends, queues
 from budgetfrontier.reports.format import counted
-from budgetfrontier.reports.overview import Overview, Spend
+from budgetfrontier.reports.overview import Overview, SpendDistribution
 from budgetfrontier.reports.suggested_commands import revival_command
 from budgetfrontier.reports.totals import refused_line
 from budgetfrontier.rules import crawl_states
@@ -28,7 +28,7 @@ LISTED = 10
 OUTPUTS = ("warcs", "logs", "reports")
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why a run ended."""
 
     NONE = "none"  # nothing was left to do
@@ -44,8 +44,8 @@ def closing_summary(
     *,
     folder: Path,
     settings: Settings,
-    stop: Stop = Stop.NONE,
-    limit: Limit | None = None,
+    stop: StopReason = StopReason.NONE,
+    limit: CrawlLimit | None = None,
     command: str = "",
     tags: Iterable[str] = (),
 ) -> Iterator[str]:
@@ -66,16 +66,16 @@ def closing_summary(
     done = summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or summary.pause_reason == crawl_states.FINISH
     if done:
         yield _final_state(report, spend)
-    elif stop is Stop.LIMIT and limit:
+    elif stop is StopReason.LIMIT and limit:
         yield f"stopped: limits.{limit.name} is reached; {again}"
-    elif stop is Stop.FORCED:
+    elif stop is StopReason.FORCED:
         yield f"stopped at once; all that was finished is kept, what was in flight is fetched again; to go on, {again}"
-    elif stop is Stop.POLICY:
+    elif stop is StopReason.POLICY:
         yield f"stopped: {summary.pause_reason}"
         yield f"  URIs in flight are fetched again; once the policy is fixed, {again}"
     else:
         yield f"stopped: interrupted; to go on, {again}"
-    if paused and not done and stop is not Stop.POLICY:
+    if paused and not done and stop is not StopReason.POLICY:
         why = summary.pause_reason or "no reason given"
         yield f"  it stays paused ({why}) until: {_shell('resume', job)}"
     yield f"  done: {ends(summary)}, {_disregarded(summary)}; {_spend(summary)}"
@@ -108,7 +108,7 @@ def _spend(summary: Summary) -> str:
     return f"spend {summary.expenditure:,}{penalties}"
 
 
-def _final_state(report: Report, spend: Spend) -> str:
+def _final_state(report: Report, spend: SpendDistribution) -> str:
     """Return the line on the final state of a crawl that has nothing left to do."""
     retired = spend.stranding_count
     how = "paused at finish" if report.state is CrawlState.PAUSED else f"crawl {report.state.lower()}"
@@ -120,7 +120,7 @@ def _final_state(report: Report, spend: Spend) -> str:
     return f"{how}: {counted(retired, 'queue')} {verb} retired, with {counted(spend.stranded, 'URI')}"
 
 
-def _revivals(spend: Spend, settings: Settings, folder: Path) -> Iterator[str]:
+def _revivals(spend: SpendDistribution, settings: Settings, folder: Path) -> Iterator[str]:
     """Yield lines on the retired queues with the most URIs, each with the command that revives it."""
     replenish, job = settings.frontier.balance_replenish_amount, str(folder)
     shown = spend.stranding[:LISTED]

@@ -12,14 +12,14 @@ from pathlib import Path
 from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlState, DeadLetter, RunEnd
 from budgetfrontier.crawler.cache import SHARED, CrawlCache
-from budgetfrontier.crawler.closing_summary import Stop, closing_summary
+from budgetfrontier.crawler.closing_summary import StopReason, closing_summary
 from budgetfrontier.crawler.fetch import encodings
 from budgetfrontier.crawler.fetch.descriptors import most_fetches, shortage
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
 from budgetfrontier.crawler.host_delays import HostDelays
 from budgetfrontier.crawler.interrupts import Interrupts, interrupts
-from budgetfrontier.crawler.limits import Limits
-from budgetfrontier.crawler.main_loop import MainLoop, Parts, lease_ttl, patience
+from budgetfrontier.crawler.limits import CrawlLimits
+from budgetfrontier.crawler.main_loop import CrawlParts, MainLoop, lease_ttl, patience
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.policy_failures import PolicyFailures, is_policy_failure
 from budgetfrontier.crawler.prerequisites import Prerequisites, is_robots
@@ -152,7 +152,7 @@ class Job:
             if begun:
                 self._summarize(frontier, reports)
         self._policy_failures.raise_failure()
-        return 0 if begun and self._loop.stop is not Stop.FORCED else 1
+        return 0 if begun and self._loop.stop is not StopReason.FORCED else 1
 
     async def _crawl(self) -> None:
         async with self._metrics(self._folder) if self._metrics else contextlib.nullcontext():
@@ -174,7 +174,9 @@ class Job:
         """Create the components of the crawl and schedule the seeds; return whether there is anything to do."""
         before = self._frontier.summary()
         seconds, size = self._cache.used()
-        self._limits = Limits(self._settings.limits, uris=before.succeeded + before.failed, seconds=seconds, size=size)
+        self._limits = CrawlLimits(
+            self._settings.limits, uris=before.succeeded + before.failed, seconds=seconds, size=size
+        )
         if self._settings.fetch.robots is True:
             self._robots = Robots(robots_name(self._settings.fetch), cache=self._cache)
         self._loop = MainLoop(self._settings, self._folder, self._parts())
@@ -183,7 +185,7 @@ class Job:
             begun = self._begin()
         return begun
 
-    def _parts(self) -> Parts:
+    def _parts(self) -> CrawlParts:
         """Return what the main loop uses."""
         frontier, robots, prerequisites = self._frontier, self._robots, None
         if robots is not None:
@@ -197,7 +199,7 @@ class Job:
             write_links=self._outputs.write_links,
             patience=patience(self._settings),
         )
-        return Parts(
+        return CrawlParts(
             frontier=frontier,
             cache=self._cache,
             outputs=self._outputs,
@@ -278,10 +280,10 @@ class Job:
         if self._policy_failures.failure:
             return RunEnd.ERROR, str(self._policy_failures.failure)
         match self._loop.stop:
-            case Stop.LIMIT:
+            case StopReason.LIMIT:
                 reached = self._limits.reached
                 return RunEnd.LIMIT, f"limits.{reached.name}" if reached else ""
-            case Stop.INTERRUPTED | Stop.FORCED:
+            case StopReason.INTERRUPTED | StopReason.FORCED:
                 return RunEnd.SIGNAL, self._interrupts.name
         return RunEnd.EXIT, "finished" if self._frontier.state is CrawlState.FINISHED else "paused at its finish"
 

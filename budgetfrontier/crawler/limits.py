@@ -9,7 +9,7 @@ from typing import NamedTuple
 from budgetfrontier.settings.schema import LimitSettings
 
 
-class Limit(NamedTuple):
+class CrawlLimit(NamedTuple):
     """A limit by its name in the settings: its value, and how much of it is used (URIs, seconds or bytes)."""
 
     name: str
@@ -17,7 +17,7 @@ class Limit(NamedTuple):
     used: float
 
 
-class Limits:
+class CrawlLimits:
     """The limits of a crawl, counted over all its runs, so that a crash or restart does not reset them.
 
     `uris`, `seconds` and `size` (bytes) are the amounts used by earlier runs. Time during which the crawl is paused
@@ -55,17 +55,17 @@ class Limits:
         return max(min(wanted, most - self.uris - in_flight), 0) if most else wanted
 
     @property
-    def rows(self) -> list[Limit]:
+    def rows(self) -> list[CrawlLimit]:
         """The limits that are set (not 0)."""
         settings = self._settings
         limits = (
-            Limit("max_uris", settings.max_uris, self.uris),
-            Limit("max_time", settings.max_time, self.seconds),
-            Limit("max_bytes", settings.max_bytes, self.size),
+            CrawlLimit("max_uris", settings.max_uris, self.uris),
+            CrawlLimit("max_time", settings.max_time, self.seconds),
+            CrawlLimit("max_bytes", settings.max_bytes, self.size),
         )
         return [limit for limit in limits if limit.most]
 
     @property
-    def reached(self) -> Limit | None:
+    def reached(self) -> CrawlLimit | None:
         """The first limit that is reached; None if none is."""
         return next((limit for limit in self.rows if limit.used >= limit.most), None)

@@ -25,11 +25,11 @@ import msgspec
 from budgetfrontier.core.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.core.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.crawler.cache import CrawlCache
-from budgetfrontier.crawler.closing_summary import Stop
+from budgetfrontier.crawler.closing_summary import StopReason
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
-from budgetfrontier.crawler.fetch.response import BROKEN, PutBack, Response, cause_of
+from budgetfrontier.crawler.fetch.response import BROKEN, FetchResult, PutBack, cause_of
 from budgetfrontier.crawler.interrupts import Interrupts
-from budgetfrontier.crawler.limits import Limits
+from budgetfrontier.crawler.limits import CrawlLimits
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.policy_failures import PolicyFailures
 from budgetfrontier.crawler.prerequisites import Prerequisites, is_robots
@@ -58,7 +58,7 @@ NO_TIMEOUT = 300.0  # seconds that a page waits for its robots.txt if fetches ha
 log = logging.getLogger(__name__)
 
 
-class Parts(NamedTuple):
+class CrawlParts(NamedTuple):
     """The parts of one run that the main loop uses. `robots` and `prerequisites` are None if robots.txt is ignored."""
 
     frontier: CrawlFrontier
@@ -68,7 +68,7 @@ class Parts(NamedTuple):
     visitor: Visits
     robots: Robots | None
     prerequisites: Prerequisites | None
-    limits: Limits
+    limits: CrawlLimits
     policy_failures: PolicyFailures
     progress: ProgressDisplay
     interrupts: Interrupts
@@ -85,21 +85,21 @@ class Parts(NamedTuple):
 class MainLoop:
     """The main loop of one run, and the visits that are in flight."""
 
-    def __init__(self, settings: Settings, folder: Path, parts: Parts) -> None:
+    def __init__(self, settings: Settings, folder: Path, parts: CrawlParts) -> None:
         self._settings, self._folder = settings, folder
         self._frontier, self._cache, self._outputs = parts.frontier, parts.cache, parts.outputs
         self._fetcher, self._visitor = parts.fetcher, parts.visitor
         self._robots, self._prerequisites = parts.robots, parts.prerequisites
         self._limits, self._policy_failures = parts.limits, parts.policy_failures
         self._progress, self._interrupts = parts.progress, parts.interrupts
-        self.stop = Stop.NONE
+        self.stop = StopReason.NONE
         """Why the run ends, if it does not end by itself."""
         self._wake = asyncio.Event()
         self._visits: dict[asyncio.Task[Visit], tuple[Lease, int]] = {}
         self._done: list[asyncio.Task[Visit]] = []
         self._closed = False  # whether the frontier may have been closed during one of them
         self._unwritten = UnwrittenResults()
-        self._written: list[tuple[Finish, Response]] = []  # those in the outputs whose leases are to be finished
+        self._written: list[tuple[Finish, FetchResult]] = []  # those in the outputs whose leases are to be finished
         self._slots = list(range(parts.most_visits, 0, -1))
         self._failures = self._seeds_told = 0
         self._next_commit = self._last_reports = self._last_statistics = self._last_renewal = time.monotonic()
@@ -138,18 +138,18 @@ class MainLoop:
 
     def _interrupt(self) -> None:
         """Take in what the signals ask for by now."""
-        if self._interrupts.count > 1 or self.stop is Stop.POLICY:
-            self.stop = Stop.FORCED
+        if self._interrupts.count > 1 or self.stop is StopReason.POLICY:
+            self.stop = StopReason.FORCED
             return
         flying = len(self._visits)
         waits = f"waiting for {counted(flying, 'fetch', 'fetches')} in flight" if flying else "no fetch is in flight"
         self._progress.say(f"stopping: {waits}; Ctrl-C or SIGTERM again stops at once")
-        self.stop = Stop.INTERRUPTED
+        self.stop = StopReason.INTERRUPTED
 
     async def _drive(self) -> None:
         """Lease, fetch and finish until nothing is left to do or there is a reason to stop."""
         self._run_periodic_tasks()
-        while self.stop is not Stop.FORCED:
+        while self.stop is not StopReason.FORCED:
             self._commit_in_time()
             free = 0
             with self._policy_failures.pausing(self._frontier):
@@ -157,7 +157,7 @@ class MainLoop:
             self._finish_written()
             if not self._visits and not self._unwritten and self._has_ended():
                 return
-            if self.stop is not Stop.NONE and self._on_stop:
+            if self.stop is not StopReason.NONE and self._on_stop:
                 self._on_stop()
             await self._wait(free)
             self._end_visits()
@@ -165,8 +165,8 @@ class MainLoop:
                 with self._policy_failures.pausing(self._frontier):
                     self._complete(result)
             self._finish_written()
-            if self._policy_failures.failure and self.stop is Stop.NONE:
-                self.stop = Stop.POLICY
+            if self._policy_failures.failure and self.stop is StopReason.NONE:
+                self.stop = StopReason.POLICY
             self._run_periodic_tasks()
 
     def _commit_in_time(self) -> None:
@@ -229,7 +229,7 @@ class MainLoop:
         return self._free()
 
     def _free(self) -> int:
-        if self.stop is not Stop.NONE or self._unwritten.full:
+        if self.stop is not StopReason.NONE or self._unwritten.full:
             return 0
         return self._limits.room(len(self._slots), in_flight=len(self._visits) + len(self._unwritten))
 
@@ -253,14 +253,14 @@ class MainLoop:
     def _has_ended(self) -> bool:
         state = self._frontier.state
         if state is CrawlState.PAUSED:
-            return self.stop is not Stop.NONE or self._frontier.summary().pause_reason == crawl_states.FINISH
-        return self.stop is not Stop.NONE or state in (CrawlState.NEW, CrawlState.FINISHED, CrawlState.TERMINATED)
+            return self.stop is not StopReason.NONE or self._frontier.summary().pause_reason == crawl_states.FINISH
+        return self.stop is not StopReason.NONE or state in (CrawlState.NEW, CrawlState.FINISHED, CrawlState.TERMINATED)
 
     def _run_periodic_tasks(self) -> None:
         now, progress, limits = time.monotonic(), self._progress, self._limits
         limits.tick(paused=self._frontier.state is CrawlState.PAUSED)
-        if limits.reached and self.stop is Stop.NONE:
-            self.stop = Stop.LIMIT
+        if limits.reached and self.stop is StopReason.NONE:
+            self.stop = StopReason.LIMIT
         if progress.due:
             found = self._frontier.verdict(rate=progress.rate)
             progress.show(self._frontier.summary(), in_flight=len(self._visits), limits=limits.rows, verdict=found)
@@ -297,7 +297,7 @@ class MainLoop:
         asked = self._prerequisites.request_for(lease) if self._prerequisites else lease.uri
         if asked is None:
             return
-        if isinstance(asked, Response):
+        if isinstance(asked, FetchResult):
             self._hold(Result(lease, Visit(lease.uri, asked, asked.outcome), 0))
             return
         task = asyncio.create_task(self._visitor.visit(lease, asked))
@@ -323,7 +323,7 @@ class MainLoop:
             raise error
         else:
             log.error("visit of %s failed", lease.uri.url, exc_info=error)
-            response = Response(status=BROKEN, reason=f"{type(error).__name__}: {error}")
+            response = FetchResult(status=BROKEN, reason=f"{type(error).__name__}: {error}")
             self._hold(Result(lease, Visit(lease.uri, response, Outcome.FAILURE), slot))
 
     def _hold(self, result: Result) -> None:
@@ -337,7 +337,7 @@ class MainLoop:
         """Write a result to the outputs, or put its lease back."""
         if isinstance(result.visit, PutBack):
             finish = Finish(result.lease, Outcome.DEFERRED, reason=result.visit.reason, delay=result.visit.seconds)
-            self._written.append((finish, Response(status=0)))
+            self._written.append((finish, FetchResult(status=0)))
             if self._prerequisites and is_robots(result.lease.uri):
                 self._prerequisites.put_back(result.lease, result.visit.seconds)
         else:
@@ -403,7 +403,7 @@ class MainLoop:
             tried = True
         return tried
 
-    def _count(self, outcome: Outcome, response: Response) -> None:
+    def _count(self, outcome: Outcome, response: FetchResult) -> None:
         """Count a finished visit for the progress and the limits."""
         if response.status > 0:
             self._progress.count(len(response.raw))
@@ -439,7 +439,7 @@ def patience(settings: Settings) -> float:
     return settings.fetch.timeout or NO_TIMEOUT
 
 
-def finish_reason(uri: CrawlUri, outcome: Outcome, response: Response) -> str:
+def finish_reason(uri: CrawlUri, outcome: Outcome, response: FetchResult) -> str:
     """Return the reason with which a lease is finished: of a SUCCESS the status, if it is that of a seed."""
     if outcome is Outcome.SUCCESS:
         return f"status {response.status}" if is_seed(uri) else ""

@@ -18,7 +18,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import Admission, CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.core.uris import robots_url
 from budgetfrontier.crawler.cache import CrawlCache, StoredRobots
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.host_delays import HostDelays
 from budgetfrontier.crawler.robots import Robots
 from budgetfrontier.crawler.robots_redirects import RobotsRedirects
@@ -59,7 +59,7 @@ class RobotsResult(NamedTuple):
     status: int = 0
 
 
-def retry_wait(response: Response, settings: QueueSettings) -> float:
+def retry_wait(response: FetchResult, settings: QueueSettings) -> float:
     """Return the seconds until what has failed is requested again: a Retry-After, up to the longest back-off."""
     asked = response.retry_after
     return settings.retry_delay if asked is None else min(asked, settings.backoff_max_delay)
@@ -81,10 +81,10 @@ class Prerequisites:
         self._redirects = RobotsRedirects(robots, cache, now=now)
         self._in_flight: dict[int, tuple[CrawlUri, str]] = {}  # by lease: the URI requested, and the queue of its host
 
-    def request_for(self, lease: Lease) -> CrawlUri | Response | None:
+    def request_for(self, lease: Lease) -> CrawlUri | FetchResult | None:
         """Return what to fetch for a lease: its URI, or the target that its robots.txt redirects to.
 
-        Returns a Response instead if the request failed a moment ago for another site. Returns None if the lease has
+        Returns a FetchResult instead if the request failed a moment ago for another site. Returns None if the lease has
         been finished here: the URI was put back, behind its robots.txt or until a host may be requested, or it is a
         robots.txt that is known already.
         """
@@ -103,7 +103,7 @@ class Prerequisites:
                 return None
         return lease.uri
 
-    def _next_hop(self, lease: Lease) -> CrawlUri | Response | None:
+    def _next_hop(self, lease: Lease) -> CrawlUri | FetchResult | None:
         uri = lease.uri
         if self._robots.has_rules(uri.url):  # after a crash between the commits of the cache and the frontier
             self._frontier.finish(lease, Outcome.DISREGARDED, reason="known already")
@@ -130,8 +130,8 @@ class Prerequisites:
         self._in_flight[lease.id] = hop, key
         return hop
 
-    def record(self, lease: Lease, response: Response) -> RobotsResult:
-        """Record what was fetched for a robots.txt, or the Response that `request_for` returned; return the result."""
+    def record(self, lease: Lease, response: FetchResult) -> RobotsResult:
+        """Record the FetchResult of a robots.txt, fetched or returned by `request_for`; return the result."""
         uri = lease.uri
         hop, key = self._in_flight.pop(lease.id, (None, lease.queue))
         if hop is None:
@@ -161,7 +161,7 @@ class Prerequisites:
             self._delays.end(key, 0.0)
         self._robots.postpone(lease.uri.url, self._now() + seconds)
 
-    def _record_final(self, lease: Lease, response: Response, status: int) -> RobotsResult:
+    def _record_final(self, lease: Lease, response: FetchResult, status: int) -> RobotsResult:
         """Record the response at the end of the redirects. Pages are postponed while the robots.txt is retried."""
         url, delay = lease.uri.url, response.retry_after
         outcome = self._robots.record(url, response)

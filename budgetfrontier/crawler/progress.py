@@ -17,7 +17,7 @@ from rich.text import Text
 
 from budgetfrontier.core.model import CrawlState, QueueState, Summary
 from budgetfrontier.core.units import format_clock, format_size
-from budgetfrontier.crawler.limits import Limit
+from budgetfrontier.crawler.limits import CrawlLimit
 from budgetfrontier.reports.format import clean, percent
 from budgetfrontier.rules.crawled import crawled
 from budgetfrontier.rules.verdict import Verdict
@@ -30,7 +30,7 @@ RATE_OVER = 30.0
 log = logging.getLogger(__name__)
 
 
-class _Sample(NamedTuple):
+class _ProgressSample(NamedTuple):
     """The counters at a point in time; `used` has what was used of each limit."""
 
     time: float
@@ -63,7 +63,7 @@ class ProgressDisplay:
         self._now = now
         self._begin = self._last = now()
         self.fetched = self.bytes = 0
-        self._samples = deque([_Sample(self._begin, 0, 0, {})])
+        self._samples = deque([_ProgressSample(self._begin, 0, 0, {})])
         self._handler: _PrintingHandler | None = None
 
     def __enter__(self) -> Self:
@@ -115,11 +115,11 @@ class ProgressDisplay:
             log.warning("%s", message)
 
     def show(
-        self, summary: Summary, *, in_flight: int, limits: Sequence[Limit] = (), verdict: Verdict | None = None
+        self, summary: Summary, *, in_flight: int, limits: Sequence[CrawlLimit] = (), verdict: Verdict | None = None
     ) -> None:
         """Show the state of the crawl: the verdict, rates, queues by state, spend, and the use of limits. O(1)."""
         self._last = self._now()
-        sample = _Sample(self._last, self.fetched, self.bytes, {limit.name: limit.used for limit in limits})
+        sample = _ProgressSample(self._last, self.fetched, self.bytes, {limit.name: limit.used for limit in limits})
         samples = self._samples
         samples.append(sample)
         while len(samples) > 2 and samples[1].time <= sample.time - RATE_OVER:
@@ -154,7 +154,7 @@ class ProgressDisplay:
     def _average(self) -> float:
         return self.fetched / max(self.elapsed, 1e-9)
 
-    def _left(self, limit: Limit) -> float | None:
+    def _left(self, limit: CrawlLimit) -> float | None:
         """Return the seconds until a limit is reached at the current rate; None if that is never, or not known."""
         last = self._samples[-1]
         first = next(sample for sample in self._samples if limit.name in sample.used)
@@ -166,7 +166,7 @@ class ProgressDisplay:
     # Formats
 
     def _pairs(
-        self, summary: Summary, in_flight: int, limits: Sequence[Limit], verdict: Verdict | None
+        self, summary: Summary, in_flight: int, limits: Sequence[CrawlLimit], verdict: Verdict | None
     ) -> Iterator[tuple[str, object]]:
         """Yield the plain format: keys and values without spaces; times in seconds, sizes in bytes."""
         yield "state", summary.state.value
@@ -189,7 +189,7 @@ class ProgressDisplay:
         if verdict:
             yield "verdict", verdict.slug
 
-    def _table(self, summary: Summary, in_flight: int, limits: Sequence[Limit], verdict: Verdict | None) -> Table:
+    def _table(self, summary: Summary, in_flight: int, limits: Sequence[CrawlLimit], verdict: Verdict | None) -> Table:
         table = Table.grid(padding=(0, 2))
         table.add_column(style="bold", no_wrap=True)
         table.add_column()
@@ -210,7 +210,7 @@ class ProgressDisplay:
             table.add_row(name, Text(words))  # Text, so that markup is not interpreted
         return table
 
-    def _limit(self, limit: Limit) -> str:
+    def _limit(self, limit: CrawlLimit) -> str:
         left = self._left(limit)
         when = "" if left is None else f", about {format_clock(left)} left at this rate"
         share = percent(min(limit.used / limit.most, 1.0))

@@ -17,7 +17,7 @@ from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import Outcome
 from budgetfrontier.core.uris import site_of
 from budgetfrontier.crawler.cache import CrawlCache, StoredRobots
-from budgetfrontier.crawler.fetch.response import Response, cause_of
+from budgetfrontier.crawler.fetch.response import FetchResult, cause_of
 from budgetfrontier.crawler.robots_txt import Group, Rules, group_for, parsed_part
 from budgetfrontier.crawler.threads import in_thread
 
@@ -121,7 +121,7 @@ class Robots:
         site = self._waiting(site_of(url))
         return 0.0 if site is None or site.postponed is None else site.postponed - self._now()
 
-    def record(self, url: str, response: Response) -> Outcome:
+    def record(self, url: str, response: FetchResult) -> Outcome:
         """Record the response to a robots.txt request, and return the outcome of its URI (RFC 9309, section 2.3.1).
 
         - 2xx: its rules apply. 3xx (one redirect too many) and 4xx: there are no rules.
@@ -147,7 +147,7 @@ class Robots:
         site.failing = True
         return Outcome.RETRY
 
-    def interpret(self, response: Response) -> StoredRobots | None:
+    def interpret(self, response: FetchResult) -> StoredRobots | None:
         """Return the robots.txt in a response; None if it could not be fetched, or is incomplete."""
         status = response.status
         if 200 <= status < 300 and _INCOMPLETE.isdisjoint(response.notes):

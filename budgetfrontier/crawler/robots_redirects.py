@@ -12,7 +12,7 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.core.uris import robots_url, site_of
 from budgetfrontier.crawler import links
 from budgetfrontier.crawler.cache import CrawlCache, StoredRobots
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.robots import Robots
 
 MOST_REDIRECTS = 5
@@ -29,7 +29,7 @@ class RobotsRedirects:
 
     def __init__(self, robots: Robots, cache: CrawlCache, *, now: Callable[[], float] = time.time) -> None:
         self._robots, self._cache, self._now = robots, cache, now
-        self._failed: BoundedCache[str, tuple[float, Response]] = BoundedCache(_MOST_FAILED)
+        self._failed: BoundedCache[str, tuple[float, FetchResult]] = BoundedCache(_MOST_FAILED)
         """Failed responses by URL, each with the time until which it applies."""
 
     def follow(self, uri: CrawlUri) -> CrawlUri | StoredRobots:
@@ -45,14 +45,14 @@ class RobotsRedirects:
             hop = CrawlUri(target, via=hop.url, hops=hop.hops + "R", source=uri.source)
         return StoredRobots(_TOO_MANY, self._now() + self._robots.lifetime, b"")
 
-    def leads_on(self, hop: CrawlUri, response: Response) -> bool:
+    def leads_on(self, hop: CrawlUri, response: FetchResult) -> bool:
         """Tell whether a response redirects; its target is cached, so that `follow` returns it."""
         target = links.resolve(can_ada.parse(hop.url), response.location)
         if target is not None:
             self._store(hop.url, StoredRobots(response.status, 0.0, target.encode()))
         return target is not None
 
-    def share(self, uri: CrawlUri, hop: CrawlUri, response: Response, *, until: float) -> None:
+    def share(self, uri: CrawlUri, hop: CrawlUri, response: FetchResult, *, until: float) -> None:
         """Cache the response at the end of the redirects of a robots.txt for all sites that redirect there.
 
         A failure applies until a time.
@@ -67,12 +67,12 @@ class RobotsRedirects:
         else:
             self._store(hop.url, stored)
 
-    def recent_failure(self, url: str) -> Response | None:
+    def recent_failure(self, url: str) -> FetchResult | None:
         """Return the recent failure of this URL, requested for another site; None if there is none."""
         until, response = self._failed.get(url, (0.0, None))
         if response is None or until <= self._now():
             return None
-        return Response(
+        return FetchResult(
             status=response.status, reason=f"{response.reason or response.status} at {url}, asked for another host"
         )
 

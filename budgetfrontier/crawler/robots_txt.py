@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from protego import Protego
 
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 
 MAX_BODY = 500 * 1024
 """The most bytes of a robots.txt that are parsed: the minimum that RFC 9309, section 2.5, requires."""
@@ -122,7 +122,7 @@ def _delay(value: bytes) -> float | None:
     return delay if 0 <= delay < math.inf else None
 
 
-def parsed_part(response: Response) -> bytes:
+def parsed_part(response: FetchResult) -> bytes:
     """Return the part of a robots.txt that is parsed: whole lines up to MAX_BODY."""
     body = response.body[:MAX_BODY]
     if len(response.body) > MAX_BODY or "lenTrunc" in response.notes:

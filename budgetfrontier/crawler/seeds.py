@@ -17,7 +17,7 @@ from budgetfrontier.reports.totals import reasons_of
 from budgetfrontier.rules.queue_keys import MAX_QUEUE_KEY
 from budgetfrontier.settings import Settings, url_lists
 from budgetfrontier.settings.schema import Seed
-from budgetfrontier.settings.url_lists import BadLine, Entry
+from budgetfrontier.settings.url_lists import BadLine, ListedUrl
 
 MOST_TOLD = 20
 """Lines of seed files that are left out, and named when a crawl begins."""
@@ -37,7 +37,7 @@ def scheduled_seeds(settings: Settings) -> Iterator[CrawlUri]:
     for seed in settings.seeds:
         uri = CrawlUri("", directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue)
         for _, entry in url_lists.entries(seed):
-            if isinstance(entry, Entry):
+            if isinstance(entry, ListedUrl):
                 yield msgspec.structs.replace(uri, url=entry.text, meta=entry.meta)
 
 
@@ -79,7 +79,9 @@ def bad_lines(seeds: Iterable[Seed]) -> Iterator[str]:
 def metadata_notes(seeds: Iterable[Seed]) -> Iterator[str]:
     """Yield a sentence for each file of seeds that has metadata: what becomes of it. Raises OSError."""
     for seed in seeds:
-        found = (entry.meta for _, entry in url_lists.entries(seed) if isinstance(entry, Entry)) if seed.file else ()
+        found = (
+            (entry.meta for _, entry in url_lists.entries(seed) if isinstance(entry, ListedUrl)) if seed.file else ()
+        )
         if names := dict.fromkeys(name for meta in found for name in meta or ()):
             yield f"{seed.file}: {url_lists.metadata_note(names)}"
 

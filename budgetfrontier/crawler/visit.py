@@ -20,7 +20,7 @@ from budgetfrontier.core.model import CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.core.vocabulary import NO_ROBOTS, NOFOLLOW, NOINDEX
 from budgetfrontier.crawler import links
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
-from budgetfrontier.crawler.fetch.response import OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Response
+from budgetfrontier.crawler.fetch.response import OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, FetchResult
 from budgetfrontier.crawler.prerequisites import is_robots
 from budgetfrontier.crawler.robots import Permission, Robots
 from budgetfrontier.crawler.robots_txt import MAX_BODY
@@ -58,7 +58,7 @@ class Visit(msgspec.Struct):
     """
 
     uri: CrawlUri
-    response: Response
+    response: FetchResult
     outcome: Outcome
     discovered: list[CrawlUri] = msgspec.field(default_factory=list)
 
@@ -111,7 +111,9 @@ class Visitor:
         """
         objection = None if is_robots(uri) else self._scope.objection(uri)
         if objection is not None:
-            return Visit(uri, Response(status=OUT_OF_SCOPE, reason=f"out of scope: {objection}"), Outcome.DISREGARDED)
+            return Visit(
+                uri, FetchResult(status=OUT_OF_SCOPE, reason=f"out of scope: {objection}"), Outcome.DISREGARDED
+            )
         refused = self._fetcher.refusal(uri.url)
         return None if refused is None else Visit(uri, refused, refused.outcome)
 
@@ -131,12 +133,12 @@ class Visitor:
                 outcome, status, reason = _REFUSALS[permission]
                 if permission is Permission.UNREACHABLE:
                     reason = f"{reason}: {robots.failure(uri.url)}"
-                return Visit(uri, Response(status=status, reason=reason), outcome)
+                return Visit(uri, FetchResult(status=status, reason=reason), outcome)
         self._check(lease)
         response = await self._fetcher.get(uri, accept=lambda response: self._scope.objection_to(uri, response))
         return await self._discover(uri, response)
 
-    def sitemaps(self, uri: CrawlUri, response: Response) -> list[CrawlUri]:
+    def sitemaps(self, uri: CrawlUri, response: FetchResult) -> list[CrawlUri]:
         """Write the sitemaps that a robots.txt names to the outputs, and return those in scope."""
         if not self._links.sitemaps or not 200 <= response.status < 300:
             return []
@@ -145,7 +147,7 @@ class Visitor:
             self._write_links(uri.url, named)
         return self._children(uri, named)
 
-    async def _discover(self, uri: CrawlUri, response: Response) -> Visit:
+    async def _discover(self, uri: CrawlUri, response: FetchResult) -> Visit:
         """Extract the links of a response, schedule or return those in scope, and write all."""
         large = len(response.body) > _LARGE
         declared = uri.hops.rstrip("R").endswith("I")
@@ -244,7 +246,7 @@ def should_revisit(uri: CrawlUri, visit: Visit) -> bool:
     return _is_revisit(uri) and (visit.outcome is Outcome.FAILURE or visit.response.status == ROBOTS_PRECLUDED)
 
 
-def revisit(uri: CrawlUri, response: Response, *, due: float) -> CrawlUri:
+def revisit(uri: CrawlUri, response: FetchResult, *, due: float) -> CrawlUri:
     """Return the URI of a conditional request (RFC 9110, section 13.1) for the same page at `due` (epoch seconds).
 
     Validators and digest come from the response; those of the previous visit are kept after a 304 or without a

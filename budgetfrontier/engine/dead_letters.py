@@ -17,7 +17,7 @@ from budgetfrontier.storage.uri_values import short_url
 Letters = list[tuple[int, DeadRow]]
 
 
-class DeadLetters:
+class DeadLetterTable:
     """The dead letters. O(log n) each."""
 
     def __init__(self, env: Environment, counters: Counters, seeds: SeedTable) -> None:

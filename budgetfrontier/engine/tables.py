@@ -8,7 +8,7 @@ from random import Random
 from budgetfrontier.core.model import QueueRecord, Summary
 from budgetfrontier.engine.audit import Audit
 from budgetfrontier.engine.busiest_queues import BusiestQueues
-from budgetfrontier.engine.dead_letters import DeadLetters
+from budgetfrontier.engine.dead_letters import DeadLetterTable
 from budgetfrontier.engine.future import FutureTable
 from budgetfrontier.engine.leases import Leases
 from budgetfrontier.engine.pending import PendingTable
@@ -45,7 +45,7 @@ class Tables:
         self.pending = PendingTable(env, counters)
         self.future = FutureTable(env, counters, self.queues)
         self.seeds = SeedTable(env, counters)
-        self.dead_letters = DeadLetters(env, counters, self.seeds)
+        self.dead_letters = DeadLetterTable(env, counters, self.seeds)
         self.audit = Audit(env, counters)
         self.removed = RemovedFiles(env, counters)
         self.runs = Runs(env)

@@ -59,7 +59,7 @@ class AsyncRemoteFrontier:
     ) -> None:
         """Take the arguments of `RemoteFrontier`. Does not connect yet."""
         self._link = link.Link(address, crawl, token, tls, quiet=quiet)
-        self._held = calls.Held()
+        self._held = calls.ClientLeases()
         self.retry_for = arguments.number(retry_for, "retry_for")
         """Seconds for which a call is repeated after a lost connection; calls under way notice a change."""
         self._keep_leases = keep_leases

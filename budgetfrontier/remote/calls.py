@@ -47,7 +47,7 @@ class Train(NamedTuple):
 Steps = Generator[Rpc | Train, Any, _T]
 
 
-class Held:
+class ClientLeases:
     """The leases that a client holds, by id, with their deadlines."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Held:
         self._most = 10_000
 
     def __repr__(self) -> str:
-        return f"<Held: {len(self._leases)} leases>"
+        return f"<ClientLeases: {len(self._leases)} leases>"
 
     def add(self, leases: Iterable[Lease]) -> None:
         """Note leases. Those that expired unfinished are forgotten now and then."""
@@ -347,7 +347,7 @@ def connect() -> Steps[protocol.Connected]:
 def plain(name: str, *positional: Any, **named: Any) -> Steps[_T]:
     """Call a method of the frontier with plain data."""
     offered = protocol.PLAIN[name]
-    request = protocol.Request(name, list(positional), named)
+    request = protocol.MethodCall(name, list(positional), named)
     try:
         body = protocol.encode(request)
     except _NOT_ENCODABLE as error:

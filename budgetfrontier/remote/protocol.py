@@ -201,7 +201,7 @@ class Budget(msgspec.Struct, array_like=True):
     total: int
 
 
-class Request(msgspec.Struct, array_like=True):
+class MethodCall(msgspec.Struct, array_like=True):
     """A call of a method of Frontier by its name, one of PLAIN."""
 
     name: str
@@ -245,8 +245,8 @@ SET_BUDGETS: Final = Method("SetBudgets", list[Budget], None)
 """As `regulate`; a URI that has no queue, or none yet, changes nothing."""
 LEAVE: Final = Method("Leave", list[int], None)
 """The end of a session: its leases, and those in replies that it has not received, are given back."""
-LOOK: Final = Method("Look", Request, Any, changes=False)
-STEER: Final = Method("Steer", Request, Any)
+LOOK: Final = Method("Look", MethodCall, Any, changes=False)
+STEER: Final = Method("Steer", MethodCall, Any)
 
 METHODS: Final = (
     CONNECT, SCHEDULE_MANY, SCHEDULE_EACH, MARK_SEEN, ADMIT_MANY, ADMIT_EACH, LEASE, FINISH_MANY, EXCHANGE, RENEW,

@@ -71,7 +71,7 @@ class RemoteFrontier:
         Raises ConnectionLost, and what `Frontier.open` raises.
         """
         self._link = link.Link(address, crawl, token, tls, quiet=quiet)
-        self._held = calls.Held()
+        self._held = calls.ClientLeases()
         self.retry_for = arguments.number(retry_for, "retry_for")
         """Seconds for which a call is repeated after a lost connection; calls under way notice a change."""
         self.timeout = None if timeout is None else arguments.number(timeout, "timeout")

@@ -23,7 +23,7 @@ class Line(NamedTuple):
     uri: CrawlUri
 
 
-class Entry(NamedTuple):
+class CrawlLogLine(NamedTuple):
     """A line of crawl.log, `b"-"` for what has no value."""
 
     time: bytes
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
     notes: bytes
 
 
-def entries(path: Path, *, since: float = 0.0) -> Iterator[Entry]:
+def entries(path: Path, *, since: float = 0.0) -> Iterator[CrawlLogLine]:
     """Yield the lines of a log from the time `since` (epoch seconds) on; lines that cannot be read are left out.
 
     Finds the first of them by bisection, for the log is in the order of time; then one pass, about 2 us a line. Raises
@@ -69,8 +69,8 @@ def _is_time(text: str) -> bool:
     return True
 
 
-def entry(line: bytes) -> Entry | None:
-    """Return a line as an Entry; None if it is none, or not complete."""
+def entry(line: bytes) -> CrawlLogLine | None:
+    """Return a line as a CrawlLogLine; None if it is none, or not complete."""
     fields = line.split()
     if len(fields) != _FIELDS or not line.endswith(b"\n"):
         return None
@@ -78,7 +78,7 @@ def entry(line: bytes) -> Entry | None:
         status, size = int(fields[1]), 0 if fields[2] == b"-" else int(fields[2])
     except ValueError:
         return None
-    return Entry(fields[0], status, size, *fields[3:])
+    return CrawlLogLine(fields[0], status, size, *fields[3:])
 
 
 def _first_at(file: BinaryIO, floor: bytes) -> int:

@@ -12,7 +12,7 @@ from budgetfrontier.reports.log_tables import FORBIDDEN
 from budgetfrontier.reports.spill import Sorter
 
 if TYPE_CHECKING:
-    from budgetfrontier.reports.crawl_log import Entry
+    from budgetfrontier.reports.crawl_log import CrawlLogLine
 
 _NOT_MODIFIED = 304
 _SAID = frozenset({NOINDEX, NOFOLLOW, NOT_STORED})
@@ -23,7 +23,7 @@ def crawl_summary(
     crawl: str,
     totals: Summary,
     runs: list[Run],
-    entries: Iterable[Entry] | None,
+    entries: Iterable[CrawlLogLine] | None,
     *,
     told: dict[str, int | None],
     alive: bool,
@@ -79,7 +79,7 @@ TOLD = ("bytes", "robots_denials")
 """Those of them that the totals have, too, as they were told with the ends of fetches."""
 
 
-def _fetched(entries: Iterable[Entry]) -> dict[str, Any]:
+def _fetched(entries: Iterable[CrawlLogLine]) -> dict[str, Any]:
     fetches = failures = denials = size = not_modified = 0
     said = Counter[str]()
     digests = Sorter()

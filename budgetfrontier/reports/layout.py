@@ -48,7 +48,7 @@ _COLOURS = {
 }
 
 
-class Layout(NamedTuple):
+class ListingLayout(NamedTuple):
     """The room for a listing. `width` None: all columns, values in full, numbers exact, as scripts read them."""
 
     width: int | None = None
@@ -85,10 +85,10 @@ class Layout(NamedTuple):
         return f"{text[:10]} {text[11:16]}" if _TIME.fullmatch(text) else text
 
 
-EXACT = Layout()
+EXACT = ListingLayout()
 
 
-def layout_for(out: IO[str], *, wide: bool, environment: Mapping[str, str] = os.environ) -> Layout:
+def layout_for(out: IO[str], *, wide: bool, environment: Mapping[str, str] = os.environ) -> ListingLayout:
     """Return the layout for a stream: by its terminal, or by the variable COLUMNS, which `watch` sets.
 
     What is piped without COLUMNS gets everything. Colours need a terminal, or FORCE_COLOR; NO_COLOR forbids them.
@@ -101,8 +101,8 @@ def layout_for(out: IO[str], *, wide: bool, environment: Mapping[str, str] = os.
     try:
         "…".encode(getattr(out, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
-        return Layout(None if wide else width, colour, "...")
-    return Layout(None if wide else width, colour)
+        return ListingLayout(None if wide else width, colour, "...")
+    return ListingLayout(None if wide else width, colour)
 
 
 def _is_terminal(out: IO[str]) -> bool:
@@ -119,7 +119,7 @@ def _terminal_width(out: IO[str]) -> int:
         return 80
 
 
-class Plan(NamedTuple):
+class ColumnPlan(NamedTuple):
     """The columns that are shown, by index, the width of each, and the names of those left out."""
 
     shown: list[int]
@@ -129,7 +129,7 @@ class Plan(NamedTuple):
 
 def plan(
     names: Sequence[str], widths: Sequence[int], cuttable: Sequence[bool], *, width: int, drop: Sequence[str]
-) -> Plan:
+) -> ColumnPlan:
     """Choose columns for a terminal of `width` characters; `widths` are those of the longest values.
 
     Columns of `drop` are left out, the first of them first, until long values keep a readable length; then the
@@ -162,7 +162,7 @@ def plan(
     for place, i in enumerate(shown):  # what rounding left goes to the first value that was cut
         if spare and chosen[place] < widths[i]:
             chosen[place], spare = min(chosen[place] + spare, widths[i]), 0
-    return Plan(shown, chosen, [name for i, name in enumerate(names) if i not in shown])
+    return ColumnPlan(shown, chosen, [name for i, name in enumerate(names) if i not in shown])
 
 
 def cells(text: str) -> int:
@@ -216,7 +216,13 @@ def _start(text: str, width: int) -> str:
 
 
 def table_line(
-    plan: Plan, names: Sequence[str], row: Sequence[str], numbers: Sequence[bool], layout: Layout, *, head: bool = False
+    plan: ColumnPlan,
+    names: Sequence[str],
+    row: Sequence[str],
+    numbers: Sequence[bool],
+    layout: ListingLayout,
+    *,
+    head: bool = False,
 ) -> str:
     """Return a row of a table: numbers to the right, long values cut, and colours after the padding."""
     parts = []

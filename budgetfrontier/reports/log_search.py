@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.reports.crawl_log import Entry, entry, first_time
+from budgetfrontier.reports.crawl_log import CrawlLogLine, entry, first_time
 from budgetfrontier.reports.log_index import LogIndex, Progress
 from budgetfrontier.reports.past import MOST_ATTEMPTS, Attempt, Past
 
@@ -75,6 +75,6 @@ def _page(line: bytes) -> dict[str, Any] | None:
     return page if isinstance(page, dict) else None
 
 
-def _attempt(found: Entry) -> Attempt:
+def _attempt(found: CrawlLogLine) -> Attempt:
     words = [field.decode("utf-8", "replace") for field in (found.time, found.mime, found.via, found.notes)]
     return Attempt(words[0], found.status, found.size, *("" if word == "-" else word for word in words[1:]))

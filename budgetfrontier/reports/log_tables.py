@@ -13,7 +13,7 @@ from budgetfrontier.reports.spill import Item, Sums, largest_first
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import QueueRecord
-    from budgetfrontier.reports.crawl_log import Entry
+    from budgetfrontier.reports.crawl_log import CrawlLogLine
 
 Rows = Iterator[tuple[Any, ...]]
 
@@ -63,7 +63,7 @@ def host_of(url: bytes) -> bytes:
     return url.split(b"/", 3)[2].rpartition(b"@")[2] if url.count(b"/") > 1 else url
 
 
-def mimetypes(entries: Iterable[Entry], *, limit: int | None) -> Rows:
+def mimetypes(entries: Iterable[CrawlLogLine], *, limit: int | None) -> Rows:
     """Yield fetches and bytes by media type, the most frequent first."""
     sums = Sums(2)
     for entry in entries:
@@ -75,7 +75,7 @@ def mimetypes(entries: Iterable[Entry], *, limit: int | None) -> Rows:
         yield count, size, _text(mime)
 
 
-def responsecodes(entries: Iterable[Entry], *, limit: int | None) -> Rows:
+def responsecodes(entries: Iterable[CrawlLogLine], *, limit: int | None) -> Rows:
     """Yield fetches by status, the most frequent first."""
     sums = Sums(1)
     for entry in entries:
@@ -84,7 +84,7 @@ def responsecodes(entries: Iterable[Entry], *, limit: int | None) -> Rows:
         yield count, int(code), meaning(int(code))
 
 
-def sourcetags(entries: Iterable[Entry], *, limit: int | None) -> Rows:
+def sourcetags(entries: Iterable[CrawlLogLine], *, limit: int | None) -> Rows:
     """Yield fetches and bytes by source tag and host, the most frequent first."""
     sums = Sums(2)
     for entry in entries:
@@ -100,7 +100,7 @@ def sourcetags(entries: Iterable[Entry], *, limit: int | None) -> Rows:
 _STATES = ("", "READY", "IN_PROCESS", "SNOOZED", "INACTIVE", "RETIRED", "EXHAUSTED")
 
 
-def hosts(entries: Iterable[Entry] | None, queues: Iterable[QueueRecord], *, limit: int | None) -> Rows:
+def hosts(entries: Iterable[CrawlLogLine] | None, queues: Iterable[QueueRecord], *, limit: int | None) -> Rows:
     """Yield what is known of each host: from the log what was fetched (None: no log), from its queue what is left.
 
     A queue whose key is no host has a row of its own. Without a log, bytes are those with which fetches were finished,

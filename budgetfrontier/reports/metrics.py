@@ -70,7 +70,7 @@ GAUGES = {
 """The totals that grow and shrink, by their name in Summary."""
 
 
-class Reading(NamedTuple):
+class MetricsReading(NamedTuple):
     """The figures that one scrape reads of a frontier."""
 
     crawl: str
@@ -81,25 +81,25 @@ class Reading(NamedTuple):
     free: int
 
 
-def read(reader: Reader) -> Reading:
+def read(reader: Reader) -> MetricsReading:
     """Read a frontier as of its last commit. O(1). Raises what Reader raises, and OSError."""
     space = reader.space()  # before the snapshot, which would be a reader, too
     free = shutil.disk_usage(reader.path).free
     with reader.view() as view:
         crawl, revision = view.settings()[0].crawl, view.counters().settings_revision
         found = standing(view, reader.path, now=time.time())
-    return Reading(crawl, found, verdict(found), space, revision, free)
+    return MetricsReading(crawl, found, verdict(found), space, revision, free)
 
 
-Readings = Callable[[], Mapping[str, Reading | None]]
+Readings = Callable[[], Mapping[str, MetricsReading | None]]
 """Reads frontiers, by the names of their jobs' folders; None for one that cannot be read."""
 
 
 def of_readers(sources: Sources) -> Readings:
     """Return what reads frontiers that this thread, or no other thread of this process, has open."""
 
-    def read_all() -> dict[str, Reading | None]:
-        found: dict[str, Reading | None] = dict.fromkeys(sources)
+    def read_all() -> dict[str, MetricsReading | None]:
+        found: dict[str, MetricsReading | None] = dict.fromkeys(sources)
         for folder, open_reader in sources.items():
             with suppress(FrontierError, OSError):
                 found[folder] = read(open_reader())
@@ -158,7 +158,7 @@ class _Frontiers(Collector):
         readable = GaugeMetricFamily(
             f"{PREFIX}readable", "Whether the frontier could be read at this scrape.", labels=["folder"]
         )
-        found: dict[str, Reading] = {}
+        found: dict[str, MetricsReading] = {}
         for name, reading in self._readings().items():
             folder = clean(name)  # it need not be text
             if reading is not None:
@@ -168,10 +168,10 @@ class _Frontiers(Collector):
         yield from _families(found)
 
 
-def _families(found: Mapping[str, Reading]) -> Iterator[Metric]:
+def _families(found: Mapping[str, MetricsReading]) -> Iterator[Metric]:
     """Yield all metrics of the frontiers that could be read."""
 
-    def gauge(name: str, text: str, value: Callable[[Reading], float | None]) -> Metric:
+    def gauge(name: str, text: str, value: Callable[[MetricsReading], float | None]) -> Metric:
         family = GaugeMetricFamily(PREFIX + name, text, labels=_LABELS)
         for folder, one in found.items():
             if (number := value(one)) is not None:
@@ -182,7 +182,7 @@ def _families(found: Mapping[str, Reading]) -> Iterator[Metric]:
         name: str,
         text: str,
         labels: Iterable[str],
-        rows: Callable[[Reading], Mapping[tuple[str, ...], float]],
+        rows: Callable[[MetricsReading], Mapping[tuple[str, ...], float]],
         kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
     ) -> Metric:
         family = kind(PREFIX + name, text, labels=[*_LABELS, *labels])
@@ -231,21 +231,21 @@ def _families(found: Mapping[str, Reading]) -> Iterator[Metric]:
     yield gauge("config_generation", "Revision of the settings in force.", lambda one: one.settings_revision)
 
 
-def _total(one: Reading, field: str) -> float:
+def _total(one: MetricsReading, field: str) -> float:
     totals: Summary = one.standing.totals
     return float(totals[field])
 
 
-def _refusals(one: Reading) -> dict[tuple[str, ...], float]:
+def _refusals(one: MetricsReading) -> dict[tuple[str, ...], float]:
     """Return how often URIs were refused. The reasons are a dozen at most: the limits, and slugs of this package."""
     totals: Summary = one.standing.totals
     both = (Admission.FULL, totals.full_reasons), (Admission.INVALID, totals.invalid_reasons)
     return {(result, clean(reason)): float(n) for result, reasons in both for reason, n in reasons.items()}
 
 
-def _queues(one: Reading) -> dict[tuple[str, ...], float]:
+def _queues(one: MetricsReading) -> dict[tuple[str, ...], float]:
     return {(state,): float(count) for state, count in one.standing.totals.queues.items()}
 
 
-def _states(one: Reading) -> dict[tuple[str, ...], float]:
+def _states(one: MetricsReading) -> dict[tuple[str, ...], float]:
     return {(str(state),): float(state is one.standing.totals.state) for state in CrawlState}

@@ -80,7 +80,7 @@ def gini(amounts: Mapping[int, int]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Spend:
+class SpendDistribution:
     """The distribution of the expenditure over the queues, and the URIs that budgets hold back."""
 
     total: int
@@ -228,11 +228,11 @@ class Overview:
         """Return the number of INACTIVE queues of each precedence, the best (lowest) first."""
         return sorted(self._precedences.items())
 
-    def spend(self) -> Spend:
+    def spend(self) -> SpendDistribution:
         """Return the distribution of the expenditure."""
         total = sum(amount * count for amount, count in self._amounts.items())
         top = self._top.best()
-        return Spend(
+        return SpendDistribution(
             total=total,
             spenders=self._amounts.total() - self._amounts[0],
             penalties=self._penalties,

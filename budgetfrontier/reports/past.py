@@ -56,7 +56,7 @@ PastOf = Callable[[str], Past | None]
 """A function that returns the past of a URL; None if there is no log."""
 
 
-class Told(NamedTuple):
+class UrlPast(NamedTuple):
     """The past of a URL for people: a stable code, and a sentence."""
 
     code: str
@@ -71,16 +71,16 @@ _ELSEWHERE = (
 )
 
 
-def tell(past: Past | None, settings: QueueSettings, *, searched: bool = True) -> Told:
+def tell(past: Past | None, settings: QueueSettings, *, searched: bool = True) -> UrlPast:
     """Return what became of a URL that is seen and not pending; `past` is None if there is no log, or no search.
 
     `settings` are those in force for the URL, which say what is tried again and how often.
     """
     if not searched:
         text = "It is seen and not pending: it succeeded, failed or was disregarded, as `explain` tells from the log"
-        return Told("done", f"{text}, or {_ELSEWHERE}.")
+        return UrlPast("done", f"{text}, or {_ELSEWHERE}.")
     if past is None:
-        return Told(
+        return UrlPast(
             "done",
             "It is seen and not pending: it succeeded, failed or was disregarded (unknown: there is no crawl.log here; "
             "a log that was moved would tell, or that of the program that fetches, for `crawl --frontier` that in the "
@@ -90,7 +90,9 @@ def tell(past: Past | None, settings: QueueSettings, *, searched: bool = True) -
         since = f", which begins at {past.begins}," if past.begins else ", which is empty,"
         before = "before that" if past.begins else "before"
         moved = f"it was crawled {before}, and a log that was moved tells (--log FILE), or "
-        return Told("done", f"It is seen and not pending, and {past.log}{since} does not name it: {moved}{_ELSEWHERE}.")
+        return UrlPast(
+            "done", f"It is seen and not pending, and {past.log}{since} does not name it: {moved}{_ELSEWHERE}."
+        )
     last = past.attempts[-1]
     told = _told_of(last, past, settings)
     if f"({REFUSED})" in last.notes:  # its robots.txt was refused
@@ -112,7 +114,7 @@ def _tries(notes: str) -> tuple[int, str]:
     return tries, ",".join(others).replace("_", " ")  # as crawl.log has the spaces of a reason
 
 
-def _told_of(last: Attempt, past: Past, settings: QueueSettings) -> Told:
+def _told_of(last: Attempt, past: Past, settings: QueueSettings) -> UrlPast:
     what = meaning(last.status)
     status = f"{last.status} {what}".strip() if last.status > 0 else f"{what or 'failed'} ({last.status})"
     attempt, others = _tries(last.notes)
@@ -120,18 +122,18 @@ def _told_of(last: Attempt, past: Past, settings: QueueSettings) -> Told:
     if last.status == FORBIDDEN:
         forbidden = f"It was disregarded at {last.time}: robots.txt forbids it ({last.status})."
         until = "It would be again, until the site changes its robots.txt or `fetch.robots` is `ignore` in the YAML."
-        return Told("robots", f"{forbidden} {until}", again=False)
+        return UrlPast("robots", f"{forbidden} {until}", again=False)
     if last.status == REFUSED:
         why, until = "its host has a private address", UNLESS_ALLOWED
         if BAD_PORT in others:
             why, until = "browsers refuse to open its port", "unless a seed in the YAML names its host with this port"
         refused = f"It was refused at {last.time}: {why} ({last.status})."
-        return Told("failed", f"{refused} It would be again, {until}.", again=False)
+        return UrlPast("failed", f"{refused} It would be again, {until}.", again=False)
     if last.status == OUT_OF_SCOPE:
-        return Told("was-out-of-scope", f"It was disregarded at {last.time}: it was out of scope ({last.status}).")
+        return UrlPast("was-out-of-scope", f"It was disregarded at {last.time}: it was out of scope ({last.status}).")
     outcome = outcome_of_answer(last.status, attempt, settings)
     if outcome is Outcome.RETRY:
-        return Told(
+        return UrlPast(
             "gave-up",
             f"Its last attempt was at {last.time}: {status}{notes}. It is not pending in its queue any more, "
             "nor a dead letter: it failed for good, or was deleted, or its dead letter was dropped (`audit` lists "
@@ -142,10 +144,10 @@ def _told_of(last: Attempt, past: Past, settings: QueueSettings) -> Told:
         tries = ""
         if may_pass(last.status, settings.retry_statuses):
             tries = f", {attempts_told(attempt, settings, 0.0, status=last.status)}"
-        return Told("failed", f"It failed at {last.time}: {answered}{status}{notes}{tries}. It was given up.")
+        return UrlPast("failed", f"It failed at {last.time}: {answered}{status}{notes}{tries}. It was given up.")
     size = counted(last.size, "byte")
     to = (past.page or {}).get("location")
     redirected = f" to {to}" if to else ""
-    return Told(
+    return UrlPast(
         "fetched", f"It was fetched at {last.time}: {status}{redirected}, {last.mime or 'no media type'}, {size}."
     )

@@ -31,7 +31,7 @@ _CHUNK = 10_000
 """Seeds for which the log is asked at a time: some 10 MB."""
 
 
-class Fate(StrEnum):
+class SeedStatus(StrEnum):
     """The fate of a seed. CRAWLED and REDIRECTED are Heritrix's CRAWLED, all others its NOTCRAWLED."""
 
     CRAWLED = "CRAWLED"
@@ -49,36 +49,36 @@ class Fate(StrEnum):
 
 
 _NAMES = {
-    SeedFate.WAITING: Fate.PENDING,
-    SeedFate.SUCCEEDED: Fate.CRAWLED,
-    SeedFate.FAILED: Fate.FAILED,
-    SeedFate.DISREGARDED: Fate.DISREGARDED,
-    SeedFate.DEAD: Fate.DEAD,
-    SeedFate.DELETED: Fate.DELETED,
-    SeedFate.KNOWN: Fate.KNOWN,
+    SeedFate.WAITING: SeedStatus.PENDING,
+    SeedFate.SUCCEEDED: SeedStatus.CRAWLED,
+    SeedFate.FAILED: SeedStatus.FAILED,
+    SeedFate.DISREGARDED: SeedStatus.DISREGARDED,
+    SeedFate.DEAD: SeedStatus.DEAD,
+    SeedFate.DELETED: SeedStatus.DELETED,
+    SeedFate.KNOWN: SeedStatus.KNOWN,
 }
 
 
-def fate_of(found: ListedSeed) -> Fate:
+def fate_of(found: ListedSeed) -> SeedStatus:
     """Return the fate of a seed; one that waits on a RETIRED queue is STRANDED."""
     if found.row.fate is SeedFate.WAITING and found.leased:
-        return Fate.LEASED
+        return SeedStatus.LEASED
     if found.row.fate is SeedFate.WAITING and found.state is QueueState.RETIRED:
-        return Fate.STRANDED
+        return SeedStatus.STRANDED
     if found.row.fate is SeedFate.SUCCEEDED and (found.row.redirect or _is_redirect(_code_in(found.row))):
-        return Fate.REDIRECTED
+        return SeedStatus.REDIRECTED
     return _NAMES[found.row.fate]
 
 
 def _detail_of(found: ListedSeed, statuses: Mapping[str, int]) -> str:
     """Return what explains the fate of a seed."""
     row, fate = found.row, fate_of(found)
-    if fate is Fate.REDIRECTED:
+    if fate is SeedStatus.REDIRECTED:
         return _target(found, statuses)
-    if fate in (Fate.PENDING, Fate.STRANDED, Fate.LEASED):
+    if fate in (SeedStatus.PENDING, SeedStatus.STRANDED, SeedStatus.LEASED):
         where = f"its queue is {found.state}" if found.state else ""
         return "; ".join(filter(None, (where, row.reason)))
-    if fate is Fate.KNOWN:
+    if fate is SeedStatus.KNOWN:
         return "was known before it was given as a seed"
     code = _code_in(row)
     return meaning(code) if code is not None else row.reason
@@ -95,7 +95,7 @@ def seed_rows(seeds: Iterable[ListedSeed], statuses_of: StatusesOf = lambda urls
 def _row(found: ListedSeed, statuses: Mapping[str, int]) -> dict[str, Any]:
     row, fate, code = found.row, fate_of(found), _status_of(found.row, statuses)
     detail = _detail_of(found, statuses)
-    if fate is Fate.KNOWN and code is not None:
+    if fate is SeedStatus.KNOWN and code is not None:
         fate, detail = _fate_by(code), meaning(code)
     return {
         "code": code,
@@ -120,14 +120,14 @@ def _is_in_log(row: SeedRow) -> bool:
     return attempted and _code_in(row) is None
 
 
-def _fate_by(code: int) -> Fate:
+def _fate_by(code: int) -> SeedStatus:
     """Return the fate of a URI by its last status in the crawl's log."""
     if code in DISREGARDED:
-        return Fate.DISREGARDED
-    return Fate.FAILED if is_failure(code) else Fate.CRAWLED
+        return SeedStatus.DISREGARDED
+    return SeedStatus.FAILED if is_failure(code) else SeedStatus.CRAWLED
 
 
-def unlisted_row(seed: str, fate: Fate, detail: str) -> dict[str, Any]:
+def unlisted_row(seed: str, fate: SeedStatus, detail: str) -> dict[str, Any]:
     """Return the row of a seed of the settings that is not in the list."""
     return dict.fromkeys(COLUMNS, "") | {
         "code": None,
@@ -149,9 +149,9 @@ def unlisted_rows(
         missing = unlisted_of([href for _, href, bad in chunk if not bad])
         for seed, href, bad in chunk:
             if bad:
-                yield unlisted_row(seed, Fate.INVALID, bad)
+                yield unlisted_row(seed, SeedStatus.INVALID, bad)
             elif href in missing:
-                yield unlisted_row(href, Fate.NOT_REACHED, "never scheduled")
+                yield unlisted_row(href, SeedStatus.NOT_REACHED, "never scheduled")
 
 
 def _entries(seeds: Iterable[Seed], unread: list[str]) -> Iterator[tuple[str, str, str]]:

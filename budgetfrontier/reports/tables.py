@@ -18,7 +18,7 @@ import msgspec
 
 from budgetfrontier.core.model import ROW_FIELDS, QueueRecord
 from budgetfrontier.reports.format import clean
-from budgetfrontier.reports.layout import EXACT, HEADS, Layout, cells, plan, table_line
+from budgetfrontier.reports.layout import EXACT, HEADS, ListingLayout, cells, plan, table_line
 from budgetfrontier.storage.whole_files import naming_file
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def write(
     out: TextIO,
     *,
     format: str = "text",
-    layout: Layout = EXACT,
+    layout: ListingLayout = EXACT,
     drop: Sequence[str] = (),
 ) -> list[str]:
     """Write `rows`, each with a value for each of `columns`. JSON is one array of objects; CSV and text have a header.
@@ -156,7 +156,7 @@ def _write_text(rows: Iterable[Row], columns: Sequence[str], out: IO[str]) -> No
 
 
 def _write_fitting(
-    rows: Iterable[Row], columns: Sequence[str], out: IO[str], layout: Layout, drop: Sequence[str]
+    rows: Iterable[Row], columns: Sequence[str], out: IO[str], layout: ListingLayout, drop: Sequence[str]
 ) -> list[str]:
     """Write the columns that a terminal has room for, numbers as people read them; return the columns left out."""
     exact = layout.width is None

@@ -16,7 +16,7 @@ from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summa
 from budgetfrontier.core.units import format_duration
 from budgetfrontier.reports import queue_rows, tables
 from budgetfrontier.reports.format import clean, counted, percent
-from budgetfrontier.reports.layout import EXACT, Layout
+from budgetfrontier.reports.layout import EXACT, ListingLayout
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.rules.verdict import is_hung, process_line
 from budgetfrontier.storage.removed import FOLDER
@@ -84,7 +84,7 @@ def render(
     limit: int = 20,
     now: float | None = None,
     overview: Overview | None = None,
-    layout: Layout = EXACT,
+    layout: ListingLayout = EXACT,
 ) -> str:
     """Return the report, with at most `limit` queues in each section and times relative to `now` (epoch seconds).
 
@@ -103,7 +103,7 @@ def render(
     return "\n".join((*lines, *_fitted(last, layout), ""))
 
 
-def _fitted(lines: Iterable[str], layout: Layout) -> Iterator[str]:
+def _fitted(lines: Iterable[str], layout: ListingLayout) -> Iterator[str]:
     for line in lines:
         yield from layout.wrapped(line)
 
@@ -175,7 +175,9 @@ def _queues(report: Report, overview: Overview) -> Iterator[str]:
     yield f"             Last state: {_HERITRIX_STATE[report.state]}"
 
 
-def _section(title: str, queues: Iterable[QueueRecord], now: float, layout: Layout, *, more: int = 0) -> Iterator[str]:
+def _section(
+    title: str, queues: Iterable[QueueRecord], now: float, layout: ListingLayout, *, more: int = 0
+) -> Iterator[str]:
     yield from _title(title)
     if layout.width is not None and (queues := list(queues)):
         with io.StringIO() as table:

@@ -11,7 +11,7 @@ from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import admission_limits
 
 
-class Ended(NamedTuple):
+class OutcomeTotals(NamedTuple):
     """The attempts that ended with one outcome, or what was charged besides them."""
 
     name: str
@@ -43,12 +43,12 @@ def tiles(totals: Summary) -> list[tuple[str, str]]:
     return [*((name, f"{count:,}") for name, count in counts.items()), ("bytes", format_size(totals.bytes))]
 
 
-def by_outcome(totals: Summary) -> Iterator[Ended]:
+def by_outcome(totals: Summary) -> Iterator[OutcomeTotals]:
     """Yield attempts and spend by outcome, and what was charged besides."""
     tried = totals.succeeded + totals.failed + totals.retried + totals.given_up
 
-    def ended(outcome: Outcome, attempts: int, spent: int, note: str = "") -> Ended:
-        return Ended(outcome, attempts, attempts / tried if tried else None, spent, note)
+    def ended(outcome: Outcome, attempts: int, spent: int, note: str = "") -> OutcomeTotals:
+        return OutcomeTotals(outcome, attempts, attempts / tried if tried else None, spent, note)
 
     penalties = f"{totals.penalties:,} of it penalties" if totals.penalties else ""
     yield ended(Outcome.SUCCESS, totals.succeeded, totals.succeeded_expenditure)
@@ -57,12 +57,14 @@ def by_outcome(totals: Summary) -> Iterator[Ended]:
     dead = f"{counted(totals.buried, 'dead letter')} ever made, {totals.dead:,} there now" if totals.buried else ""
     yield ended(Outcome.DEAD, totals.given_up, totals.given_up_expenditure, dead)
     robots = f"{totals.robots_denials:,} by robots.txt" if totals.robots_denials else ""
-    yield Ended(Outcome.DISREGARDED, totals.disregarded, None, 0, robots)
-    yield Ended(Outcome.DEFERRED, totals.deferred, None, 0)
+    yield OutcomeTotals(Outcome.DISREGARDED, totals.disregarded, None, 0, robots)
+    yield OutcomeTotals(Outcome.DEFERRED, totals.deferred, None, 0)
     if totals.expired:
-        yield Ended("no outcome", totals.expired, None, 0, "the lease expired, or the process died")
+        yield OutcomeTotals("no outcome", totals.expired, None, 0, "the lease expired, or the process died")
     if totals.other_expenditure:
-        yield Ended("other spend", None, None, totals.other_expenditure, "URIs marked as seen, or before this version")
+        yield OutcomeTotals(
+            "other spend", None, None, totals.other_expenditure, "URIs marked as seen, or before this version"
+        )
 
 
 def refusals(totals: Summary) -> list[tuple[str, int]]:

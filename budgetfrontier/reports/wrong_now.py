@@ -8,13 +8,13 @@ from pathlib import Path
 from budgetfrontier.core.model import QueueState, Summary
 from budgetfrontier.core.units import format_size
 from budgetfrontier.reports.format import counted, percent
-from budgetfrontier.reports.overview import Spend
+from budgetfrontier.reports.overview import SpendDistribution
 
 _LITTLE = 1 << 30  # bytes of free disk
 _RETIRED, _PENALTIES, _ONE_QUEUE = 0.2, 0.25, 0.5  # shares worth a line
 
 
-def wrong_now(path: Path | None, totals: Summary, spend: Spend | None) -> list[str]:
+def wrong_now(path: Path | None, totals: Summary, spend: SpendDistribution | None) -> list[str]:
     """Return what an operator should know, a sentence each; `spend` is None as long as it is not known.
 
     `path` is the folder whose disk is looked at, None for a crawl that has no one folder.

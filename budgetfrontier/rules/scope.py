@@ -17,7 +17,7 @@ from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.settings.scope_rules import Header, Rule, Test, hops_from_seed, parse_rule
 
 if TYPE_CHECKING:
-    from budgetfrontier.crawler.fetch.response import Response
+    from budgetfrontier.crawler.fetch.response import FetchResult
     from budgetfrontier.storage.seed_list import SeedHosts
 
 _CACHED = 4096
@@ -26,7 +26,7 @@ _NAMED = re.compile(r"((?:.*L)?R*+)P(?:IR{0,5}+)++", re.DOTALL)
 _LONGEST_KEY = 1024  # characters of a cached key, because userinfo and seeds may be of any length
 
 
-class Verdict(NamedTuple):
+class ScopeDecision(NamedTuple):
     """A decision of the scope: whether a URI is in scope, and the rule that decides.
 
     `rule` is the text of a rule, such as "seed-hosts", "reject ext:zip" or "rules[1] accept all"; or, where rules are
@@ -43,15 +43,15 @@ class Verdict(NamedTuple):
         return f"accepted {'as a' if self in _BY_NATURE else 'by'} {self.rule}"
 
 
-_SEED = Verdict(True, "seed")
-_PREREQUISITE = Verdict(True, "prerequisite")
-_REDIRECTED_SEED = Verdict(True, "redirected seed")
-_NAMED_SITEMAP = Verdict(True, "sitemap of a site in scope")
+_SEED = ScopeDecision(True, "seed")
+_PREREQUISITE = ScopeDecision(True, "prerequisite")
+_REDIRECTED_SEED = ScopeDecision(True, "redirected seed")
+_NAMED_SITEMAP = ScopeDecision(True, "sitemap of a site in scope")
 _BY_NATURE = (_SEED, _PREREQUISITE, _REDIRECTED_SEED, _NAMED_SITEMAP)
-_TOO_FAR = Verdict(False, "max_hops")
-_NONE_FITS = Verdict(False, "not accepted")
+_TOO_FAR = ScopeDecision(False, "max_hops")
+_NONE_FITS = ScopeDecision(False, "not accepted")
 
-Plan = tuple[tuple[Test, Verdict], ...]
+Plan = tuple[tuple[Test, ScopeDecision], ...]
 
 
 class Scope:
@@ -77,7 +77,9 @@ class Scope:
         for number, (accept, text) in enumerate((rule.accept, rule.rule) for rule in settings.rules):
             ordered.append((accept, f"rules[{number}] {'accept' if accept else 'reject'} {text}", text))
         # In reverse order, so that the first match decides.
-        self._rules = [(parse_rule(text), Verdict(accepted, words)) for accepted, words, text in reversed(ordered)]
+        self._rules = [
+            (parse_rule(text), ScopeDecision(accepted, words)) for accepted, words, text in reversed(ordered)
+        ]
         self._rules.append((Rule(lambda uri, _: redirected_seed(uri)), _REDIRECTED_SEED))
         kinds = {rule.of_seeds for rule, _ in self._rules if rule.of_seeds}
         self._key_of = {kind: _key_of(kind) for kind in kinds}
@@ -119,7 +121,7 @@ class Scope:
         verdict = self.verdict(uri)
         return None if verdict.accepted else verdict.rule
 
-    def objection_to(self, uri: CrawlUri, response: Response) -> str | None:
+    def objection_to(self, uri: CrawlUri, response: FetchResult) -> str | None:
         """Return the rule by which a URI is out of scope, given the header of its response; None if it is in scope.
 
         All rules are applied again. `type` and `size` do not match redirects, whose header is not about the target.
@@ -127,7 +129,7 @@ class Scope:
         verdict = self.verdict(uri, None if response.location else Header(response.mime, _length(response)))
         return None if verdict.accepted else verdict.rule
 
-    def verdict(self, uri: CrawlUri, header: Header | None = None) -> Verdict:
+    def verdict(self, uri: CrawlUri, header: Header | None = None) -> ScopeDecision:
         """Return whether a URI is in scope, and the deciding rule; `header` is that of its response, if received."""
         if verdict := self._by_hops(uri):
             return verdict
@@ -136,7 +138,7 @@ class Scope:
             return verdict
         return _NAMED_SITEMAP if self._is_named(uri) else _NONE_FITS
 
-    def _by_rules(self, uri: CrawlUri, header: Header | None = None) -> Verdict | None:
+    def _by_rules(self, uri: CrawlUri, header: Header | None = None) -> ScopeDecision | None:
         url, seed = uri.url, None if uri.meta is None else _seed_of(uri.meta)
         key = url[: url.find("/", 8) + 1], seed
         for fits, verdict in self._plans.get(key) or self._plan(*key):
@@ -163,7 +165,7 @@ class Scope:
         self._look_at_list()
         found: list[CrawlUri] = []
         hops: str | None = None
-        by_hops: Verdict | None = None
+        by_hops: ScopeDecision | None = None
         plans = self._plans
         for uri in uris:
             if uri.hops is not hops:
@@ -184,7 +186,7 @@ class Scope:
                     found.append(uri)
         return found
 
-    def _by_hops(self, uri: CrawlUri) -> Verdict | None:
+    def _by_hops(self, uri: CrawlUri) -> ScopeDecision | None:
         hops = uri.hops
         if not hops:
             return _SEED
@@ -196,7 +198,7 @@ class Scope:
 
     def _plan(self, root: str, seed: str | None) -> Plan:
         """Return the rules left to apply to URIs that begin with `root`, up to one that matches all of them."""
-        plan: list[tuple[Test, Verdict]] = []
+        plan: list[tuple[Test, ScopeDecision]] = []
         for rule, verdict in self._rules:
             settled = self._settled(rule, root, seed)
             if settled:
@@ -231,7 +233,7 @@ def _seed_of(meta: Any) -> str | None:
     return seed if isinstance(seed, str) else None
 
 
-def _length(response: Response) -> int | None:
+def _length(response: FetchResult) -> int | None:
     length = response.headers.get("Content-Length", "").strip()
     return int(length) if length.isascii() and length.isdigit() and len(length) <= 18 else None
 

@@ -16,7 +16,7 @@ STARTED = "budgetfrontier_started"
 """Set in the meta of a start request when it is handed out, to tell its retries and redirects from start requests."""
 
 
-class Refused(ValueError):
+class InvalidMeta(ValueError):
     """An invalid value in the meta of a request; the message says why."""
 
 
@@ -37,10 +37,10 @@ def address(url: str) -> tuple[str, str | None]:
 
 
 def crawl_uri(request: Any, url: str, *, queue: object, payload: bytes, method: str, priority: int) -> CrawlUri:
-    """Return the CrawlUri of a request, `force` not set. Raises Refused for an invalid cost or queue in its meta."""
+    """Return the CrawlUri of a request, `force` not set. Raises InvalidMeta for a wrong cost or queue in its meta."""
     cost = request.meta.get(COST)
     if cost is not None and (type(cost) is not int or cost < 0):
-        raise Refused(f"{COST} is a whole number, not {cost!r}")
+        raise InvalidMeta(f"{COST} is a whole number, not {cost!r}")
     if queue is not None and type(queue) is not str:
-        raise Refused(f"{QUEUE} is text, not {queue!r}")
+        raise InvalidMeta(f"{QUEUE} is text, not {queue!r}")
     return CrawlUri(url, method=method, body=request.body, payload=payload, queue=queue, priority=priority, cost=cost)

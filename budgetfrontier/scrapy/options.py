@@ -14,7 +14,7 @@ import msgspec
 
 from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.scrapy import limits
-from budgetfrontier.scrapy.order import Order
+from budgetfrontier.scrapy.order import RequestOrder
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.loader import load
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
@@ -25,7 +25,7 @@ _UNUSED_SECTIONS = ("seeds", "scope", "fetch", "links", "output", "limits", "rep
 log = logging.getLogger(__name__)
 
 
-def frontier_settings(scrapy: Any, spider: Any, order: Order) -> Settings:
+def frontier_settings(scrapy: Any, spider: Any, order: RequestOrder) -> Settings:
     """Return the settings of the frontier: defaults that match Scrapy's behaviour, then BUDGETFRONTIER_SETTINGS.
 
     BUDGETFRONTIER_SETTINGS is a dict of the same shape as the YAML, JSON of such a dict, or the path of a YAML file.

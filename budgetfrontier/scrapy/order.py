@@ -23,7 +23,7 @@ _EQUIVALENT = {"host": "DownloaderAwarePriorityQueue", "crawl": "ScrapyPriorityQ
 log = logging.getLogger(__name__)
 
 
-class Order(NamedTuple):
+class RequestOrder(NamedTuple):
     """The order of requests that Scrapy's settings ask for."""
 
     others: Direction
@@ -34,7 +34,7 @@ class Order(NamedTuple):
     """Whether priorities are compared between all requests of the crawl, rather than within a host."""
 
 
-def order(scrapy: Any) -> Order:
+def order(scrapy: Any) -> RequestOrder:
     """Return the order that the settings ask for; log those that have no effect. Raises SettingsError."""
     scope = scrapy.get(SCOPE) or "host"
     if scope not in SCOPES:
@@ -43,7 +43,7 @@ def order(scrapy: Any) -> Order:
     others = _direction(scrapy, f"SCHEDULER_{kind}_QUEUE", "lifo") or "lifo"
     start = _direction(scrapy, f"SCHEDULER_START_{kind}_QUEUE", "fifo")
     _warn_of_priority_queue(scrapy, scope)
-    return Order(others, start, scope == "crawl")
+    return RequestOrder(others, start, scope == "crawl")
 
 
 def _direction(scrapy: Any, setting: str, default: Direction) -> Direction | None:

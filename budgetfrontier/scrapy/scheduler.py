@@ -25,7 +25,7 @@ from budgetfrontier.rules.run_history import end_of_spider
 from budgetfrontier.scrapy import options
 from budgetfrontier.scrapy.budgets import set_budget, wanted_budget
 from budgetfrontier.scrapy.closing import SpiderCloser
-from budgetfrontier.scrapy.conversion import STARTED, Refused
+from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
 from budgetfrontier.scrapy.order import PriorityMapping, order
@@ -145,7 +145,7 @@ class Scheduler:
             return False
         try:
             return self._enqueue(request)
-        except (InvalidUrl, Refused) as e:
+        except (InvalidUrl, InvalidMeta) as e:
             self._refuse(request, str(e))
         except Exception as e:
             self._failed(e, f"Cannot enqueue {request}")

@@ -25,7 +25,7 @@ from grpc._cython import cygrpc
 
 from budgetfrontier.server.call_stats import MethodStats
 
-Handed = tuple["Call", bytes | None]
+Handed = tuple["RpcCall", bytes | None]
 
 _LOG = logging.getLogger(__name__)
 _MORE_FOLLOWS: Final = 1  # GRPC_WRITE_BUFFER_HINT: need not be written to the socket at once
@@ -44,7 +44,7 @@ MOST_IN_A_TURN: Final = 256
 """The number of messages that are handed over together."""
 
 
-class Method(Protocol):
+class RpcMethod(Protocol):
     """An RPC of a service, of which this needs to know whether the client sends any number of messages or one."""
 
     @property
@@ -54,7 +54,7 @@ class Method(Protocol):
     def streams_requests(self) -> bool: ...
 
 
-class Call:
+class RpcCall:
     """A call of an RPC: its requests are handed over as bytes, and its replies are given to it as bytes.
 
     A call that streams its requests has one reply for each request, in any order, and ends itself when the client has
@@ -88,8 +88,8 @@ class Call:
 
     def __init__(
         self,
-        turns: Turns,
-        method: Method,
+        turns: MessageTurns,
+        method: RpcMethod,
         context: grpc.ServicerContext,
         finish: Callable[[None], None],
         stats: MethodStats,
@@ -243,7 +243,7 @@ class Call:
         return True
 
 
-class Turns:
+class MessageTurns:
     """The messages that arrive on all calls of a server, handed over together, in turns.
 
     A turn ends when everything that has arrived was read, or after `MOST_IN_A_TURN` messages. Then `hand_over` is given
@@ -258,19 +258,19 @@ class Turns:
     def __init__(self, hand_over: Callable[[list[Handed]], None]) -> None:
         self.stats: dict[str, MethodStats] = {}
         """By the names of the RPCs that have a handler."""
-        self.open: set[Call] = set()
+        self.open: set[RpcCall] = set()
         """The calls in progress; only the server's thread changes it."""
         self._hand_over = hand_over
         self._turn: list[Handed] = []
         self._on_lap = False
         self._size = 0  # of the turn when the lap began
 
-    def handler(self, method: Method) -> grpc.RpcMethodHandler:
+    def handler(self, method: RpcMethod) -> grpc.RpcMethodHandler:
         """Return the handler of an RPC, for a server of gRPC."""
         stats = self.stats[method.name] = MethodStats()
 
         def start(_: object, context: grpc.ServicerContext, finish: Callable[[None], None]) -> None:
-            Call(self, method, context, finish, stats)._start()
+            RpcCall(self, method, context, finish, stats)._start()
 
         start.experimental_non_blocking = True  # type: ignore[attr-defined]
         start.experimental_thread_pool = _ON_THE_SERVERS_THREAD  # type: ignore[attr-defined]
@@ -281,7 +281,7 @@ class Turns:
         for call in self.open.copy():
             call.stop()
 
-    def add(self, call: Call, message: bytes | None) -> None:
+    def add(self, call: RpcCall, message: bytes | None) -> None:
         """Add a message to the turn; only on the server's thread."""
         self._turn.append((call, message))
         if len(self._turn) >= MOST_IN_A_TURN:
@@ -289,7 +289,7 @@ class Turns:
         elif not self._on_lap:
             self._begin_lap(call)
 
-    def _begin_lap(self, call: Call) -> None:
+    def _begin_lap(self, call: RpcCall) -> None:
         """Queue an event behind all those that have arrived, or end the turn if the call cannot do that any more."""
         with call._lock:
             if not call._ended:

@@ -18,7 +18,7 @@ from budgetfrontier.core.model import CrawlState, RunEnd
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.remote.bulk_finish import is_closed
 from budgetfrontier.rules.run_history import SERVE
-from budgetfrontier.server.tasks import Done, Step
+from budgetfrontier.server.tasks import CallbackStep, Done
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.reader import Reader
 
@@ -41,19 +41,19 @@ LOOK_AGAIN = 0.02
 log = logging.getLogger("budgetfrontier.service")
 
 
-class _Work(NamedTuple):
+class _QueuedWork(NamedTuple):
     work: Callable[[Frontier], Any] | None
     done: Done
     changes: bool
     soon: bool = False
 
 
-class _Waiting:
+class _WorkQueue:
     """The work that waits, in order, but first what somebody waits for soon."""
 
-    def __init__(self, works: list[_Work]) -> None:
-        self.soon: deque[_Work] = deque()
-        self._others: deque[_Work] = deque()
+    def __init__(self, works: list[_QueuedWork]) -> None:
+        self.soon: deque[_QueuedWork] = deque()
+        self._others: deque[_QueuedWork] = deque()
         self.closing = False
         """Whether no work comes after this."""
         for work in works:
@@ -62,16 +62,16 @@ class _Waiting:
     def __bool__(self) -> bool:
         return bool(self.soon or self._others)
 
-    def add(self, work: _Work) -> None:
+    def add(self, work: _QueuedWork) -> None:
         """Add the work that has come last."""
         (self.soon if work.soon else self._others).append(work)
         self.closing |= work.work is None
 
-    def next(self) -> _Work:
+    def next(self) -> _QueuedWork:
         """Take the first."""
         return (self.soon or self._others).popleft()
 
-    def all(self) -> list[_Work]:
+    def all(self) -> list[_QueuedWork]:
         """Return all."""
         return [*self.soon, *self._others]
 
@@ -114,7 +114,7 @@ class CrawlThread:
         self._opened = opened
         self._removed = removed
         self._close_after = close_after
-        self._inbox: SimpleQueue[_Work] = SimpleQueue()
+        self._inbox: SimpleQueue[_QueuedWork] = SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closing = self._ended = False
@@ -146,7 +146,7 @@ class CrawlThread:
             return
         if uses:
             self.use()
-        self._inbox.put(_Work(work, done, changes, soon))
+        self._inbox.put(_QueuedWork(work, done, changes, soon))
         if self._thread is None:
             self._start()
         if self._ended:
@@ -154,9 +154,9 @@ class CrawlThread:
 
     def run(
         self, work: Callable[[Frontier], _T], *, changes: bool = True, uses: bool = True, soon: bool = False
-    ) -> Step[_T]:
+    ) -> CallbackStep[_T]:
         """Return a step of a task: `result = await crawl.run(work)`. Raises what the work raises."""
-        return Step(lambda done: self.submit(work, done, changes=changes, uses=uses, soon=soon))
+        return CallbackStep(lambda done: self.submit(work, done, changes=changes, uses=uses, soon=soon))
 
     def use(self) -> None:
         """Note that somebody uses the crawl."""
@@ -191,7 +191,7 @@ class CrawlThread:
             thread = self._thread
             if not self._closing:
                 self._closing, self._end = True, (end, reason)
-                self._inbox.put(_Work(None, _ignore, True))
+                self._inbox.put(_QueuedWork(None, _ignore, True))
             self._ended |= thread is None
         if thread is None:
             self._refuse(self._being_closed())
@@ -283,7 +283,7 @@ class CrawlThread:
             )
             return frontier
 
-    def _is_idle(self, works: list[_Work]) -> bool:
+    def _is_idle(self, works: list[_QueuedWork]) -> bool:
         """Tell whether nobody has used the crawl for a while, and no command is in progress."""
         after = self._close_after
         if threading.active_count() > MOST_OPEN:
@@ -314,7 +314,7 @@ class CrawlThread:
             while True:
                 self._inbox.get_nowait().done(None, error)
 
-    def _receive(self, timeout: float) -> list[_Work]:
+    def _receive(self, timeout: float) -> list[_QueuedWork]:
         """Return the work that waits, none after some seconds without any."""
         try:
             works = [self._inbox.get(timeout=timeout)]
@@ -324,7 +324,7 @@ class CrawlThread:
             works.append(self._inbox.get())
         return works
 
-    def _round(self, frontier: Frontier, works: list[_Work]) -> bool:
+    def _round(self, frontier: Frontier, works: list[_QueuedWork]) -> bool:
         """Do work, commit, and give the results; tell whether the thread ends. Raises if the frontier was closed.
 
         Then what was not committed has failed, and the work that is left as well. What arrives meanwhile is done too.
@@ -332,8 +332,8 @@ class CrawlThread:
         if not works:
             frontier.lease(0)
             frontier.commit()
-        waiting = _Waiting(works)
-        done: list[_Work] = []
+        waiting = _WorkQueue(works)
+        done: list[_QueuedWork] = []
         results: list[tuple[Any, BaseException | None]] = []
         hurried = ended = False
         try:
@@ -360,7 +360,9 @@ class CrawlThread:
             raise
         return ended
 
-    def _commit(self, frontier: Frontier, works: list[_Work], results: list[tuple[Any, BaseException | None]]) -> None:
+    def _commit(
+        self, frontier: Frontier, works: list[_QueuedWork], results: list[tuple[Any, BaseException | None]]
+    ) -> None:
         """Commit what the first works have changed, and give their results."""
         done = works[: len(results)]
         if any(work.changes for work in done):
@@ -379,7 +381,7 @@ def _result(work: Callable[[Frontier], Any], frontier: Frontier) -> tuple[Any, B
         return None, e
 
 
-def _fail(works: list[_Work], error: BaseException) -> bool:
+def _fail(works: list[_QueuedWork], error: BaseException) -> bool:
     """Give works an error; tell whether the end of the thread was among them."""
     for work in works:
         work.done(None, error)

@@ -30,7 +30,7 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.reports.format import clean
 from budgetfrontier.server import default_delay, node
 from budgetfrontier.server.crawl_thread import CrawlThread
-from budgetfrontier.server.tasks import Step, errors_of
+from budgetfrontier.server.tasks import CallbackStep, errors_of
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.lock import SERVER_LOCK, WriterLock
 
@@ -224,7 +224,7 @@ class Crawls:
             log.warning(
                 "crawl %r is deleted although it cannot be opened: %s", crawl.name, e, extra={"crawl": crawl.name}
             )
-        await Step[None](lambda done: threading.Thread(target=self._remove, args=(crawl, done)).start())
+        await CallbackStep[None](lambda done: threading.Thread(target=self._remove, args=(crawl, done)).start())
         return count
 
     def _remove(self, crawl: CrawlThread, done: Any) -> None:

@@ -24,7 +24,7 @@ _raw_exchange: Callable[[Any], protocol.RawExchange] = protocol.decoder(protocol
 _raw_finishes: Callable[[Any], list[int | protocol.RawEnded]] = protocol.decoder(list[int | protocol.RawEnded])
 
 
-class Work:
+class DecodedCall:
     """A call as the crawl gets it, whether that does it itself, or others by the method and the arguments."""
 
     __slots__ = ("_do", "arguments", "method")
@@ -35,7 +35,7 @@ class Work:
         self._do = do
 
     def __repr__(self) -> str:
-        return f"<Work {self.method}>"
+        return f"<DecodedCall {self.method}>"
 
     def __call__(self, frontier: Frontier) -> Any:
         """Do it; return the reply, encoded before other calls change what is in it."""
@@ -216,7 +216,7 @@ def set_budgets(frontier: Frontier, asked: list[protocol.Budget]) -> None:
             frontier.regulate(frontier.queue_key(CrawlUri(each.url, queue=each.queue)), total_budget=each.total)
 
 
-def plain(frontier: Frontier, request: protocol.Request, method: protocol.Method) -> Any:
+def plain(frontier: Frontier, request: protocol.MethodCall, method: protocol.Method) -> Any:
     """Call a method of the frontier with plain data. Raises FrontierError for one that is not offered."""
     offered = protocol.PLAIN.get(request.name)
     if offered is None or offered.method is not method:

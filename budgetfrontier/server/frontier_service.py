@@ -19,14 +19,14 @@ from budgetfrontier.core.model import Lease
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.remote import protocol
 from budgetfrontier.server import frontier_calls, tasks
-from budgetfrontier.server.calls import Call, Handed
-from budgetfrontier.server.frontier_calls import Work
+from budgetfrontier.server.calls import Handed, RpcCall
+from budgetfrontier.server.frontier_calls import DecodedCall
 from budgetfrontier.server.server import HandOver, Offered
-from budgetfrontier.server.sessions import Reply, Sessions
+from budgetfrontier.server.sessions import PendingReply, Sessions
 from budgetfrontier.server.status import status_of
-from budgetfrontier.server.tasks import Step
+from budgetfrontier.server.tasks import CallbackStep
 from budgetfrontier.server.timers import Timers
-from budgetfrontier.server.waiting import Waiting
+from budgetfrontier.server.waiting import LongPoll
 
 LOOK_AGAIN = 0.5
 """Seconds after which a client that waits for URIs looks for what others than clients have changed."""
@@ -43,7 +43,7 @@ MOST_LINES = 1000
 log = logging.getLogger("budgetfrontier.service")
 
 
-class Crawl(Protocol):
+class CrawlBackend(Protocol):
     """A crawl as this needs it: that of a frontier in this process, or of partitions."""
 
     @property
@@ -51,11 +51,11 @@ class Crawl(Protocol):
     @property
     def folder(self) -> Path: ...
 
-    def run(self, work: Work, *, changes: bool = True) -> Step[Any]:
+    def run(self, work: DecodedCall, *, changes: bool = True) -> CallbackStep[Any]:
         """Return a step whose result is that of the work."""
 
 
-class Crawls(Protocol):
+class CrawlBackends(Protocol):
     """The crawls of a server."""
 
     @property
@@ -64,23 +64,23 @@ class Crawls(Protocol):
     def active(self) -> bool:
         """Whether URIs are leased: SetActive of URLFrontier."""
 
-    def get(self, crawl_id: str, /) -> Crawl:
+    def get(self, crawl_id: str, /) -> CrawlBackend:
         """Return a crawl, created if need be."""
 
 
-class Service:
+class FrontierService:
     """The RPCs: a coroutine for each call."""
 
-    def __init__(self, crawls: Crawls) -> None:
+    def __init__(self, crawls: CrawlBackends) -> None:
         self._crawls = crawls
         self._sessions = Sessions()
         self._timers = Timers()
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, LongPoll] = {}
         self._lock = threading.Lock()
         self._decoders = {method.name: frontier_calls.decode(method) for method in protocol.METHODS}
 
     def __repr__(self) -> str:
-        return f"<Service of {self._crawls!r}>"
+        return f"<FrontierService of {self._crawls!r}>"
 
     def hand_over(self, turn: list[Handed]) -> None:
         """Take the calls that have arrived."""
@@ -88,7 +88,7 @@ class Service:
             if body is not None:
                 tasks.run(self._answer(call, body), partial(_end, call))
 
-    async def _answer(self, call: Call, body: bytes) -> bytes:
+    async def _answer(self, call: RpcCall, body: bytes) -> bytes:
         name = call.method.name
         try:
             asked = _decode_call(body)
@@ -102,11 +102,13 @@ class Service:
         if name == protocol.CONNECT.name:
             crawl = self._crawls.get(asked.crawl)
             connect = partial(frontier_calls.connect, folder=str(crawl.folder))
-            connected: bytes = await crawl.run(Work(name, arguments, _encoded(connect)))
+            connected: bytes = await crawl.run(DecodedCall(name, arguments, _encoded(connect)))
             return connected
         if name == protocol.LOOK.name:
             look = partial(frontier_calls.plain, method=protocol.LOOK)
-            seen: bytes = await self._crawls.get(asked.crawl).run(Work(name, arguments, _encoded(look)), changes=False)
+            seen: bytes = await self._crawls.get(asked.crawl).run(
+                DecodedCall(name, arguments, _encoded(look)), changes=False
+            )
             return seen
         return await self._remembered(asked, lambda: self._change(asked.crawl, name, arguments))
 
@@ -116,11 +118,11 @@ class Service:
         crawl = self._crawls.get(crawl_id)
         if name == protocol.EXCHANGE.name and not self._crawls.active:
             arguments.wanted.count = 0
-        reply: bytes = await crawl.run(Work(name, arguments, _encoded(frontier_calls.CHANGES[name])))
+        reply: bytes = await crawl.run(DecodedCall(name, arguments, _encoded(frontier_calls.CHANGES[name])))
         self._let_look(crawl)
         return reply
 
-    async def _lease(self, call: Call, asked: protocol.Call, wanted: protocol.Wanted) -> bytes:
+    async def _lease(self, call: RpcCall, asked: protocol.Call, wanted: protocol.Wanted) -> bytes:
         end = monotonic() + min(wanted.wait, protocol.LONGEST_WAIT)
         reply, ready_in = await self._lease_now(asked, wanted)
         if ready_in == 0.0 or wanted.wait <= 0.0:
@@ -151,7 +153,9 @@ class Service:
                 ready_in = None
                 return protocol.encode([])
             found: tuple[bytes, float | None]
-            found = await self._crawls.get(asked.crawl).run(Work(protocol.LEASE.name, wanted, frontier_calls.lease))
+            found = await self._crawls.get(asked.crawl).run(
+                DecodedCall(protocol.LEASE.name, wanted, frontier_calls.lease)
+            )
             ready_in = found[1]
             return found[0]
 
@@ -190,24 +194,24 @@ class Service:
         """Let clients look again that wait for URIs of a crawl."""
         self._let_look(self._crawls.get(crawl_id))
 
-    def _let_look(self, crawl: Crawl) -> None:
+    def _let_look(self, crawl: CrawlBackend) -> None:
         waiting = self._waiting.get(crawl.name)
         if waiting is not None:  # otherwise nobody has waited
             waiting.changed()
 
-    def _waiting_of(self, crawl: Crawl) -> Waiting:
+    def _waiting_of(self, crawl: CrawlBackend) -> LongPoll:
         """Return the line of the clients that wait for a crawl; of too many, drop those without a client."""
         with self._lock:
             if crawl.name not in self._waiting:
                 if len(self._waiting) >= MOST_LINES:
                     self._waiting = {name: each for name, each in self._waiting.items() if each.is_used}
-                self._waiting[crawl.name] = Waiting(self._timers)
+                self._waiting[crawl.name] = LongPoll(self._timers)
             return self._waiting[crawl.name]
 
 
 @contextmanager
-def _hand_over(crawls: Crawls, address: str) -> Iterator[HandOver]:
-    with closing(Service(crawls)) as service:
+def _hand_over(crawls: CrawlBackends, address: str) -> Iterator[HandOver]:
+    with closing(FrontierService(crawls)) as service:
         yield service.hand_over
 
 
@@ -220,12 +224,12 @@ def _encoded(work: Callable[[Frontier, Any], Any]) -> Callable[[Frontier, Any], 
     return lambda frontier, arguments: protocol.encode(work(frontier, arguments))
 
 
-async def _leased(replies: Iterable[Reply]) -> list[int]:
+async def _leased(replies: Iterable[PendingReply]) -> list[int]:
     """Return the ids of the leases in replies."""
     found: list[int] = []
     for reply in replies:
         with suppress(Exception):  # what has failed has no leases
-            encoded: bytes = await Step(reply.wait)
+            encoded: bytes = await CallbackStep(reply.wait)
             found += [lease.id for lease in _leases_in(encoded)]
     return found
 
@@ -238,7 +242,7 @@ def _leases_in(reply: bytes) -> list[Lease]:
     return []  # the reply to another method
 
 
-def _end(call: Call, reply: bytes | None, error: BaseException | None) -> None:
+def _end(call: RpcCall, reply: bytes | None, error: BaseException | None) -> None:
     """Send the reply to a call, or the error that has ended it."""
     if error is None:
         call.reply([b"" if reply is None else reply])

@@ -10,7 +10,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 
-from budgetfrontier.server.calls import Call, Handed
+from budgetfrontier.server.calls import Handed, RpcCall
 
 _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 SERVICE: Final[str] = _SERVICE.full_name
@@ -19,15 +19,15 @@ _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 _UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
-class Method(NamedTuple):
+class HealthMethod(NamedTuple):
     """An RPC with one request."""
 
     name: str
     streams_requests: bool = False
 
 
-CHECK: Final = Method("Check")
-WATCH: Final = Method("Watch")
+CHECK: Final = HealthMethod("Check")
+WATCH: Final = HealthMethod("Watch")
 
 
 class HealthChecks:
@@ -37,7 +37,7 @@ class HealthChecks:
         self._names = frozenset(("", *names))
         self._lock = threading.Lock()
         self._stopped = False
-        self._watching: set[Call] = set()
+        self._watching: set[RpcCall] = set()
         """The calls that are told of a change; some may have ended."""
         self._most = 100
         """The number of them at which those that have ended are dropped."""
@@ -62,7 +62,7 @@ class HealthChecks:
             else:
                 call.end(grpc.StatusCode.NOT_FOUND, f"there is no service {name!r}")
 
-    def _watch(self, call: Call, name: str) -> None:
+    def _watch(self, call: RpcCall, name: str) -> None:
         with self._lock:
             if len(self._watching) >= self._most:
                 self._watching = {each for each in self._watching if not each.ended}
@@ -84,7 +84,7 @@ class HealthChecks:
             _say_goodbye(call)
 
 
-def _say_goodbye(call: Call) -> None:
+def _say_goodbye(call: RpcCall) -> None:
     call.reply([_reply(_NOT_SERVING)])
     call.end(grpc.StatusCode.UNAVAILABLE, "the server is being stopped")
 

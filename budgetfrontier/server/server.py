@@ -21,7 +21,7 @@ from budgetfrontier.core.model import RunEnd
 from budgetfrontier.remote import protocol
 from budgetfrontier.server import health_checks, server_reflection, systemd
 from budgetfrontier.server.call_stats import MethodStats
-from budgetfrontier.server.calls import Handed, Method, Turns
+from budgetfrontier.server.calls import Handed, MessageTurns, RpcMethod
 from budgetfrontier.server.crawls import Crawls
 from budgetfrontier.server.stopping import Stop
 from budgetfrontier.settings import Settings
@@ -62,7 +62,7 @@ class Offered(NamedTuple):
 
     name: str
     """Its full name."""
-    methods: Sequence[Method]
+    methods: Sequence[RpcMethod]
     hand_over: Callable[[Any, str], AbstractContextManager[HandOver]]
     """Yields what takes the messages of calls, for crawls at an address, until the end of a `with` block."""
 
@@ -140,12 +140,12 @@ def serve_crawls(
         )
         address = _bind(server, listen, tls, protected=token is not None or tls is not None, anybody=anybody)
         taken = {each.name: opened.enter_context(each.hand_over(crawls, address)) for each in services}
-        turns = {name: Turns(hand_over) for name, hand_over in taken.items()}
+        turns = {name: MessageTurns(hand_over) for name, hand_over in taken.items()}
         for service in services:
             _add(server, service.name, turns[service.name], service.methods)
         checks = health_checks.HealthChecks(turns)
-        _add(server, health_checks.SERVICE, Turns(checks.hand_over), (health_checks.CHECK, health_checks.WATCH))
-        asked = Turns(server_reflection.Reflection([*turns, health_checks.SERVICE], pool).hand_over)
+        _add(server, health_checks.SERVICE, MessageTurns(checks.hand_over), (health_checks.CHECK, health_checks.WATCH))
+        asked = MessageTurns(server_reflection.Reflection([*turns, health_checks.SERVICE], pool).hand_over)
         _add(server, server_reflection.SERVICE, asked, (server_reflection.INFO,))
         itself = opened.enter_context(_connected_to_itself(server))
         server.start()
@@ -173,7 +173,7 @@ def serve_crawls(
     return whole
 
 
-def _add(server: grpc.Server, name: str, turns: Turns, methods: Sequence[Method]) -> None:
+def _add(server: grpc.Server, name: str, turns: MessageTurns, methods: Sequence[RpcMethod]) -> None:
     """Let a server offer a service."""
     handlers = {method.name: turns.handler(method) for method in methods}
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name, handlers)])

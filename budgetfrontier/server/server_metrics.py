@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.reports.metrics import PREFIX, Exposition, Reading, Readings, read
+from budgetfrontier.reports.metrics import PREFIX, Exposition, MetricsReading, Readings, read
 from budgetfrontier.server.call_stats import BOUNDS, MethodStats
 from budgetfrontier.server.crawls import Crawls
 from budgetfrontier.storage.reader import Reader
@@ -31,16 +31,16 @@ Stats = Mapping[tuple[str, str], MethodStats]
 
 def exposition(crawls: Crawls, stats: Stats) -> Exposition:
     """Return the metrics of a server."""
-    return Exposition(_readings(crawls), _Server(crawls, stats), ProcessCollector(registry=None))
+    return Exposition(_readings(crawls), _ServerCollector(crawls, stats), ProcessCollector(registry=None))
 
 
 def _readings(crawls: Crawls) -> Readings:
     """Return what reads the frontiers of open crawls, each in its own thread: LMDB wants that of the writer."""
 
-    def read_all() -> dict[str, Reading | None]:
+    def read_all() -> dict[str, MetricsReading | None]:
         chosen = crawls.opened()[:MOST_CRAWLS]
-        found: dict[str, Reading | None] = {crawl.folder.parent.name: None for crawl in chosen}
-        answers: SimpleQueue[tuple[str, Reading | None]] = SimpleQueue()
+        found: dict[str, MetricsReading | None] = {crawl.folder.parent.name: None for crawl in chosen}
+        answers: SimpleQueue[tuple[str, MetricsReading | None]] = SimpleQueue()
         for crawl in chosen:
 
             def done(reading: Any, error: BaseException | None, name: str = crawl.folder.parent.name) -> None:
@@ -59,13 +59,13 @@ def _readings(crawls: Crawls) -> Readings:
     return read_all
 
 
-def _read(folder: Path, frontier: Frontier) -> Reading:
+def _read(folder: Path, frontier: Frontier) -> MetricsReading:
     """Read a frontier as of its last commit, in the thread that has it open."""
     with Reader(folder) as reader:
         return read(reader)
 
 
-class _Server(Collector):
+class _ServerCollector(Collector):
     """A collector of what a server counts in memory."""
 
     def __init__(self, crawls: Crawls, stats: Stats) -> None:

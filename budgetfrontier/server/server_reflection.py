@@ -17,14 +17,14 @@ SERVICE: Final[str] = reflection.SERVICE_NAME
 _LOG = logging.getLogger(__name__)
 
 
-class Method(NamedTuple):
+class ReflectionMethod(NamedTuple):
     """The RPC, whose requests have a reply each."""
 
     name: str = "ServerReflectionInfo"
     streams_requests: bool = True
 
 
-INFO: Final = Method()
+INFO: Final = ReflectionMethod()
 
 
 class Reflection:

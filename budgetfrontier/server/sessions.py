@@ -13,7 +13,7 @@ from typing import Any
 
 from budgetfrontier.core.errors import FrontierClosed
 from budgetfrontier.server import tasks
-from budgetfrontier.server.tasks import Done, Step
+from budgetfrontier.server.tasks import CallbackStep, Done
 
 MOST_REPLIES = 1000
 """Replies that are remembered for one session; the oldest are forgotten first."""
@@ -25,7 +25,7 @@ SILENCE = 600.0
 Work = Callable[[], Coroutine[Any, Any, bytes]]
 
 
-class Reply:
+class PendingReply:
     """The reply to a call, which may not have been given yet. All methods may be called in any thread."""
 
     def __init__(self) -> None:
@@ -56,21 +56,21 @@ class Reply:
             done(*result)
 
 
-class Session:
+class CallSession:
     """The calls of one client to one crawl. All methods may be called in any thread."""
 
     def __init__(self) -> None:
         self.used = monotonic()
         self._lock = threading.Lock()
         self._left = False
-        self._replies: dict[int, Reply] = {}
+        self._replies: dict[int, PendingReply] = {}
         self._begun: dict[int, None] = {}
         self._unwanted: dict[int, None] = {}
         self._later: dict[int, list[Callable[[], None]]] = {}
         """By the number of a call that has not begun: those that come after it."""
 
     def __repr__(self) -> str:
-        return f"<Session: {len(self._replies)} replies>"
+        return f"<CallSession: {len(self._replies)} replies>"
 
     @property
     def busy(self) -> bool:
@@ -84,26 +84,26 @@ class Session:
             for number in numbers:
                 self._replies.pop(number, None)
 
-    def taken(self, numbers: Sequence[int]) -> list[Reply]:
+    def taken(self, numbers: Sequence[int]) -> list[PendingReply]:
         """Forget the replies to calls that nobody waits for any more, and return them; begin none of these calls."""
         with self._lock:
             self._unwanted.update(dict.fromkeys(numbers))
             _trim(self._unwanted, MOST_NUMBERS)
             return [self._replies.pop(number) for number in numbers if number in self._replies]
 
-    def leave(self) -> list[Reply]:
+    def leave(self) -> list[PendingReply]:
         """Begin no call any more; forget all replies, and return them."""
         with self._lock:
             self._left = True
             left, self._replies = list(self._replies.values()), {}
         return left
 
-    def reply(self, number: int, after: int, work: Work) -> Step[bytes]:
+    def reply(self, number: int, after: int, work: Work) -> CallbackStep[bytes]:
         """Return the reply to a call; do the work if the call is new, once the call `after` has begun.
 
         The work goes on if the client loses its connection meanwhile. Raises FrontierClosed after `leave` and `taken`.
         """
-        return Step(lambda done: self._start(number, after, work, done))
+        return CallbackStep(lambda done: self._start(number, after, work, done))
 
     def _start(self, number: int, after: int, work: Work, done: Done) -> None:
         with self._lock:
@@ -115,7 +115,7 @@ class Session:
                     self._later.setdefault(after, []).append(lambda: self._start(number, 0, work, done))
                     _trim(self._later, MOST_REPLIES)
                     return
-                reply = self._replies[number] = Reply()
+                reply = self._replies[number] = PendingReply()
                 self._begun[number] = None
                 _trim(self._replies, MOST_REPLIES)
                 _trim(self._begun, MOST_NUMBERS)
@@ -136,13 +136,13 @@ class Sessions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._sessions: dict[tuple[str, bytes], Session] = {}
+        self._sessions: dict[tuple[str, bytes], CallSession] = {}
         self._swept = monotonic()
 
     def __repr__(self) -> str:
         return f"<Sessions: {len(self._sessions)}>"
 
-    def get(self, crawl: str, name: bytes) -> Session:
+    def get(self, crawl: str, name: bytes) -> CallSession:
         """Return a session, begun if need be."""
         now = monotonic()
         with self._lock:
@@ -153,7 +153,7 @@ class Sessions:
                         del self._sessions[key]
             session = self._sessions.get((crawl, name))
             if session is None:
-                session = self._sessions[crawl, name] = Session()
+                session = self._sessions[crawl, name] = CallSession()
         return session
 
 

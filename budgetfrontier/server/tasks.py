@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 Done = Callable[[Any, BaseException | None], None]
 
 
-class Step(Generic[_T]):
+class CallbackStep(Generic[_T]):
     """Something to await: `start(done)` begins it; `done(result, error)` is called once, in any thread."""
 
     __slots__ = ("start",)
@@ -23,11 +23,11 @@ class Step(Generic[_T]):
     def __init__(self, start: Callable[[Done], None]) -> None:
         self.start = start
 
-    def __await__(self) -> Generator[Step[_T], _T, _T]:
+    def __await__(self) -> Generator[CallbackStep[_T], _T, _T]:
         return (yield self)
 
 
-def errors_of(steps: Iterable[Step[Any]]) -> Step[list[BaseException]]:
+def errors_of(steps: Iterable[CallbackStep[Any]]) -> CallbackStep[list[BaseException]]:
     """Return a step that does all steps at the same time; its result are their errors."""
     begun = list(steps)
 
@@ -48,7 +48,7 @@ def errors_of(steps: Iterable[Step[Any]]) -> Step[list[BaseException]]:
             step.start(one_is_done)
         one_is_done(None, None)
 
-    return Step(start)
+    return CallbackStep(start)
 
 
 def run(task: Coroutine[Any, Any, _T], ended: Callable[[_T | None, BaseException | None], None]) -> None:
@@ -63,7 +63,7 @@ def _go_on(
     ended: Callable[[Any, BaseException | None], None],
 ) -> None:
     try:
-        step: Step[Any] = task.send(result) if error is None else task.throw(error)
+        step: CallbackStep[Any] = task.send(result) if error is None else task.throw(error)
     except StopIteration as e:
         ended(e.value, None)
     except BaseException as e:

@@ -7,11 +7,11 @@ from collections import deque
 from time import monotonic
 from typing import Any
 
-from budgetfrontier.server.tasks import Done, Step
+from budgetfrontier.server.tasks import CallbackStep, Done
 from budgetfrontier.server.timers import Timers
 
 
-class Waiting:
+class LongPoll:
     """The line of the clients that wait for URIs of one crawl. All methods may be called in any thread."""
 
     def __init__(self, timers: Timers) -> None:
@@ -24,7 +24,7 @@ class Waiting:
         """The number of changes that may have made URIs ready."""
 
     def __repr__(self) -> str:
-        return f"<Waiting: {len(self._line)} in line>"
+        return f"<LongPoll: {len(self._line)} in line>"
 
     @property
     def is_used(self) -> bool:
@@ -39,7 +39,7 @@ class Waiting:
         if asleep is not None:
             asleep.end(None)
 
-    def enter(self, until: float) -> Step[bool]:
+    def enter(self, until: float) -> CallbackStep[bool]:
         """Wait to be the first in line, which has to `leave`; False if that was not before a time of `monotonic`."""
 
         def start(done: Done) -> None:
@@ -54,9 +54,9 @@ class Waiting:
             else:
                 self._timers.after(until - monotonic(), lambda: once.end(False))
 
-        return Step(start)
+        return CallbackStep(start)
 
-    def sleep(self, seconds: float, changes: int) -> Step[None]:
+    def sleep(self, seconds: float, changes: int) -> CallbackStep[None]:
         """Wait for a while, or until there are more changes than so many."""
 
         def start(done: Done) -> None:
@@ -69,7 +69,7 @@ class Waiting:
             else:
                 self._timers.after(seconds, lambda: once.end(None))
 
-        return Step(start)
+        return CallbackStep(start)
 
     def leave(self) -> None:
         """Let the next in line be the first."""

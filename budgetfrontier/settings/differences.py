@@ -19,7 +19,7 @@ _SECRET = frozenset({"fetch.requests", "fetch.proxy"})  # may hold passwords
 _HIDDEN = "(not shown)"
 
 
-class Change(NamedTuple):
+class SettingChange(NamedTuple):
     """A setting, by its dotted name, with its values `before` and `after` as plain data.
 
     Of a long list, only the items that the other one lacks are included, at most 20. Values that may contain passwords
@@ -34,12 +34,12 @@ class Change(NamedTuple):
         return f"{self.name}: {_line(self.before)} -> {_line(self.after)}"
 
 
-def changes(before: Settings, after: Settings) -> Iterator[Change]:
+def changes(before: Settings, after: Settings) -> Iterator[SettingChange]:
     """Yield the settings that differ, in the order of the schema. O(settings, seeds among them)."""
     return _changes("", before, after)
 
 
-def _changes(prefix: str, before: msgspec.Struct, after: msgspec.Struct) -> Iterator[Change]:
+def _changes(prefix: str, before: msgspec.Struct, after: msgspec.Struct) -> Iterator[SettingChange]:
     for key, field in fields(type(before)).items():
         name, old, new = prefix + key, getattr(before, key), getattr(after, key)
         if old == new:
@@ -47,10 +47,10 @@ def _changes(prefix: str, before: msgspec.Struct, after: msgspec.Struct) -> Iter
         if not isinstance(field, Field):
             yield from _changes(name + ".", old, new)
         elif name in _SECRET:
-            yield Change(name, _HIDDEN, _HIDDEN)
+            yield SettingChange(name, _HIDDEN, _HIDDEN)
         else:
             old, new = _plain(old), _plain(new)
-            yield Change(name, _excerpt(old, new), _excerpt(new, old))
+            yield SettingChange(name, _excerpt(old, new), _excerpt(new, old))
 
 
 def _plain(value: Any) -> Any:

@@ -104,7 +104,7 @@ class Document:
             self._stop(
                 line + 1, column + 1, "a tab; YAML is indented with spaces" if tab else f"this is not YAML: {reason}"
             )
-        except _Refused as error:
+        except _ReadingStopped as error:
             self._stop(*_at(error.args[0]), error.args[1])
         if not self.problems and self.data is None:
             self.whole = False
@@ -114,13 +114,13 @@ class Document:
         """Return the value that starts with `event`; consume its other events."""
         self._values[path] = _at(event)
         if len(path) > _DEEPEST:
-            raise _Refused(event, f"nested more than {_DEEPEST} deep")
+            raise _ReadingStopped(event, f"nested more than {_DEEPEST} deep")
         before = self._count
         self._count += 1
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, path)
         if self._count > _MOST_VALUES:
-            raise _Refused(event, f"more than {_MOST_VALUES:,} values; put lists of seeds into separate files")
+            raise _ReadingStopped(event, f"more than {_MOST_VALUES:,} values; put lists of seeds into separate files")
         if event.tag not in (None, "!"):
             self.problems.append(Problem(path, f"tags such as {brief(event.tag)} are not supported; remove it"))
         aliases = self._aliases
@@ -149,7 +149,9 @@ class Document:
         value, count = self._anchors[event.anchor]
         self._count += count
         if self._count > _MOST_VALUES:
-            raise _Refused(event, f"more than {_MOST_VALUES:,} values, including those of *{brief(event.anchor)}")
+            raise _ReadingStopped(
+                event, f"more than {_MOST_VALUES:,} values, including those of *{brief(event.anchor)}"
+            )
         return value
 
     def _mapping(self, events: Iterator[Any], path: ValuePath) -> dict[str, Any]:
@@ -176,7 +178,7 @@ class Document:
         return value
 
 
-class _Refused(Exception):
+class _ReadingStopped(Exception):
     """Raised to stop reading at an event, with the reason; never leaves this module."""
 
 

@@ -41,7 +41,7 @@ class Rule(NamedTuple):
     of_seeds: str | None = None
 
 
-class Kind(NamedTuple):
+class RuleKind(NamedTuple):
     """A kind of rules: an example, and a function that makes a rule from the text after the colon.
 
     `check` finds errors without reading files.
@@ -64,7 +64,7 @@ def check_rule(text: str) -> None:
     (kind.check or kind.make)(argument)
 
 
-def _split(text: str) -> tuple[Kind, str]:
+def _split(text: str) -> tuple[RuleKind, str]:
     name, colon, argument = text.partition(":")
     kind = KINDS.get(name)
     if kind is None:
@@ -192,7 +192,7 @@ def _compared(argument: str, example: str) -> tuple[Callable[[int, int], bool], 
     return _COMPARISONS[found[1]], found[2]
 
 
-def _number(example: str, measure: Callable[[CrawlUri], int]) -> Kind:
+def _number(example: str, measure: Callable[[CrawlUri], int]) -> RuleKind:
     """Return a kind of rules that compare a count with a number."""
 
     def make(argument: str) -> Rule:
@@ -202,7 +202,7 @@ def _number(example: str, measure: Callable[[CrawlUri], int]) -> Kind:
         number = int(text)
         return Rule(lambda uri, header: compare(measure(uri), number))
 
-    return Kind(example, make)
+    return RuleKind(example, make)
 
 
 # Rules that need a response
@@ -224,23 +224,23 @@ def _size(argument: str) -> Rule:
     return Rule(lambda uri, header: header is not None and header.length is not None and compare(header.length, number))
 
 
-KINDS: dict[str, Kind] = {
-    "all": Kind("all", _all),
-    "seed-hosts": Kind("seed-hosts", _seeds("hosts")),
-    "seed-domains": Kind("seed-domains", _seeds("domains")),
-    "domain": Kind("domain:example.org", _pattern("domain")),
-    "host": Kind("host:*.example.org", _pattern("host")),
-    "surt": Kind("surt:(org,example,)/docs/", _pattern("surt")),
-    "surt-file": Kind("surt-file:scope.txt", _surt_file, lambda path: None),
-    "regex": Kind("regex:[?&]sid=", _pattern("regex")),
+KINDS: dict[str, RuleKind] = {
+    "all": RuleKind("all", _all),
+    "seed-hosts": RuleKind("seed-hosts", _seeds("hosts")),
+    "seed-domains": RuleKind("seed-domains", _seeds("domains")),
+    "domain": RuleKind("domain:example.org", _pattern("domain")),
+    "host": RuleKind("host:*.example.org", _pattern("host")),
+    "surt": RuleKind("surt:(org,example,)/docs/", _pattern("surt")),
+    "surt-file": RuleKind("surt-file:scope.txt", _surt_file, lambda path: None),
+    "regex": RuleKind("regex:[?&]sid=", _pattern("regex")),
     "hops": _number("hops:>20", hops_from_seed),
     "depth": _number("depth:>12", _depth),
     "repeats": _number("repeats:>2", _repeats),
     "length": _number("length:>2000", lambda uri: len(uri.url)),
-    "ext": Kind("ext:zip,exe", _ext),
-    "type": Kind("type:image/*,video/*", _type),
-    "size": Kind("size:>10MB", _size),
-    "embeds": Kind("embeds", _embeds),
+    "ext": RuleKind("ext:zip,exe", _ext),
+    "type": RuleKind("type:image/*,video/*", _type),
+    "size": RuleKind("size:>10MB", _size),
+    "embeds": RuleKind("embeds", _embeds),
 }
 """Every kind of rule, by the word before its colon."""
 

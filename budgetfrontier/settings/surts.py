@@ -11,7 +11,7 @@ from typing import Self
 from budgetfrontier.core import uris
 from budgetfrontier.core.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import url_lists
-from budgetfrontier.settings.url_lists import BadLine, Entry
+from budgetfrontier.settings.url_lists import BadLine, ListedUrl
 from budgetfrontier.settings.values import brief
 
 _MOST_PROBLEMS = 10
@@ -74,7 +74,7 @@ def _surt(href: str) -> str:
     return uris.surt(href).partition("://")[2]
 
 
-def _only_prefix(entry: Entry | BadLine) -> str:
+def _only_prefix(entry: ListedUrl | BadLine) -> str:
     if isinstance(entry, BadLine):
         raise entry
     if entry.meta is not None:

@@ -33,7 +33,7 @@ _NAMES_SCHEME = re.compile(r"[A-Za-z][\w+.-]*:(?![0-9])")  # "localhost:80" begi
 Metadata = dict[str, str | list[str]]
 
 
-class Entry(NamedTuple):
+class ListedUrl(NamedTuple):
     """An entry of a list: its text, the column in which that begins, and its metadata, None if it has none."""
 
     text: str
@@ -49,14 +49,14 @@ class BadLine(ValueError):
         self.column, self.reason, self.url = column, reason, url
 
 
-def parse_line(line: str) -> Entry | None:
+def parse_line(line: str) -> ListedUrl | None:
     """Return the entry of a line; None for an empty line and a comment. Raises BadLine.
 
     `#` begins a comment at the start of a line or after a blank. Metadata, NAME=VALUE, may follow after tabs, as in the
     seed lists of Nutch and StormCrawler; a name that is repeated has a list of values.
 
     >>> parse_line("http://example.org/#top\\tscore=2 # the front page")
-    Entry(text='http://example.org/#top', column=1, meta={'score': '2'})
+    ListedUrl(text='http://example.org/#top', column=1, meta={'score': '2'})
     """
     written = _COMMENT.sub("", line).rstrip()
     text = written.lstrip()
@@ -75,7 +75,7 @@ def parse_line(line: str) -> Entry | None:
         if field.strip():
             _add(meta, field.strip(), column=at + len(field) - len(field.lstrip()))
         at += len(field) + 1
-    return Entry(word, column, meta or None)
+    return ListedUrl(word, column, meta or None)
 
 
 def _of_blanks(rest: str) -> str:
@@ -132,7 +132,7 @@ def metadata_note(names: Iterable[str]) -> str:
     return f"the metadata behind URLs ({shown}) is stored with them, as their meta, and changes nothing in the crawl"
 
 
-def read(path: Path) -> Iterator[tuple[int, Entry | BadLine]]:
+def read(path: Path) -> Iterator[tuple[int, ListedUrl | BadLine]]:
     """Yield the entries of a file and the lines that are not understood, each with the number of its line, from 1.
 
     Raises OSError, and ValueError for a path that cannot be that of a file.
@@ -148,16 +148,16 @@ def read(path: Path) -> Iterator[tuple[int, Entry | BadLine]]:
                     yield number, entry
 
 
-def entries(seed: Seed) -> Iterator[tuple[int, Entry | BadLine]]:
+def entries(seed: Seed) -> Iterator[tuple[int, ListedUrl | BadLine]]:
     """Yield the URL of an entry of the settings' seeds, or what `read` yields of its file, with its URLs checked."""
     if seed.url:
-        return iter([(0, Entry(seed.url, 1, None))])
+        return iter([(0, ListedUrl(seed.url, 1, None))])
     return ((number, _checked(entry)) for number, entry in read(Path(seed.file or "")))
 
 
-def _checked(entry: Entry | BadLine) -> Entry | BadLine:
+def _checked(entry: ListedUrl | BadLine) -> ListedUrl | BadLine:
     """Return an entry of a file of seeds, as a BadLine if its URL cannot be crawled."""
-    if isinstance(entry, Entry) and (told := objection(entry.text)):
+    if isinstance(entry, ListedUrl) and (told := objection(entry.text)):
         return BadLine(told, column=entry.column, url=entry.text)
     return entry
 
@@ -168,4 +168,4 @@ def seed_urls(seed: Seed) -> Iterator[str]:
     Lines of the file that are not understood, or whose URL cannot be crawled, are left out. Raises OSError if it cannot
     be read.
     """
-    return (entry.text for _, entry in entries(seed) if isinstance(entry, Entry))
+    return (entry.text for _, entry in entries(seed) if isinstance(entry, ListedUrl))

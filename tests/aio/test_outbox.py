@@ -6,13 +6,13 @@ import asyncio
 from queue import SimpleQueue
 
 from budgetfrontier import CrawlUri, Finish, Lease, Outcome
-from budgetfrontier.aio.outbox import BATCH, Message, Outbox, futures_of
+from budgetfrontier.aio.outbox import BATCH, TurnBatcher, TurnMessage, futures_of
 from tests.aio.loops import in_loop, page
 
 
-def outbox_and_inbox() -> tuple[Outbox, SimpleQueue[Message]]:
-    inbox: SimpleQueue[Message] = SimpleQueue()
-    outbox = Outbox(inbox)
+def outbox_and_inbox() -> tuple[TurnBatcher, SimpleQueue[TurnMessage]]:
+    inbox: SimpleQueue[TurnMessage] = SimpleQueue()
+    outbox = TurnBatcher(inbox)
     outbox.start(asyncio.get_running_loop())
     return outbox, inbox
 
@@ -85,7 +85,7 @@ async def test_uris_that_were_found_count_too() -> None:
 
 
 def test_between_two_runs_of_the_loop_nothing_waits() -> None:
-    async def make() -> tuple[Outbox, SimpleQueue[Message]]:
+    async def make() -> tuple[TurnBatcher, SimpleQueue[TurnMessage]]:
         return outbox_and_inbox()
 
     outbox, inbox = asyncio.run(make())

@@ -19,7 +19,7 @@ from budgetfrontier.bus.messages import PageCrawled, Request, Response
 from budgetfrontier.bus.streams import DATABASE, OPERATORS, SPIDERS, STATISTICS, STRATEGY, Stream, Streams
 from budgetfrontier.bus.workers import loop
 from budgetfrontier.bus.workers.database import DatabaseWorker
-from budgetfrontier.bus.workers.loop import Worker
+from budgetfrontier.bus.workers.loop import BusWorker
 from budgetfrontier.bus.workers.strategies import BreadthFirst
 from budgetfrontier.bus.workers.strategy import StrategyWorker
 from budgetfrontier.scrapy.bus.reports import Reports
@@ -70,14 +70,14 @@ class Crawl:
         return self.bound(number) if self.transport.joins_slowly else ()
 
     @contextmanager
-    def database(self, number: int, bus: Bus) -> Iterator[Worker]:
+    def database(self, number: int, bus: Bus) -> Iterator[BusWorker]:
         with Frontier.open(self.folder / f"db{number}", SETTINGS, keep_leases=True) as frontier:
             yield DatabaseWorker(
                 frontier, bus, self.names, self.codec, partitions=self.bound(number), max_next_requests=5
             )
 
     @contextmanager
-    def strategy(self, number: int, bus: Bus) -> Iterator[Worker]:
+    def strategy(self, number: int, bus: Bus) -> Iterator[BusWorker]:
         yield StrategyWorker(BreadthFirst(), bus, self.names, self.codec, partitions=self.shared(number))
 
     def start(self, name: str) -> None:
@@ -89,7 +89,7 @@ class Crawl:
         thread.start()
         self._exits.callback(thread.join)
 
-    def _run(self, make: Callable[[int, Bus], Iterator[Worker]], number: int) -> None:
+    def _run(self, make: Callable[[int, Bus], Iterator[BusWorker]], number: int) -> None:
         try:
             with closing(self.transport.bus()) as bus, make(number, bus) as worker:  # type: ignore[attr-defined]
                 loop.run(worker, bus, self.names, self.codec, every=0.2, stopped=self._stop.wait)

@@ -51,7 +51,7 @@ def test_replicas_apply_and_audit_them_alike(owner: Owner, tmp_path: Path) -> No
     assert (state.job, [one.command for one in state.waiting]) == (b"5", [b"6", b"7", b"9"])
     assert (state.commands[b"5"], state.commands[b"8"]) == (None, 4)
     with pytest.raises(CommandInProgress, match="delete by me is in progress"):
-        owner.call(protocol.STEER, protocol.Request("retire", [OWN[0]]))
+        owner.call(protocol.STEER, protocol.MethodCall("retire", [OWN[0]]))
     for _ in range(5):
         assert owner.partition.goes_on_at() == 0.0
         owner.log.append(Ticked())

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from budgetfrontier import Settings
 from budgetfrontier.cluster import operation, worker
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.operation import Command, Operator
+from budgetfrontier.cluster.operation import Operator, OperatorCommand
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
@@ -90,7 +90,7 @@ def test_commands_are_given_after_a_dry_run(console: Any) -> None:
         assert "cannot be undone" in text
         _, text, shown = await do("/steer", op="delete", pattern="/1$", reason="old", for_good="yes")
         assert "<dt><bdi>deleted</bdi></dt><dd><bdi>4</bdi></dd>" in text
-        operator.applied(operator.give(Command("resume", {}, "other", "go on")))
+        operator.applied(operator.give(OperatorCommand("resume", {}, "other", "go on")))
         status, text, again = await do("/steer", step="apply", dry_run=shown, seen="0")
         assert (again, "the last by <bdi>other" in text) == (shown, True)  # it was overtaken
         _, text, _ = await do("/steer", step="apply", dry_run=shown, seen="1")

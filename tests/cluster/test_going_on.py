@@ -9,7 +9,7 @@ import pytest
 from budgetfrontier import Settings
 from budgetfrontier.cluster import worker
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.operation import Command, Operator
+from budgetfrontier.cluster.operation import Operator, OperatorCommand
 from tests.cluster.workers import running
 from tests.support import PATIENCE, until
 
@@ -33,7 +33,7 @@ def test_leases_expire_and_long_commands_end_although_nobody_calls(
         until(lambda: frontier.summary().in_process == 0)
         assert {lease.id for lease in frontier.finish_many(out)} == {lease.id for lease in out}
         operator = Operator(frontier, job="kafka://nowhere/test", patience=PATIENCE)
-        name = operator.give(Command("delete", {"pattern": "/[1-9]"}, "me"))
+        name = operator.give(OperatorCommand("delete", {"pattern": "/[1-9]"}, "me"))
         until(lambda: frontier.summary().queued == 8)
         until(lambda: len(operator.applied(name)) == PARTITIONS)
         assert sum(entry.effect["deleted"] for entry in operator.applied(name).values()) == 8 * 699

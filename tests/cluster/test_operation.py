@@ -18,7 +18,7 @@ from budgetfrontier import Outcome, Settings
 from budgetfrontier.cluster import asking, client, operation, owner_calls, steering, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import Audited
-from budgetfrontier.cluster.operation import Command, Operator
+from budgetfrontier.cluster.operation import Operator, OperatorCommand
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.core.errors import FrontierError
@@ -213,13 +213,13 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     code, out, err = cli(*asked)
     assert (code, err) == (0, "")
     assert out == "*: queue_total_budget 1 -> 6\nmatches 12 queues\n12 retired queues are reconsidered\n"
-    name = operator.give(Command("adjust", {"match": "*", "set": {"queue_total_budget": 7}}, "me"))
+    name = operator.give(OperatorCommand("adjust", {"match": "*", "set": {"queue_total_budget": 7}}, "me"))
     order = ["adjust", {"match": "*", "set": {"queue_total_budget": 7}}, "me", "", ""]
     operator.frontier.remote(operator.frontier.owners()[3].address).plain("give_command", name, order)
     assert len(operator.applied(name)) == PARTITIONS
-    marker = operator.give(Command("pause", {}, "me"))
+    marker = operator.give(OperatorCommand("pause", {}, "me"))
     assert len(operator.applied(marker)) == PARTITIONS
-    operator.applied(operator.give(Command("resume", {}, "me")))
+    operator.applied(operator.give(OperatorCommand("resume", {}, "me")))
     for entries in operator.ask("audit", list[Audited], count=99).values():
         assert [one.entry.args["set"] for one in entries if one.command == name] == [{"queue_total_budget": 7}]
     (row,) = json.loads(cli("audit", "--who", "me", "--operation", "adjust", "--format", "json")[1])
@@ -229,7 +229,7 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     planned = steering.plan(operator, "withdraw", {"id": name.hex()})  # of another operator, at the same time
     code, out, _ = cli("adjust", "--remove", name.hex())
     assert (code, out.splitlines()[0]) == (0, "*: queue_total_budget 7 -> 1")
-    _, entries, _ = steering.give(operator, Command("withdraw", planned.args, "me"), planned)
+    _, entries, _ = steering.give(operator, OperatorCommand("withdraw", planned.args, "me"), planned)
     assert {entry.error for entry in entries.values()} == {
         f"adjustment {name.hex()} is not in force; `adjust --list` lists those that are"
     }
@@ -252,10 +252,10 @@ def test_an_adjustment_that_matches_no_queue_says_so(cli: Cli) -> None:
 def test_a_command_that_no_partition_could_apply_is_in_no_log(cluster: Cluster, operator: Operator) -> None:
     before = list(map(len, cluster.logs.entries))
     for command, why in (
-        (Command("mark_seen", {"uris": []}, "me"), "no command to partitions"),
-        (Command("delete", {"pattern": "(a+)+"}, "me"), "must not depend on time"),
-        (Command("adjust", {"match": "nonsense:x", "set": {}}, "me"), "nonsense"),
-        (Command("pause", {}, "me", "x" * 600_000), "in smaller parts"),
+        (OperatorCommand("mark_seen", {"uris": []}, "me"), "no command to partitions"),
+        (OperatorCommand("delete", {"pattern": "(a+)+"}, "me"), "must not depend on time"),
+        (OperatorCommand("adjust", {"match": "nonsense:x", "set": {}}, "me"), "nonsense"),
+        (OperatorCommand("pause", {}, "me", "x" * 600_000), "in smaller parts"),
     ):
         with pytest.raises(FrontierError, match=why):
             operator.give(command)

@@ -347,7 +347,7 @@ def test_bad_entries_are_counted_and_newer_ones_end_the_worker(owner: Owner) -> 
 
 def test_calls_that_are_refused_change_nothing(owner: Owner) -> None:
     with pytest.raises(FrontierError):
-        owner.call(protocol.STEER, protocol.Request("nonsense"))
+        owner.call(protocol.STEER, protocol.MethodCall("nonsense"))
     with pytest.raises(ValueError, match="ttl"):
         owner.lease(1, ttl=-1.0)
     owner.schedule(f"https://{OWN[0]}/")

@@ -18,7 +18,7 @@ from budgetfrontier.cluster.continuity import LogGap
 from budgetfrontier.cluster.entries import Claimed
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.restoring import Restorer, set_aside, state_in
-from budgetfrontier.cluster.snapshot_process import Job, Taken, take
+from budgetfrontier.cluster.snapshot_process import SnapshotTask, Taken, take
 from budgetfrontier.cluster.snapshots import SnapshotError, Store, name_of, newest_first, store_of
 from budgetfrontier.core.errors import CorruptFrontier, FrontierError, StorageFull
 from budgetfrontier.settings.schema import SnapshotSettings
@@ -43,7 +43,7 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> SnapshotSettings
 def snapshot(owner: Owner, settings: SnapshotSettings, kept: int = 3) -> Taken:
     folder = owner.partition.folder
     owner.partition.commit()
-    return take(Job(str(folder / "frontier"), str(folder / "snapshot"), CRAWL, 0, kept, settings))
+    return take(SnapshotTask(str(folder / "frontier"), str(folder / "snapshot"), CRAWL, 0, kept, settings))
 
 
 def store(settings: SnapshotSettings) -> Store:

@@ -23,7 +23,7 @@ from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.restoring import Restorer
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.snapshots import FolderStore
-from budgetfrontier.cluster.worker import Worker
+from budgetfrontier.cluster.worker import ClusterWorker
 from budgetfrontier.core.errors import NotOwner, SettingsError
 from budgetfrontier.remote import protocol
 from budgetfrontier.remote.protocol import Method, Uris, Wanted
@@ -53,7 +53,9 @@ class Running:
 
     def __init__(self, bus: KafkaBus, crawl: str, folder: Path, directory: MemoryDirectory, **more: Any) -> None:
         settings = Settings.from_dict({"crawl": crawl, "frontier": more.pop("frontier", {})})
-        self.worker = Worker(bus, directory, settings, folder, partitions=PARTITIONS, address=folder.name, **more)
+        self.worker = ClusterWorker(
+            bus, directory, settings, folder, partitions=PARTITIONS, address=folder.name, **more
+        )
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()

@@ -18,7 +18,7 @@ from budgetfrontier.cluster import asking, calls, kafka
 from budgetfrontier.cluster import client as cluster_client
 from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.serving import WorkerCrawls
-from budgetfrontier.cluster.worker import Worker
+from budgetfrontier.cluster.worker import ClusterWorker
 from budgetfrontier.leasing import NO_DELAYS
 from budgetfrontier.server import frontier_service, server
 from budgetfrontier.server.server import Offered
@@ -135,7 +135,7 @@ class Cluster:
         place = len(self._stops)
         self._stops.append(Stop())
         address = listen or f"unix:{self._folder}/{place}"
-        worker = Worker(
+        worker = ClusterWorker(
             LogBus(self.logs, mine), self.directory, self._settings, self._folder / f"worker-{place}",
             partitions=self._partitions, address=address,
         )  # fmt: skip
@@ -195,10 +195,12 @@ def addressed(
         yield cluster
 
 
-def _serve(worker: Worker, address: str, stop: Stop, listening: threading.Event, options: dict[str, Any]) -> None:
+def _serve(
+    worker: ClusterWorker, address: str, stop: Stop, listening: threading.Event, options: dict[str, Any]
+) -> None:
     @contextmanager
     def hand_over(crawls: Any, _: str) -> Iterator[Any]:
-        with closing(frontier_service.Service(crawls)) as service:
+        with closing(frontier_service.FrontierService(crawls)) as service:
             worker.on_applied = partial(service.changed, worker.crawl)
             yield service.hand_over
 

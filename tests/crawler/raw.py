@@ -14,7 +14,7 @@ from typing import Any, Self
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.crawler.demo.loopback import LoopThread
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.settings.schema import FetchSettings
 from tests.support import PATIENCE
 
@@ -71,19 +71,19 @@ class RawServer:
 
     def fetch(
         self, *paths: str, scheme: str = "http", host: str = "www.example.test", **settings: Any
-    ) -> list[Response]:
+    ) -> list[FetchResult]:
         """Fetch paths, one after the other, with these settings."""
-        answers: list[Response] = []
+        answers: list[FetchResult] = []
         asyncio.run(self._fetch(answers, *(f"{scheme}://{host}{path}" for path in paths), **settings))
         return answers
 
-    def fetch_by_its_clock(self, path: str, **settings: Any) -> Response:
+    def fetch_by_its_clock(self, path: str, **settings: Any) -> FetchResult:
         """Fetch a path with a client whose clock is moved on by what is answered alone."""
         with asyncio.Runner(loop_factory=ManualLoop) as runner:
             loop = runner.get_loop()
             assert isinstance(loop, ManualLoop)
             self._client = loop
-            answers: list[Response] = []
+            answers: list[FetchResult] = []
             runner.run(self._fetch(answers, f"http://www.example.test{path}", **settings))
         self._client = None
         return answers[0]
@@ -110,7 +110,7 @@ class RawServer:
                 client.call_soon_threadsafe(move)
         await moved
 
-    async def _fetch(self, answers: list[Response], *urls: str, **settings: Any) -> None:
+    async def _fetch(self, answers: list[FetchResult], *urls: str, **settings: Any) -> None:
         """Fetch URLs into `answers`: what it returned would be printed in full, inside of asyncio, and discarded."""
         chosen = FetchSettings(**{"resolve": {"*.example.test": self.address}, "timeout": PATIENCE, **settings})
         async with Fetcher(chosen) as fetcher:

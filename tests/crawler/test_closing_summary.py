@@ -9,8 +9,8 @@ import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Frontier, Outcome, QueueState, Settings
 from budgetfrontier.core.model import Lease
-from budgetfrontier.crawler.closing_summary import Stop, closing_summary
-from budgetfrontier.crawler.limits import Limit
+from budgetfrontier.crawler.closing_summary import StopReason, closing_summary
+from budgetfrontier.crawler.limits import CrawlLimit
 from budgetfrontier.reports import files
 from budgetfrontier.tools.cli import main
 
@@ -31,8 +31,8 @@ def said(
     job: Path,
     settings: Settings,
     *,
-    stop: Stop = Stop.NONE,
-    limit: Limit | None = None,
+    stop: StopReason = StopReason.NONE,
+    limit: CrawlLimit | None = None,
     command: str = "",
 ) -> list[str]:
     report, overview = files.write(job / "frontier", job / "reports")
@@ -140,32 +140,32 @@ def interrupted(job: Path, chosen: Settings) -> None:
 @pytest.mark.parametrize(
     ("stop", "limit", "first"),
     [
-        (Stop.INTERRUPTED, None, "stopped: interrupted; to go on, run the same command: x"),
+        (StopReason.INTERRUPTED, None, "stopped: interrupted; to go on, run the same command: x"),
         (
-            Stop.FORCED,
+            StopReason.FORCED,
             None,
             "stopped at once; all that was finished is kept, what was in flight is fetched again; to go on, "
             "run the same command: x",
         ),
         (
-            Stop.LIMIT,
-            Limit("max_uris", 1000, 1001),
+            StopReason.LIMIT,
+            CrawlLimit("max_uris", 1000, 1001),
             "stopped: limits.max_uris is reached; raise limits.max_uris (now 1,000) and run the same command: x",
         ),
         (
-            Stop.LIMIT,
-            Limit("max_bytes", 100, 101),
+            StopReason.LIMIT,
+            CrawlLimit("max_bytes", 100, 101),
             "stopped: limits.max_bytes is reached; raise limits.max_bytes (now 100 B) and run the same command: x",
         ),
         (
-            Stop.INTERRUPTED,
-            Limit("max_time", 43_200.0, 43_201.0),
+            StopReason.INTERRUPTED,
+            CrawlLimit("max_time", 43_200.0, 43_201.0),
             "stopped: interrupted; to go on, raise limits.max_time (now 12:00:00) and run the same command: x",
         ),
     ],
 )
 def test_a_crawl_that_is_not_done_says_how_it_stands_and_how_to_go_on(
-    tmp_path: Path, stop: Stop, limit: Limit | None, first: str
+    tmp_path: Path, stop: StopReason, limit: CrawlLimit | None, first: str
 ) -> None:
     chosen = settings()
     interrupted(tmp_path, chosen)
@@ -190,7 +190,7 @@ def test_a_crawl_that_an_operator_paused_names_the_command_that_resumes_it(tmp_p
     interrupted(tmp_path, chosen)
     with Frontier.open(tmp_path / "frontier", chosen) as frontier:
         frontier.pause(reason="lunch")
-    lines = said(tmp_path, chosen, stop=Stop.INTERRUPTED)
+    lines = said(tmp_path, chosen, stop=StopReason.INTERRUPTED)
     assert lines[0] == "stopped: interrupted; to go on, run the same command"
     assert lines[1] == f"  it stays paused (lunch) until: budgetfrontier resume {tmp_path}"
     assert main(shlex.split(lines[1].partition(": ")[2])[1:]) == 0

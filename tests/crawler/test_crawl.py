@@ -20,8 +20,8 @@ from aiohttp import web
 from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.crawler import links
-from budgetfrontier.crawler.fetch.response import Response
-from budgetfrontier.crawler.limits import Limits
+from budgetfrontier.crawler.fetch.response import FetchResult
+from budgetfrontier.crawler.limits import CrawlLimits
 from budgetfrontier.crawler.main_loop import SHORTEST_SLEEP
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.robots import Robots
@@ -461,7 +461,7 @@ def test_reports_that_cannot_be_written_meanwhile_stop_nothing(
 def test_a_bug_in_one_visit_ends_that_visit_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(url: str, answer: Response, *_: object, **__: object) -> links.PageLinks:
+    def fail(url: str, answer: FetchResult, *_: object, **__: object) -> links.PageLinks:
         if url.endswith("/1"):
             raise RuntimeError("a bug")
         return links.PageLinks(iter([("http://a.test/1", "L"), ("http://a.test/2", "L")]))
@@ -512,13 +512,13 @@ def test_a_crawl_that_waits_does_not_spin_whatever_the_commit_interval(
 ) -> None:
     looks = 0
 
-    def count(limits: Limits, *, paused: bool) -> None:
+    def count(limits: CrawlLimits, *, paused: bool) -> None:
         nonlocal looks
         looks += 1
         tick(limits, paused=paused)
 
-    tick = Limits.tick
-    monkeypatch.setattr(Limits, "tick", count)
+    tick = CrawlLimits.tick
+    monkeypatch.setattr(CrawlLimits, "tick", count)
     polite = {"politeness": {"delay_factor": 0.0, "min_delay": 0.5, "max_delay": 0.5}, "commit_interval": 0}
     began = time.monotonic()
     with Site({"a.test/": linking("/1")}) as site:
@@ -531,9 +531,9 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Time passes when the crawl looks around, and the page has links until it has done so often enough."""
-    clock, looks, tick = ManualClock(time.time()), 0, Limits.tick
+    clock, looks, tick = ManualClock(time.time()), 0, CrawlLimits.tick
 
-    def look_around(limits: Limits, *, paused: bool) -> None:
+    def look_around(limits: CrawlLimits, *, paused: bool) -> None:
         nonlocal looks
         looks += 1
         clock.advance(300.0)
@@ -549,7 +549,7 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
         return links.PageLinks(found())
 
     monkeypatch.setattr(links, "discover", endless)
-    monkeypatch.setattr(Limits, "tick", look_around)
+    monkeypatch.setattr(CrawlLimits, "tick", look_around)
     monkeypatch.setattr("budgetfrontier.crawler.main_loop.time", SimpleNamespace(monotonic=clock.time, time=time.time))
     monkeypatch.setattr("budgetfrontier.engine.frontier.WallClock", lambda: clock)
     with Site({"a.test/": "a page with many links"}) as site:
@@ -569,7 +569,7 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
 def test_large_pages_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: dict[str, set[int]] = {}
 
-    def watched(url: str, answer: Response, *given: Any, **options: Any) -> links.PageLinks:
+    def watched(url: str, answer: FetchResult, *given: Any, **options: Any) -> links.PageLinks:
         page = discover(url, answer, *given, **options)
 
         def each() -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from budgetfrontier import Frontier
 from budgetfrontier.core.errors import OutputRemoved, StorageFull
 from budgetfrontier.core.model import CrawlUri, Lease, Outcome
 from budgetfrontier.crawler.cache import CrawlCache
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.job import crawl
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.progress import ProgressDisplay
@@ -146,7 +146,7 @@ def test_a_frontier_that_a_visit_found_without_room_is_told_of_as_such(
         if lease.uri.url.endswith("/2"):
             fail_commit(leasing[-1])
             leasing[-1].commit()
-        return Visit(lease.uri, Response(status=200), Outcome.SUCCESS)
+        return Visit(lease.uri, FetchResult(status=200), Outcome.SUCCESS)
 
     monkeypatch.setattr(Visitor, "visit", visit)
     with Site(SMALL) as site:

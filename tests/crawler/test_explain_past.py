@@ -10,7 +10,7 @@ import pytest
 
 from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.core.vocabulary import NO_ROBOTS
-from budgetfrontier.crawler.fetch.response import BLOCKED, Response, cause_of
+from budgetfrontier.crawler.fetch.response import BLOCKED, FetchResult, cause_of
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.settings import Settings
 from budgetfrontier.tools.cli import main
@@ -166,7 +166,7 @@ def test_a_replay_is_suggested_only_if_the_private_address_is_allowed(
     settings = Settings.from_dict({"crawl": "test", "fetch": {"allow_private": allowed}})
     with Frontier.open(tmp_path / "job" / "frontier", settings) as frontier:
         frontier.schedule("http://a.test/")
-        reason = f"{NO_ROBOTS}: {cause_of(Response(status=BLOCKED))}"
+        reason = f"{NO_ROBOTS}: {cause_of(FetchResult(status=BLOCKED))}"
         frontier.finish(frontier.lease(1)[0], Outcome.DEAD, reason=reason)
     assert main(["explain", str(tmp_path / "job"), "http://a.test/", "--format", "json"]) == 0
     (dead,) = (one for one in json.loads(capsys.readouterr().out)["reasons"] if one["code"] == "dead-letter")

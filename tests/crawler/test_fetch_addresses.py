@@ -16,7 +16,7 @@ from budgetfrontier.crawler.fetch import addresses
 from budgetfrontier.crawler.fetch.addresses import Resolver
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
 from budgetfrontier.crawler.fetch.refusals import PrivateAddressError, endpoint_of, exempt_endpoints, is_public, refusal
-from budgetfrontier.crawler.fetch.response import BLOCKED, DNS_FAILED, Response
+from budgetfrontier.crawler.fetch.response import BLOCKED, DNS_FAILED, FetchResult
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import FetchSettings
 from tests.crawler.raw import RawServer
@@ -53,8 +53,8 @@ def dns(monkeypatch: pytest.MonkeyPatch, *answers: Iterable[str], port: int | No
     return asked
 
 
-def fetch(*urls: str, seeds: Iterable[str] = (), **settings: Any) -> list[Response]:
-    async def run() -> list[Response]:
+def fetch(*urls: str, seeds: Iterable[str] = (), **settings: Any) -> list[FetchResult]:
+    async def run() -> list[FetchResult]:
         async with Fetcher(FetchSettings(**{"timeout": PATIENCE, **settings}), seeds=seeds) as fetcher:
             return [await fetcher.get(CrawlUri(uris.parse(url))) for url in urls]
 
@@ -180,7 +180,7 @@ def test_a_name_of_this_machine(host: str) -> None:
 def test_a_name_that_leads_to_a_private_address(monkeypatch: pytest.MonkeyPatch) -> None:
     with RawServer({"/": PAGE}) as server:
 
-        async def run() -> Response:
+        async def run() -> FetchResult:
             dns(monkeypatch, ["127.0.0.1", "::1"], port=server.port)
             async with Fetcher(FetchSettings()) as fetcher:
                 return await fetcher.get(CrawlUri("http://innocent.example/"))

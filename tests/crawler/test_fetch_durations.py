@@ -15,7 +15,7 @@ from budgetfrontier.crawler.demo.loopback import Loopback
 from budgetfrontier.crawler.fetch import connections, durations
 from budgetfrontier.crawler.fetch.durations import TICK, seconds_in, seconds_of_exchange
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.settings.schema import FetchSettings
 from tests.crawler.raw import ManualLoop, RawServer
 
@@ -43,11 +43,11 @@ async def handler(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(text="page")
 
 
-def fetch(*paths: str, busy: float = HOUR, **more: Any) -> list[Response]:
+def fetch(*paths: str, busy: float = HOUR, **more: Any) -> list[FetchResult]:
     """Fetch paths by a clock that an hour passes on whenever a header has come."""
     loop = ManualLoop()
 
-    async def run(address: str) -> list[Response]:
+    async def run(address: str) -> list[FetchResult]:
         settings = FetchSettings(resolve={"*.test": address}, timeout=0, first_byte_timeout=0, min_speed=0)
         async with Fetcher(settings) as fetcher:
             uris = [CrawlUri(f"http://a.test{path}") for path in paths]
@@ -80,10 +80,10 @@ def test_what_this_process_is_busy_with_is_no_part_of_it(path: str, never_repeat
 
 @linux
 def test_a_response_that_ends_with_its_connection_is_measured_then(never_repeated: None) -> None:
-    def get(server: RawServer) -> Response:
+    def get(server: RawServer) -> FetchResult:
         loop = ManualLoop()
 
-        async def run() -> Response:
+        async def run() -> FetchResult:
             settings = FetchSettings(resolve={"*.test": server.address}, timeout=0, first_byte_timeout=0, min_speed=0)
             async with Fetcher(settings) as fetcher:
                 return await fetcher.get(CrawlUri("http://a.test/"), accept=lambda _: loop.advance(HOUR))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier.crawler.fetch.headers import end, fields, repaired
-from budgetfrontier.crawler.fetch.response import BROKEN, TIMED_OUT, Response
+from budgetfrontier.crawler.fetch.response import BROKEN, TIMED_OUT, FetchResult
 from budgetfrontier.crawler.outputs.records import response_header
 from tests.crawler.raw import RawServer
 
@@ -20,7 +20,7 @@ CHUNKS = b"\r\n4\r\npage\r\n0\r\n\r\n"
 ZIPPED = gzip.compress(b"page", mtime=0)
 
 
-def fetch(answer: bytes | tuple[bytes, ...], **settings: Any) -> Response:
+def fetch(answer: bytes | tuple[bytes, ...], **settings: Any) -> FetchResult:
     with RawServer({"/": answer}) as server:
         (got,) = server.fetch("/", **settings)
     return got

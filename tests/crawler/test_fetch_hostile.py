@@ -22,7 +22,7 @@ else:
 
 from budgetfrontier.core.model import CrawlUri, Outcome
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
-from budgetfrontier.crawler.fetch.response import BROKEN, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, Response
+from budgetfrontier.crawler.fetch.response import BROKEN, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, FetchResult
 from budgetfrontier.settings.schema import FetchSettings
 from tests.crawler.raw import RawServer, reset, silence
 
@@ -39,7 +39,7 @@ def serve(**answers: Any) -> RawServer:
     return RawServer({"/" + name: value for name, value in answers.items()})
 
 
-def one(server: RawServer, path: str, **settings: Any) -> Response:
+def one(server: RawServer, path: str, **settings: Any) -> FetchResult:
     (only,) = server.fetch(path, **settings)
     assert only.reason or only.status == 200
     return only

@@ -11,13 +11,13 @@ from aiohttp import web
 from budgetfrontier.core.model import CrawlUri, Outcome
 from budgetfrontier.crawler.demo.loopback import Loopback
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
-from budgetfrontier.crawler.fetch.response import CONNECTION_LOST, Response
+from budgetfrontier.crawler.fetch.response import CONNECTION_LOST, FetchResult
 from budgetfrontier.settings.schema import FetchSettings
 from tests.crawler.site import Site, linking, reopened, run
 from tests.support import PATIENCE
 
 
-def fetch(*paths: str) -> tuple[list[Response], Counter[str]]:
+def fetch(*paths: str) -> tuple[list[FetchResult], Counter[str]]:
     """Fetch paths one after the other; "/lost" is hung up on. What came, and how often each was asked for."""
     asked: Counter[str] = Counter()
 
@@ -28,7 +28,7 @@ def fetch(*paths: str) -> tuple[list[Response], Counter[str]]:
             request.transport.close()
         return web.Response(text="page")
 
-    async def get(address: str) -> list[Response]:
+    async def get(address: str) -> list[FetchResult]:
         settings = FetchSettings(resolve={"*.test": address}, timeout=PATIENCE)
         async with Fetcher(settings) as fetcher:
             return [await fetcher.get(CrawlUri(f"http://a.test{path}")) for path in paths]

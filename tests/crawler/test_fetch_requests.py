@@ -10,7 +10,7 @@ import pytest
 from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlUri, Outcome
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
-from budgetfrontier.crawler.fetch.response import BLOCKED, BROKEN, CONNECT_FAILED, Response
+from budgetfrontier.crawler.fetch.response import BLOCKED, BROKEN, CONNECT_FAILED, FetchResult
 from budgetfrontier.settings.schema import FetchSettings, RequestSettings
 from tests.crawler.raw import RawServer
 
@@ -26,11 +26,11 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ask(
     url: str, *requests: RequestSettings, headers: dict[str, str] | None = None, **settings: Any
-) -> tuple[str, Response]:
+) -> tuple[str, FetchResult]:
     """Fetch a URL; returns the request as it was sent, and the answer."""
     with RawServer({"/": PAGE, "http://www.example.test/": PAGE}) as server:
 
-        async def run() -> Response:
+        async def run() -> FetchResult:
             chosen = FetchSettings(requests=requests, resolve={"*.test": server.address}, **settings)
             async with Fetcher(chosen) as fetcher:
                 return await fetcher.get(CrawlUri(url, headers=headers))
@@ -131,12 +131,12 @@ def test_a_uri_cannot_inject_headers(headers: dict[str, str]) -> None:
 # The proxy
 
 
-def through(url: str, answer: bytes = PAGE, **settings: Any) -> tuple[list[bytes], Response]:
+def through(url: str, answer: bytes = PAGE, **settings: Any) -> tuple[list[bytes], FetchResult]:
     """Fetch a URL through a proxy that answers everything with `answer`; returns what it was asked."""
     asked = url.replace("localhost:x@", "")  # a proxy is not told who is meant to log in
     with RawServer({asked: answer, "www.example.test:443": answer}) as server:
 
-        async def run() -> Response:
+        async def run() -> FetchResult:
             chosen = FetchSettings(proxy=f"http://me:${{TEST_SECRET}}@127.0.0.1:{server.port}", **settings)
             async with Fetcher(chosen) as fetcher:
                 return await fetcher.get(CrawlUri(url))

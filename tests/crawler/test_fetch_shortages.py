@@ -15,15 +15,15 @@ import pytest
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.crawler.fetch import shortages
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
-from budgetfrontier.crawler.fetch.response import CONNECT_FAILED, DNS_FAILED, PutBack, Response
+from budgetfrontier.crawler.fetch.response import CONNECT_FAILED, DNS_FAILED, FetchResult, PutBack
 from budgetfrontier.settings.schema import FetchSettings
 from tests.crawler.site import Page, Site, linking, redirect, reopened, run, text
 
 SHORTAGES = [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS]
 
 
-def fetched(url: str = "http://a.test/", **settings: Any) -> Response | PutBack:
-    async def get() -> Response | PutBack:
+def fetched(url: str = "http://a.test/", **settings: Any) -> FetchResult | PutBack:
+    async def get() -> FetchResult | PutBack:
         async with Fetcher(FetchSettings(**settings)) as session:
             try:
                 return await session.get(CrawlUri(url))
@@ -59,7 +59,7 @@ def test_a_fetch_that_this_machine_cannot_make_puts_its_uri_back(
 def test_another_error_is_the_sites(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     monkeypatch.setattr(aiohappyeyeballs, "start_connection", failing(OSError(code, os.strerror(code))))
     response = fetched(resolve={"a.test": "127.0.0.1:9"})
-    assert isinstance(response, Response) and response.status == CONNECT_FAILED
+    assert isinstance(response, FetchResult) and response.status == CONNECT_FAILED
 
 
 def test_a_lack_of_memory_is_a_shortage(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_lookup_fails_for_the_name_server_or_for_want_of_descriptors(
     if short:
         assert isinstance(found, PutBack)
     else:
-        assert isinstance(found, Response) and found.status == DNS_FAILED
+        assert isinstance(found, FetchResult) and found.status == DNS_FAILED
 
 
 def test_a_lookup_without_a_thread_is_a_shortage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from budgetfrontier.crawler.fetch.response import (
     CONNECTION_LOST,
     DNS_FAILED,
     TIMED_OUT,
-    Response,
+    FetchResult,
 )
 from budgetfrontier.crawler.main_loop import finish_reason
 from budgetfrontier.settings.schema import FetchSettings
@@ -87,8 +87,8 @@ async def handler(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(text=request.path)
 
 
-def fetch(*paths: str, host: str = "www.example.test", **settings: Any) -> list[Response]:
-    async def run(address: str) -> list[Response]:
+def fetch(*paths: str, host: str = "www.example.test", **settings: Any) -> list[FetchResult]:
+    async def run(address: str) -> list[FetchResult]:
         chosen = FetchSettings(**{"resolve": {"*.example.test": address}, "timeout": PATIENCE, **settings})
         async with Fetcher(chosen) as session:
             return [await session.get(CrawlUri(f"http://{host}{path}")) for path in paths]
@@ -174,7 +174,7 @@ def test_dns_failure(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with Loopback(handler) as server:
 
-        async def run() -> Response:
+        async def run() -> FetchResult:
             monkeypatch.setattr(socket, "getaddrinfo", unknown)
             async with Fetcher(FetchSettings(resolve={"*.other.test": server.address})) as session:
                 return await session.get(CrawlUri("http://nowhere.test/"))
@@ -183,8 +183,8 @@ def test_dns_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (answer.status, answer.outcome) == (DNS_FAILED, Outcome.RETRY)
 
 
-def get(uri: CrawlUri, *, accept: Callable[[Response], str | None] | None = None, **settings: Any) -> Response:
-    async def run(address: str) -> Response:
+def get(uri: CrawlUri, *, accept: Callable[[FetchResult], str | None] | None = None, **settings: Any) -> FetchResult:
+    async def run(address: str) -> FetchResult:
         async with Fetcher(FetchSettings(resolve={"*.example.test": address}, **settings)) as session:
             return await session.get(uri, accept=accept)
 
@@ -207,9 +207,9 @@ def test_a_body_that_is_not_compressed_is_kept_once() -> None:
 
 
 def test_what_is_not_wanted_is_not_read() -> None:
-    seen: list[Response] = []
+    seen: list[FetchResult] = []
 
-    def accept(answer: Response) -> str | None:
+    def accept(answer: FetchResult) -> str | None:
         seen.append(answer)
         return None if answer.mime == "text/html" else f"{answer.mime} is out of scope"
 
@@ -250,7 +250,7 @@ def test_a_method_and_a_body() -> None:
     ],
 )
 def test_retry_after(value: str, seconds: float | None) -> None:
-    answer = Response(status=503, headers=CIMultiDict({"retry-after": value}), started=999.5, seconds=0.5)
+    answer = FetchResult(status=503, headers=CIMultiDict({"retry-after": value}), started=999.5, seconds=0.5)
     assert answer.retry_after == seconds
     answer.status = 200
     assert answer.retry_after is None
@@ -261,7 +261,7 @@ def test_certificates_are_checked(verify: bool) -> None:
     async def page(request: web.BaseRequest) -> web.Response:
         return web.Response(body=b"page")
 
-    async def run() -> Response:
+    async def run() -> FetchResult:
         runner = web.ServerRunner(web.Server(page))
         await runner.setup()
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -339,7 +339,7 @@ def test_cancellation_goes_through() -> None:
         task = asyncio.current_task()
         assert task is not None
 
-        def accept(answer: Response) -> None:
+        def accept(answer: FetchResult) -> None:
             task.cancel()
 
         async with Fetcher(FetchSettings(resolve={"*.test": address})) as session:
@@ -379,5 +379,5 @@ def test_content_type() -> None:
     ],
 )
 def test_of_several_content_types_the_last_valid_one_counts(sent: list[str], mime: str, charset: str | None) -> None:
-    answer = Response(status=200, headers=CIMultiDict(("Content-Type", value) for value in sent))
+    answer = FetchResult(status=200, headers=CIMultiDict(("Content-Type", value) for value in sent))
     assert (answer.mime, answer.charset) == (mime, charset)

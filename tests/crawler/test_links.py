@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.links import PageLinks, discover, resolve, sitemaps
 from budgetfrontier.settings.schema import LinkSettings
 
@@ -29,7 +29,7 @@ def page(
     **settings: Any,
 ) -> PageLinks:
     sent = CIMultiDict([*([("Content-Type", mime)] if mime is not None else []), *headers])
-    answer = Response(status=status, headers=sent, body=body)
+    answer = FetchResult(status=status, headers=sent, body=body)
     return discover(URL, answer, LinkSettings(**settings), agent=agent, declared=declared)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.links import discover
 from budgetfrontier.crawler.links.css import references
 from budgetfrontier.settings.schema import LinkSettings
@@ -38,7 +38,7 @@ def test_references(text: str, expected: list[str]) -> None:
 
 
 def found(body: str, mime: str = "text/html") -> list[tuple[str, str]]:
-    answer = Response(status=200, headers={"Content-Type": mime}, body=body.encode())
+    answer = FetchResult(status=200, headers={"Content-Type": mime}, body=body.encode())
     return list(discover("http://h/dir/page", answer, LinkSettings()).links)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier.core import uris
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.links import discover, sitemaps
 from budgetfrontier.settings.schema import LinkSettings
 from tests.support import PATIENCE
@@ -120,7 +120,7 @@ PAGES: dict[str, tuple[str, Callable[[], bytes]]] = {
 
 def consume(body: bytes, mime: str, *headers: tuple[str, str]) -> int:
     """Discover, check what comes, return how many."""
-    answer = Response(status=200, headers={"Content-Type": mime, **dict(headers)}, body=body)
+    answer = FetchResult(status=200, headers={"Content-Type": mime, **dict(headers)}, body=body)
     count = 0
     for href, hop in discover(URL, answer, LinkSettings(), agent="bot").links:
         count += 1

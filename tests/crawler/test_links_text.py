@@ -6,7 +6,7 @@ import codecs
 
 import pytest
 
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.links import discover
 from budgetfrontier.crawler.links.text import _LABELS, decode, encode_query, encoding
 from budgetfrontier.settings.schema import LinkSettings
@@ -72,7 +72,7 @@ def test_a_query_is_encoded_as_its_page_is() -> None:
     assert encode_query("é?é=€&x=a%20b", "cp1252") == "é?%E9=%80&x=a%20b"
     assert encode_query("?\u0430", "cp1252") == "?%26%231072%3B"
     assert encode_query("é", "cp1252") == "é"
-    answer = Response(
+    answer = FetchResult(
         status=200,
         headers={"Content-Type": "text/html; charset=iso-8859-1"},
         body="<a href='/é?é'>x</a>".encode("latin-1"),
@@ -92,7 +92,7 @@ def test_a_query_is_encoded_as_its_page_is() -> None:
 )
 def test_a_character_reference_in_a_query_is_encoded_as_its_page_is(charset: str, link: str, href: str) -> None:
     """Also in a page that has only ASCII bytes."""
-    answer = Response(
+    answer = FetchResult(
         status=200, headers={"Content-Type": f"text/html; charset={charset}"}, body=f"<a href='{link}'>x</a>".encode()
     )
     assert list(discover("http://h/", answer, LinkSettings()).links) == [(f"http://h/{href}", "L")]

@@ -19,7 +19,7 @@ from budgetfrontier.core.errors import StorageFull
 from budgetfrontier.core.model import Finish
 from budgetfrontier.crawler import main_loop, unwritten
 from budgetfrontier.crawler.cache import CrawlCache
-from budgetfrontier.crawler.fetch.response import PutBack, Response
+from budgetfrontier.crawler.fetch.response import FetchResult, PutBack
 from budgetfrontier.crawler.main_loop import MainLoop
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.outputs.files import GrowingFile
@@ -156,13 +156,13 @@ def test_a_result_counts_with_its_body_and_its_links() -> None:
     results, full = UnwrittenResults(), list[bool]()
     lease = Lease(1, "a.test", CrawlUri("http://a.test/"), cost=1, expires=0.0, delivery=1)
     body = b"x" * (unwritten.MOST_HELD // 2)
-    plain = Visit(lease.uri, Response(status=200, raw=body, body=body), Outcome.SUCCESS)
+    plain = Visit(lease.uri, FetchResult(status=200, raw=body, body=body), Outcome.SUCCESS)
     for visit in (PutBack(1.0, "later"), plain, plain):
         results.add(Result(lease, visit, 1))
         full.append(results.full)
     assert full == [False, False, True] and results.leases == [lease] * 3
     assert len(results.take()) == 3 and not len(results)
-    linked = Visit(lease.uri, Response(status=200), Outcome.SUCCESS, [lease.uri] * (unwritten.MOST_HELD // 512))
+    linked = Visit(lease.uri, FetchResult(status=200), Outcome.SUCCESS, [lease.uri] * (unwritten.MOST_HELD // 512))
     full = [results.full]
     results.add(Result(lease, linked, 1))
     assert [*full, results.full] == [False, True]
@@ -296,7 +296,7 @@ def test_a_lease_that_expired_beside_a_page_for_which_a_policy_fails_is_not_coun
         counted: list[Outcome] = []
         loop._frontier, loop._policy_failures = frontier, PolicyFailures()
         loop._written = [
-            (Finish(lease, fetch_seconds=took), Response(status=200))
+            (Finish(lease, fetch_seconds=took), FetchResult(status=200))
             for lease, took in zip(leases, seconds, strict=True)
         ]
         loop._count = lambda outcome, response: counted.append(outcome)  # type: ignore[method-assign]

@@ -15,7 +15,7 @@ from budgetfrontier import Settings
 from budgetfrontier.core.errors import in_words
 from budgetfrontier.core.model import CrawlUri, Lease, Outcome
 from budgetfrontier.crawler.cache import Original
-from budgetfrontier.crawler.fetch.response import CONNECT_FAILED, ROBOTS_PRECLUDED, Response
+from budgetfrontier.crawler.fetch.response import CONNECT_FAILED, ROBOTS_PRECLUDED, FetchResult
 from budgetfrontier.crawler.outputs import Outputs, warc
 from budgetfrontier.crawler.outputs.logs import crawl_line
 
@@ -28,7 +28,7 @@ def lease(*, attempt: int = 1, source: str | None = None) -> Lease:
     return Lease(id=1, queue="example.org", uri=uri, cost=2, expires=0.0, delivery=1, attempt=attempt)
 
 
-def line(answer: Response, *, of: Lease | None = None, digest: str = "") -> list[str]:
+def line(answer: FetchResult, *, of: Lease | None = None, digest: str = "") -> list[str]:
     written = crawl_line(of or lease(), answer, now=NOW, digest=digest, slot=7)
     assert written.endswith("\n") and written.count("\n") == 1
     return written.split()
@@ -36,7 +36,7 @@ def line(answer: Response, *, of: Lease | None = None, digest: str = "") -> list
 
 def test_columns() -> None:
     headers = {"Content-Type": "text/html; charset=utf-8"}
-    answer = Response(status=200, headers=headers, raw=b"abc", started=STARTED, seconds=0.5, notes=["lenTrunc"])
+    answer = FetchResult(status=200, headers=headers, raw=b"abc", started=STARTED, seconds=0.5, notes=["lenTrunc"])
     assert line(answer, of=lease(attempt=2, source="list one"), digest="sha1:X") == [
         "2026-11-20T22:00:01.005Z",
         "200",
@@ -54,12 +54,12 @@ def test_columns() -> None:
 
 
 def test_what_was_not_fetched_has_dashes() -> None:
-    fields = line(Response(status=ROBOTS_PRECLUDED, reason="robots"))
+    fields = line(FetchResult(status=ROBOTS_PRECLUDED, reason="robots"))
     assert fields[1:3] == ["-9998", "-"] and fields[6:] == ["-", "#007", "-", "-", "-", "robots"]
 
 
 def test_no_header_adds_a_column_or_a_line() -> None:
-    answer = Response(status=200, headers={"Content-Type": "a b\r\n\x85\u2028c"}, reason="x y\nz")
+    answer = FetchResult(status=200, headers={"Content-Type": "a b\r\n\x85\u2028c"}, reason="x y\nz")
     fields = line(answer)
     assert len(fields) == 12 and fields[6] == "-" and fields[11] == "x_y_z"
 
@@ -88,7 +88,7 @@ def test_a_page_whose_warc_file_cannot_be_opened_is_in_no_log(
     with job(tmp_path, warc=True) as outputs:
         with monkeypatch.context() as patched, pytest.raises(OSError) as failed:
             patched.setattr(warc, "GrowingFile", refuse)
-            outputs.write(lease(), Response(status=200, raw=b"abc"), Outcome.SUCCESS, slot=1)
+            outputs.write(lease(), FetchResult(status=200, raw=b"abc"), Outcome.SUCCESS, slot=1)
         told = in_words(failed.value)
         assert f".warc.gz.open: {os.strerror(code)}; raise the limit of open files (`ulimit -n`), and try again" in told
         outputs.sync()
@@ -103,8 +103,10 @@ def test_files(tmp_path: Path) -> None:
     hostile = {"Content-Type": "text/\udcff", "Location": "/\udc80"}
     for _ in range(2):  # a second run appends
         with job(tmp_path, links="jsonl") as outputs:
-            outputs.write(lease(), Response(status=301, headers=hostile, body=b"xy", raw=b"x"), Outcome.SUCCESS, slot=1)
-            outputs.write(lease(), Response(status=CONNECT_FAILED), Outcome.RETRY, slot=1)
+            outputs.write(
+                lease(), FetchResult(status=301, headers=hostile, body=b"xy", raw=b"x"), Outcome.SUCCESS, slot=1
+            )
+            outputs.write(lease(), FetchResult(status=CONNECT_FAILED), Outcome.RETRY, slot=1)
             outputs.write_links("https://example.org/a", [("https://example.org/b", "E")])
     logs = tmp_path / "logs"
     assert len((logs / "crawl.log").read_text().splitlines()) == 4

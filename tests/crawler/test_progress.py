@@ -15,7 +15,7 @@ from rich.console import Console
 
 from budgetfrontier import CrawlState, Frontier, Outcome, Summary
 from budgetfrontier.core.units import format_clock, format_size
-from budgetfrontier.crawler.limits import Limit
+from budgetfrontier.crawler.limits import CrawlLimit
 from budgetfrontier.crawler.progress import ProgressDisplay
 from tests.support import logged
 
@@ -68,12 +68,16 @@ def test_plain_lines_of_keys_and_values_when_piped() -> None:
         due = [progress.due]
         now.now += 10.0
         due.append(progress.due)
-        progress.show(summary(), in_flight=2, limits=[Limit("max_uris", 100, 1), Limit("max_time", 3600.0, 10.0)])
+        progress.show(
+            summary(), in_flight=2, limits=[CrawlLimit("max_uris", 100, 1), CrawlLimit("max_time", 3600.0, 10.0)]
+        )
         assert due == [False, True]
         now.now += 10.0
         for _ in range(9):
             progress.count(2048)
-        progress.show(summary(), in_flight=2, limits=[Limit("max_uris", 100, 10), Limit("max_time", 3600.0, 20.0)])
+        progress.show(
+            summary(), in_flight=2, limits=[CrawlLimit("max_uris", 100, 10), CrawlLimit("max_time", 3600.0, 20.0)]
+        )
         progress.say("[bold]not markup[/bold]")
     first, line, said = out.getvalue().splitlines()
     assert said == "[bold]not markup[/bold]"
@@ -124,7 +128,7 @@ def test_a_table_on_a_terminal_that_goes_away(width: int) -> None:
     with ProgressDisplay(console=terminal(out, width=width), now=now) as progress:
         for used in (34, 1234):
             now.now += 20.0
-            progress.show(summary(reason="[lunch]"), in_flight=1, limits=[Limit("max_uris", 10_000, used)])
+            progress.show(summary(reason="[lunch]"), in_flight=1, limits=[CrawlLimit("max_uris", 10_000, used)])
         lines = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", out.getvalue()).splitlines()
         shown = " ".join(" ".join(lines).split())
         assert "1 snoozed, 1 inactive" in shown and "paused ([lunch]) for 0:00:40" in shown

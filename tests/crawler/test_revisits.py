@@ -13,8 +13,14 @@ from aiohttp import web
 from warcio.archiveiterator import ArchiveIterator
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
-from budgetfrontier.crawler.fetch.response import BROKEN, OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Response
-from budgetfrontier.crawler.limits import Limits
+from budgetfrontier.crawler.fetch.response import (
+    BROKEN,
+    OUT_OF_SCOPE,
+    ROBOTS_PRECLUDED,
+    ROBOTS_UNREACHABLE,
+    FetchResult,
+)
+from budgetfrontier.crawler.limits import CrawlLimits
 from budgetfrontier.crawler.visit import Visit, revisit, should_revisit
 from tests.crawler.raw import RawServer
 from tests.crawler.site import Site, linking, reopened, run
@@ -63,16 +69,16 @@ def test_pages_are_asked_for_again_and_only_for_what_has_changed(tmp_path: Path)
 
 
 def test_a_clock_that_is_set_back_makes_no_revisit_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now, looks, tick = time.time, 0, Limits.tick
+    now, looks, tick = time.time, 0, CrawlLimits.tick
 
-    def look_around(limits: Limits, *, paused: bool) -> None:
+    def look_around(limits: CrawlLimits, *, paused: bool) -> None:
         nonlocal looks
         tick(limits, paused=paused)
         looks += len(site.asked) >= 2
         if looks == 5:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Limits, "tick", look_around)
+    monkeypatch.setattr(CrawlLimits, "tick", look_around)
     monkeypatch.setattr(time, "time", lambda: now() - 86400)  # the frontier's own clock goes on, as it would
     with Changing() as site:
         settings = site.settings(HOME, frontier={"revisit": {"after": 3600}}, limits={"max_uris": 9})
@@ -102,14 +108,14 @@ def test_what_is_revisited_may_be_said_by_match_and_in_mid_crawl(tmp_path: Path)
 
 def test_a_revisit_asks_by_what_the_answer_said() -> None:
     uri = CrawlUri(HOME, headers={"X": "y"}, meta={"seed": HOME})
-    answer = Response(status=200, headers={"ETag": '"1"', "Last-Modified": "Sat"}, body=b"x", raw=b"x")
+    answer = FetchResult(status=200, headers={"ETag": '"1"', "Last-Modified": "Sat"}, body=b"x", raw=b"x")
     again = revisit(uri, answer, due=5.0)
     assert again.headers == {"X": "y", "If-None-Match": '"1"', "If-Modified-Since": "Sat"}
     assert again.force and again.not_before == 5.0 and again.hops == "" and again.via is None
     assert again.meta["seed"] == HOME and again.meta["digest"].startswith("sha1:")
-    same = revisit(again, Response(status=304), due=6.0)
+    same = revisit(again, FetchResult(status=304), due=6.0)
     assert (same.headers, same.meta, same.not_before) == (again.headers, again.meta, 6.0)
-    gone = revisit(again, Response(status=404), due=7.0)
+    gone = revisit(again, FetchResult(status=404), due=7.0)
     assert gone.headers == {"X": "y"} and gone.meta == {"seed": HOME, "revisit": True}
 
 
@@ -117,7 +123,7 @@ def test_a_revisit_asks_by_what_the_answer_said() -> None:
     ("note", "kept"), [("connTrunc", False), ("timeTrunc", False), ("midFetchAbort", False), ("lenTrunc", True)]
 )
 def test_a_page_that_came_only_in_part_is_asked_for_as_a_whole(note: str, kept: bool) -> None:
-    answer = Response(status=200, headers={"ETag": '"1"'}, body=b"x", raw=b"x", notes=[note])
+    answer = FetchResult(status=200, headers={"ETag": '"1"'}, body=b"x", raw=b"x", notes=[note])
     again = revisit(CrawlUri(HOME, headers={"If-None-Match": '"0"'}), answer, due=5.0)
     assert again.headers == ({"If-None-Match": '"1"'} if kept else None)
 
@@ -125,10 +131,10 @@ def test_a_page_that_came_only_in_part_is_asked_for_as_a_whole(note: str, kept: 
 @pytest.mark.parametrize("name", ["ETag", "Last-Modified"])
 def test_a_validator_that_cannot_be_sent_back_is_left_out(name: str) -> None:
     uri = CrawlUri(HOME, headers={"X": "y"})
-    again = revisit(uri, Response(status=200, headers={name: '"\x01"'}, body=b"x", raw=b"x"), due=5.0)
+    again = revisit(uri, FetchResult(status=200, headers={name: '"\x01"'}, body=b"x", raw=b"x"), due=5.0)
     assert again.headers == {"X": "y"}
     stored = CrawlUri(HOME, headers={"If-None-Match": '"\x7f"', "If-Modified-Since": "Sat"}, meta={"revisit": True})
-    assert revisit(stored, Response(status=BROKEN), due=5.0).headers == {"If-Modified-Since": "Sat"}
+    assert revisit(stored, FetchResult(status=BROKEN), due=5.0).headers == {"If-Modified-Since": "Sat"}
 
 
 def test_a_page_with_a_strange_validator_is_fetched_again(tmp_path: Path) -> None:
@@ -160,9 +166,9 @@ def test_a_last_line_of_statistics_is_written_however_short_the_run(tmp_path: Pa
     ],
 )
 def test_a_bad_day_takes_no_page_out_of_the_revisits(status: int, outcome: Outcome, first: bool, later: bool) -> None:
-    answer = Response(status=status)
+    answer = FetchResult(status=status)
     new = CrawlUri(PAGE)
-    known = revisit(new, Response(status=200, headers={"ETag": '"1"'}, body=b"x", raw=b"x"), due=1.0)
+    known = revisit(new, FetchResult(status=200, headers={"ETag": '"1"'}, body=b"x", raw=b"x"), due=1.0)
     assert should_revisit(new, Visit(new, answer, outcome)) is first
     assert should_revisit(known, Visit(known, answer, outcome)) is later
     if status < 0:

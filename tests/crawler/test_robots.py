@@ -15,7 +15,7 @@ from budgetfrontier.core.model import CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.core.uris import site_of
 from budgetfrontier.crawler import robots as module
 from budgetfrontier.crawler.cache import CrawlCache, StoredRobots
-from budgetfrontier.crawler.fetch.response import BROKEN, CONNECT_FAILED, Response
+from budgetfrontier.crawler.fetch.response import BROKEN, CONNECT_FAILED, FetchResult
 from budgetfrontier.crawler.prerequisites import is_robots, robots_uri
 from budgetfrontier.crawler.robots import LIFETIME, STALE_LIFETIME, Permission, Robots
 from budgetfrontier.crawler.robots_txt import MAX_BODY, group_for
@@ -70,7 +70,7 @@ def verdict(made: Robots, url: str = PAGE, *, patience: float = 0.05) -> Permiss
 
 def ask(made: Robots, body: bytes, *paths: str) -> list[bool]:
     """Which of these paths a robots.txt allows."""
-    made.record(ROBOTS, Response(status=200, body=body))
+    made.record(ROBOTS, FetchResult(status=200, body=body))
     return [verdict(made, f"http://example.org{path}") is Permission.ALLOWED for path in paths]
 
 
@@ -104,7 +104,7 @@ def test_site_of() -> None:
 
 def test_rules_count_for_a_day(make: Make, now: Now) -> None:
     made = make()
-    made.record(ROBOTS, Response(status=200))
+    made.record(ROBOTS, FetchResult(status=200))
     now.time += LIFETIME - 1
     assert not made.is_needed(PAGE) and made.has_rules(PAGE)
     now.time += 1
@@ -113,7 +113,7 @@ def test_rules_count_for_a_day(make: Make, now: Now) -> None:
 
 @pytest.mark.parametrize("status", [200, 404])
 def test_they_outlive_the_process(make: Make, cache: CrawlCache, now: Now, tmp_path: Path, status: int) -> None:
-    make().record(ROBOTS, Response(status=status, body=PRIVATE))
+    make().record(ROBOTS, FetchResult(status=status, body=PRIVATE))
     cache.commit()
     cache.close()
     now.time += LIFETIME - 1
@@ -126,14 +126,14 @@ def test_they_outlive_the_process(make: Make, cache: CrawlCache, now: Now, tmp_p
 
 
 def test_another_user_agent_reads_what_was_fetched_anew(make: Make) -> None:
-    make("ExampleBot").record(ROBOTS, Response(status=200, body=b"User-agent: ExampleBot\nDisallow: /"))
+    make("ExampleBot").record(ROBOTS, FetchResult(status=200, body=b"User-agent: ExampleBot\nDisallow: /"))
     assert verdict(make("ExampleBot")) is Permission.DISALLOWED
     assert verdict(make("OtherBot")) is Permission.ALLOWED
 
 
 def test_rules_from_a_clock_that_was_wrong_do_not_count(make: Make, now: Now) -> None:
     now.time += 10 * LIFETIME
-    make().record(ROBOTS, Response(status=200))
+    make().record(ROBOTS, FetchResult(status=200))
     now.time -= 10 * LIFETIME
     assert make().is_needed(PAGE)
 
@@ -152,7 +152,7 @@ def test_sites_that_are_not_met_take_no_memory_but_are_still_known(
     made = make(limit=20_000)
     sites = [f"http://h{number}.test" for number in range(100)]
     for site in sites:
-        made.record(f"{site}/robots.txt", Response(status=200, body=PRIVATE))
+        made.record(f"{site}/robots.txt", FetchResult(status=200, body=PRIVATE))
     for order in sites, sites[::-1], sites:
         read.clear()
         assert not any(made.is_needed(f"{site}/") for site in order)
@@ -179,22 +179,22 @@ def test_sites_that_are_waited_for_are_bounded(make: Make, monkeypatch: pytest.M
 @pytest.mark.parametrize("status", [204, 301, 304, 401, 403, 404, 410, 451])
 def test_no_robots_txt_allows_everything(make: Make, status: int) -> None:
     made = make()
-    assert made.record(ROBOTS, Response(status=status, body=b"" if status == 204 else PRIVATE)) is Outcome.SUCCESS
+    assert made.record(ROBOTS, FetchResult(status=status, body=b"" if status == 204 else PRIVATE)) is Outcome.SUCCESS
     assert verdict(made) is Permission.ALLOWED
 
 
 FAILING = [
-    Response(status=CONNECT_FAILED),
-    Response(status=429),
-    Response(status=500),
-    Response(status=503),
-    Response(status=200, notes=["timeTrunc"]),
-    Response(status=200, notes=["connTrunc"]),
+    FetchResult(status=CONNECT_FAILED),
+    FetchResult(status=429),
+    FetchResult(status=500),
+    FetchResult(status=503),
+    FetchResult(status=200, notes=["timeTrunc"]),
+    FetchResult(status=200, notes=["connTrunc"]),
 ]
 
 
 @pytest.mark.parametrize("answer", FAILING)
-def test_one_that_does_not_answer_is_retried_and_pages_wait(make: Make, now: Now, answer: Response) -> None:
+def test_one_that_does_not_answer_is_retried_and_pages_wait(make: Make, now: Now, answer: FetchResult) -> None:
     made = make()
     assert made.record(ROBOTS, answer) is Outcome.RETRY
     assert verdict(made, patience=60.0) is Permission.LATER
@@ -206,10 +206,10 @@ def test_one_that_does_not_answer_is_retried_and_pages_wait(make: Make, now: Now
     assert made.is_needed(PAGE)
 
 
-@pytest.mark.parametrize("answer", [*FAILING, Response(status=BROKEN)])
-def test_what_it_said_goes_on_to_count_while_it_does_not_answer(make: Make, now: Now, answer: Response) -> None:
+@pytest.mark.parametrize("answer", [*FAILING, FetchResult(status=BROKEN)])
+def test_what_it_said_goes_on_to_count_while_it_does_not_answer(make: Make, now: Now, answer: FetchResult) -> None:
     made = make()
-    made.record(ROBOTS, Response(status=200, body=PRIVATE))
+    made.record(ROBOTS, FetchResult(status=200, body=PRIVATE))
     now.time += 2 * LIFETIME
     assert made.is_needed(PAGE)
     made.expect(ROBOTS)
@@ -222,15 +222,15 @@ def test_what_it_said_goes_on_to_count_while_it_does_not_answer(make: Make, now:
 
 def test_that_there_was_none_does_not_count_for_longer(make: Make, now: Now) -> None:
     made = make()
-    made.record(ROBOTS, Response(status=404))
+    made.record(ROBOTS, FetchResult(status=404))
     now.time += LIFETIME
-    assert made.record(ROBOTS, Response(status=503)) is Outcome.RETRY
+    assert made.record(ROBOTS, FetchResult(status=503)) is Outcome.RETRY
     assert verdict(made) is Permission.LATER
 
 
 def test_a_broken_one_is_given_up_at_once(make: Make) -> None:
     made = make()
-    assert made.record(ROBOTS, Response(status=BROKEN)) is Outcome.DEAD  # a dead letter, so that it can be replayed
+    assert made.record(ROBOTS, FetchResult(status=BROKEN)) is Outcome.DEAD  # a dead letter, so that it can be replayed
     assert verdict(made) is Permission.UNREACHABLE
 
 
@@ -239,15 +239,15 @@ def test_a_replayed_one_is_waited_for_again(make: Make) -> None:
     made.give_up(ROBOTS, "status 500")
     made.expect(ROBOTS)
     assert verdict(made) is Permission.LATER
-    made.record(ROBOTS, Response(status=200))
+    made.record(ROBOTS, FetchResult(status=200))
     assert verdict(made) is Permission.ALLOWED
 
 
 @pytest.mark.parametrize(
     ("end", "expected"),
     [
-        (lambda made: made.record(ROBOTS, Response(status=200)), Permission.ALLOWED),
-        (lambda made: made.record(ROBOTS, Response(status=500)), Permission.LATER),
+        (lambda made: made.record(ROBOTS, FetchResult(status=200)), Permission.ALLOWED),
+        (lambda made: made.record(ROBOTS, FetchResult(status=500)), Permission.LATER),
         (lambda made: made.give_up(ROBOTS, "status 500"), Permission.UNREACHABLE),
     ],
 )
@@ -278,7 +278,7 @@ def test_a_page_that_is_cancelled_while_its_robots_txt_comes_stays_cancelled(mak
         made.expect(ROBOTS)
         waiting = asyncio.create_task(made.permission(PAGE, patience=60.0))
         await asyncio.sleep(0)
-        made.record(ROBOTS, Response(status=200))
+        made.record(ROBOTS, FetchResult(status=200))
         for _ in range(steps):
             await asyncio.sleep(0)
         under_way = waiting.cancel()
@@ -302,7 +302,7 @@ def test_the_delay_of_the_group_counts(make: Make) -> None:
         assert delay(f"User-agent: *\nCrawl-delay: {bad}") is None
     made = make()
     assert made.delay(PAGE) is None
-    made.record(ROBOTS, Response(status=200, body=b"User-agent: *\nCrawl-delay: 2"))
+    made.record(ROBOTS, FetchResult(status=200, body=b"User-agent: *\nCrawl-delay: 2"))
     assert made.delay(PAGE) == 2.0
 
 
@@ -326,7 +326,7 @@ def test_what_comes_after_the_limit_does_not_count(make: Make) -> None:
     assert ask(make(), body, "/last") == [False]
     assert ask(make(), body + b"Disallow: /late", "/last", "/late") == [False, True]
     assert ask(make(), b"#" + body, "/last", "/la") == [True, True]  # cut in the middle of its last line
-    cut = Response(status=200, body=b"User-agent: *\nDisallow: /a\nDisallow: /", notes=["lenTrunc"])
+    cut = FetchResult(status=200, body=b"User-agent: *\nDisallow: /a\nDisallow: /", notes=["lenTrunc"])
     made = make()
     made.record(ROBOTS, cut)
     assert verdict(made, "http://example.org/b") is Permission.ALLOWED
@@ -478,7 +478,7 @@ def test_one_that_is_known_by_its_turn_is_not_fetched(tmp_path: Path) -> None:
             (leased,) = frontier.lease()
             asked = robots_uri(leased)
             frontier.schedule(asked)
-            made.record(asked.url, Response(status=200, body=PRIVATE))
+            made.record(asked.url, FetchResult(status=200, body=PRIVATE))
             cache.commit()
         run(settings, tmp_path)
     assert site.hits == {"a.test/": 1}

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from budgetfrontier import CrawlState, CrawlUri, Outcome
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.main_loop import finish_reason
 from budgetfrontier.crawler.robots_txt import MAX_BODY
 from budgetfrontier.engine.remote import steer
@@ -70,10 +70,10 @@ def test_a_replay_asks_a_dead_host_for_its_robots_txt_no_more_often_than_a_crawl
 @pytest.mark.parametrize("received", [5, 17])
 def test_a_robots_txt_that_is_cut_has_one_reason_whatever_was_received(received: int) -> None:
     told = f"ClientPayloadError: 400, not enough data (received {received} of 100 bytes)"
-    response = Response(status=200, reason=told, notes=["connTrunc"])
+    response = FetchResult(status=200, reason=told, notes=["connTrunc"])
     uri = CrawlUri("http://a.test/robots.txt", hops="P")
     assert finish_reason(uri, Outcome.DEAD, response) == "status 200, cut by the end of the connection"
-    whole = Response(status=200, reason="the header breaks rules of HTTP/1.1", notes=["badHeader"])
+    whole = FetchResult(status=200, reason="the header breaks rules of HTTP/1.1", notes=["badHeader"])
     assert finish_reason(uri, Outcome.DEAD, whole) == whole.reason
 
 

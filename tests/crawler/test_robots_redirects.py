@@ -16,7 +16,7 @@ from aiohttp import web
 from budgetfrontier import CrawlUri, Frontier, ManualClock, Outcome, Settings
 from budgetfrontier.core.model import DeadLetter, Lease
 from budgetfrontier.crawler.cache import CrawlCache
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.host_delays import HostDelays
 from budgetfrontier.crawler.prerequisites import Prerequisites, is_robots
 from budgetfrontier.crawler.robots import Permission, Robots
@@ -33,7 +33,7 @@ class Simulation:
     """
 
     def __init__(
-        self, folder: Path, serve: Callable[[str], Response], *, seconds: float = 0.1, concurrency: int = 1
+        self, folder: Path, serve: Callable[[str], FetchResult], *, seconds: float = 0.1, concurrency: int = 1
     ) -> None:
         self.clock = ManualClock(1_000_000.0)
         politeness = {"min_delay": REST, "max_delay": 30, "delay_factor": 1, "per_queue_concurrency": concurrency}
@@ -69,7 +69,7 @@ class Simulation:
             self.waited += not gone  # as a visit would, in a slot
             self.frontier.finish(lease, Outcome.DEAD if gone else Outcome.RETRY)
             return
-        if isinstance(asked, Response):
+        if isinstance(asked, FetchResult):
             answer = asked
         else:
             self.asked.setdefault(asked.url.split("/")[2], []).append((self.clock.time(), asked.url))
@@ -98,7 +98,7 @@ Simulate = Callable[..., Simulation]
 def simulate(tmp_path: Path) -> Iterator[Simulate]:
     made: list[Simulation] = []
 
-    def make(serve: Callable[[str], Response], *, seconds: float = 0.1, concurrency: int = 1) -> Simulation:
+    def make(serve: Callable[[str], FetchResult], *, seconds: float = 0.1, concurrency: int = 1) -> Simulation:
         made.append(Simulation(tmp_path, serve, seconds=seconds, concurrency=concurrency))
         return made[-1]
 
@@ -107,8 +107,8 @@ def simulate(tmp_path: Path) -> Iterator[Simulate]:
         simulation.close()
 
 
-def to(url: str) -> Response:
-    return Response(status=302, headers={"Location": url})
+def to(url: str) -> FetchResult:
+    return FetchResult(status=302, headers={"Location": url})
 
 
 def assert_polite(simulation: Simulation) -> None:
@@ -117,14 +117,14 @@ def assert_polite(simulation: Simulation) -> None:
             assert later - earlier >= REST, (host, first, second)
 
 
-def chains(url: str) -> Response:
+def chains(url: str) -> FetchResult:
     """Each robots.txt leads through five URLs of its own at the victim."""
     host, _, path = url.removeprefix("http://").partition("/")
     if host != "victim.test":
-        return to(f"http://victim.test/{host}/1") if path == "robots.txt" else Response(status=200)
+        return to(f"http://victim.test/{host}/1") if path == "robots.txt" else FetchResult(status=200)
     name, _, number = path.partition("/")
     if not number or number == "5":
-        return Response(status=200, body=RULES)
+        return FetchResult(status=200, body=RULES)
     return to(f"http://victim.test/{name}/{int(number) + 1}")
 
 
@@ -159,10 +159,10 @@ def test_hops_and_the_pages_of_their_host_take_turns(simulate: Simulate) -> None
 
 
 def test_hosts_that_are_sent_to_the_same_place_ask_there_once(simulate: Simulate) -> None:
-    def serve(url: str) -> Response:
+    def serve(url: str) -> FetchResult:
         if url == "http://victim.test/rules":
-            return Response(status=200, body=RULES)
-        return to("http://victim.test/rules") if url.endswith("/robots.txt") else Response(status=200)
+            return FetchResult(status=200, body=RULES)
+        return to("http://victim.test/rules") if url.endswith("/robots.txt") else FetchResult(status=200)
 
     simulation = simulate(serve)
     simulation.frontier.schedule_many(f"http://h{number}.test/page" for number in range(50))
@@ -173,11 +173,11 @@ def test_hosts_that_are_sent_to_the_same_place_ask_there_once(simulate: Simulate
 
 
 def test_another_hosts_robots_txt_counts_for_that_host_too(simulate: Simulate) -> None:
-    def serve(url: str) -> Response:
+    def serve(url: str) -> FetchResult:
         return (
             to("http://www.a.test/robots.txt")
             if url == "http://a.test/robots.txt"
-            else Response(status=200, body=RULES)
+            else FetchResult(status=200, body=RULES)
         )
 
     simulation = simulate(serve)
@@ -188,8 +188,8 @@ def test_another_hosts_robots_txt_counts_for_that_host_too(simulate: Simulate) -
 
 
 def test_a_failure_is_shared_and_tried_again_as_often_as_one(simulate: Simulate) -> None:
-    def serve(url: str) -> Response:
-        return Response(status=503) if "victim" in url else to("http://victim.test/rules")
+    def serve(url: str) -> FetchResult:
+        return FetchResult(status=503) if "victim" in url else to("http://victim.test/rules")
 
     simulation = simulate(serve)
     simulation.frontier.schedule_many(f"http://h{number}.test/page" for number in range(30))
@@ -256,9 +256,9 @@ def test_the_key_of_a_queue_that_is_not_there_yet() -> None:
 
 
 def test_a_crawl_delay_counts_for_hops(simulate: Simulate) -> None:
-    def serve(url: str) -> Response:
+    def serve(url: str) -> FetchResult:
         if url == "http://victim.test/robots.txt":
-            return Response(status=200, body=b"User-agent: *\nCrawl-delay: 20")
+            return FetchResult(status=200, body=b"User-agent: *\nCrawl-delay: 20")
         return chains(url)
 
     simulation = simulate(serve)

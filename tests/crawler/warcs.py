@@ -13,7 +13,7 @@ from warcio.archiveiterator import ArchiveIterator
 from budgetfrontier import Settings
 from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.crawler.cache import Original
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.outputs.warc import WarcFiles
 
 STARTED = 1_795_300_200.25
@@ -37,10 +37,10 @@ def lease(url: str = "https://example.org/a?b", **more: Any) -> Lease:
     return Lease(id=1, queue="example.org", uri=uri, cost=1, expires=0.0, delivery=1)
 
 
-def answer(raw: bytes = b"<p>hello", *, headers: Sequence[tuple[bytes, bytes]] = (), **more: Any) -> Response:
+def answer(raw: bytes = b"<p>hello", *, headers: Sequence[tuple[bytes, bytes]] = (), **more: Any) -> FetchResult:
     given: dict[str, Any] = {"status": 200, "phrase": "OK", "body": raw, "raw": raw, "raw_headers": headers}
     given |= {"request_headers": [("Host", "example.org"), ("Authorization", "-")], "address": "192.0.2.7"}
-    return Response(**{**given, "started": STARTED, "seconds": 0.0421, **more})
+    return FetchResult(**{**given, "started": STARTED, "seconds": 0.0421, **more})
 
 
 def sha1(raw: bytes) -> bytes:
@@ -52,7 +52,7 @@ def settings(**output: Any) -> Settings:
     return Settings.from_dict({"crawl": "my crawl/1", "output": {"warc": True, **output}})
 
 
-def write(folder: Path, *pairs: tuple[Lease, Response], known: Known | None = None, **output: Any) -> Path:
+def write(folder: Path, *pairs: tuple[Lease, FetchResult], known: Known | None = None, **output: Any) -> Path:
     """Write answers into one file and close it; returns its path."""
     files = WarcFiles(folder, settings(**output), cache=known or Known())
     for one, given in pairs:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Directive, Lease
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.outputs.logs import crawl_line
 from budgetfrontier.reports.crawl_log import entries, first_time, last_with, statuses
 
@@ -20,7 +20,7 @@ def write(path: Path, *attempts: tuple[CrawlUri, int]) -> Path:
     lines = (
         crawl_line(
             Lease(number, "q", uri, 1, 0.0, 1),
-            Response(status=status, reason="because", seconds=0.1 if status > 0 else None),
+            FetchResult(status=status, reason="because", seconds=0.1 if status > 0 else None),
             now=START + timedelta(seconds=number),
             digest="",
             slot=1,

@@ -23,7 +23,7 @@ def previews(folder: Path, **settings: Any) -> list[dict[str, Any]]:
         f.schedule_many(CrawlUri(f"http://a.test/{path}", hops="L") for path in ("1", "2", "3?sid=1"))
     with Reader(folder / "frontier") as reader, reader.view() as view:
         of_console = steer_process._DRY_RUNS["adjust"](view, ADJUSTMENT)
-        of_partition = inspection.preview(reader, inspection.Order(ADJUSTMENT["match"], ADJUSTMENT["set"]))
+        of_partition = inspection.preview(reader, inspection.ProposedAdjustment(ADJUSTMENT["match"], ADJUSTMENT["set"]))
     return [of_console, merging.merged_effect([of_partition])]
 
 

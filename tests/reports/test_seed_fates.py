@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Reader
-from budgetfrontier.reports.seed_fates import Fate, seed_rows
+from budgetfrontier.reports.seed_fates import SeedStatus, seed_rows
 from budgetfrontier.rules.seeds import SeedFate, SeedOrigin
 from budgetfrontier.storage.seed_list import ListedSeed, SeedRow, listed
 from tests.crawler.site import Page, Site, redirect, run, text
@@ -16,16 +16,16 @@ from tests.crawler.site import Page, Site, redirect, run, text
 @pytest.mark.parametrize(
     ("code", "fate"),
     [
-        (200, Fate.CRAWLED),
-        (404, Fate.CRAWLED),
-        (500, Fate.FAILED),
-        (503, Fate.FAILED),
-        (-2, Fate.FAILED),
-        (-9998, Fate.DISREGARDED),
-        (-5000, Fate.DISREGARDED),
+        (200, SeedStatus.CRAWLED),
+        (404, SeedStatus.CRAWLED),
+        (500, SeedStatus.FAILED),
+        (503, SeedStatus.FAILED),
+        (-2, SeedStatus.FAILED),
+        (-9998, SeedStatus.DISREGARDED),
+        (-5000, SeedStatus.DISREGARDED),
     ],
 )
-def test_a_seed_that_was_known_before_is_crawled_only_if_it_did_not_fail(code: int, fate: Fate) -> None:
+def test_a_seed_that_was_known_before_is_crawled_only_if_it_did_not_fail(code: int, fate: SeedStatus) -> None:
     known = ListedSeed(1, SeedRow("http://a.test/", "", SeedOrigin.SCHEDULED, fate=SeedFate.KNOWN))
     (row,) = seed_rows([known], lambda urls: dict.fromkeys(urls, code))
     assert (row["status"], row["code"]) == (fate, code)
@@ -40,5 +40,5 @@ def test_redirects_that_lead_on_after_the_last_seed_are_said_to(tmp_path: Path, 
         run(site.settings("http://a.test/0", fetch={"robots": "ignore"}), tmp_path)
     with Reader(tmp_path / "frontier") as reader, reader.view() as view:
         rows = list(seed_rows(listed(view)))
-    assert [row["detail"] for row in rows if row["status"] == Fate.REDIRECTED] == [detail] * min(redirects, 6)
+    assert [row["detail"] for row in rows if row["status"] == SeedStatus.REDIRECTED] == [detail] * min(redirects, 6)
     assert len(rows) == 6

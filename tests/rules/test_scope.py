@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from budgetfrontier.core import uris
 from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlUri, Directive
-from budgetfrontier.crawler.fetch.response import Response
-from budgetfrontier.rules.scope import Scope, Verdict
+from budgetfrontier.crawler.fetch.response import FetchResult
+from budgetfrontier.rules.scope import Scope, ScopeDecision
 from budgetfrontier.settings.schema import ScopeRule, ScopeSettings
 from budgetfrontier.settings.scope_rules import Header, parse_rule
 from tests.support import growing, memory
@@ -86,7 +86,9 @@ def refined(*rules: dict[str, str]) -> Scope:
     ],
 )
 def test_what_a_rule_fits(rule: str, url: str, fits: bool) -> None:
-    assert scope(accept=(rule,)).verdict(link(url)) == (Verdict(True, rule) if fits else Verdict(False, "not accepted"))
+    assert scope(accept=(rule,)).verdict(link(url)) == (
+        ScopeDecision(True, rule) if fits else ScopeDecision(False, "not accepted")
+    )
     assert (refined({"reject": rule}).objection(link(url)) is None) is not fits
 
 
@@ -108,9 +110,9 @@ def test_hops_are_compared() -> None:
 # -- what only an answer tells
 
 
-def answer(mime: str = "", length: str | None = None) -> Response:
+def answer(mime: str = "", length: str | None = None) -> FetchResult:
     headers = {"Content-Type": mime} if mime else {}
-    return Response(status=200, headers=headers | ({"Content-Length": length} if length is not None else {}))
+    return FetchResult(status=200, headers=headers | ({"Content-Length": length} if length is not None else {}))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def answer(mime: str = "", length: str | None = None) -> Response:
         ("size:<=1KiB", answer("text/html", " 1024 "), True),
     ],
 )
-def test_rules_on_the_answer_fit_once_its_header_is_in(rule: str, of: Response, rejected: bool) -> None:
+def test_rules_on_the_answer_fit_once_its_header_is_in(rule: str, of: FetchResult, rejected: bool) -> None:
     rules = refined({"reject": rule})
     assert rules.objection(link(SEED)) is None
     assert rules.objection_to(link(SEED), of) == (f"rules[0] reject {rule}" if rejected else None)

@@ -56,7 +56,7 @@ def test_a_server_that_cannot_answer_is_never_ready(tmp_path: Path, monkeypatch:
     def without(*_: object) -> None:
         raise AttributeError("no attribute '_rpc_event'")
 
-    monkeypatch.setattr(calls.Call, "__init__", without)
+    monkeypatch.setattr(calls.RpcCall, "__init__", without)
     with (
         pytest.raises(FrontierError, match=r"cannot answer calls with grpcio .*_rpc_event.*install a release"),
         serving(tmp_path / "jobs"),
@@ -95,7 +95,7 @@ def test_of_crawls_for_which_nobody_waits_little_is_kept(tmp_path: Path, monkeyp
     monkeypatch.setattr(frontier_service, "MOST_LINES", 3)
     with (
         closing(Crawls(tmp_path, Settings.from_dict({"profile": "served"}))) as crawls,
-        closing(frontier_service.Service(crawls)) as service,
+        closing(frontier_service.FrontierService(crawls)) as service,
     ):
         waits = service._waiting_of(crawls.get("waits"))
         waits.enter(0.0).start(lambda result, error: None)

@@ -9,8 +9,8 @@ import pytest
 
 from budgetfrontier.core.errors import FrontierClosed
 from budgetfrontier.server import sessions
-from budgetfrontier.server.sessions import Session, Sessions
-from budgetfrontier.server.tasks import Done, Step
+from budgetfrontier.server.sessions import CallSession, Sessions
+from budgetfrontier.server.tasks import CallbackStep, Done
 
 
 class Calls:
@@ -24,7 +24,7 @@ class Calls:
     def work(self, name: str) -> Callable[[], Coroutine[Any, Any, bytes]]:
         async def do() -> bytes:
             self.begun.append(name)
-            reply: bytes = await Step(lambda done: self._open.update({name: done}))
+            reply: bytes = await CallbackStep(lambda done: self._open.update({name: done}))
             return reply
 
         return do
@@ -32,7 +32,7 @@ class Calls:
     def end(self, name: str, error: Exception | None = None) -> None:
         self._open.pop(name)(None if error else name.encode(), error)
 
-    def ask(self, session: Session, number: int, name: str, after: int = 0) -> None:
+    def ask(self, session: CallSession, number: int, name: str, after: int = 0) -> None:
         session.reply(number, after, self.work(name)).start(lambda reply, error: self.replies.append(error or reply))
 
 
@@ -42,7 +42,7 @@ def calls() -> Calls:
 
 
 def test_a_call_that_is_repeated_is_answered_and_not_applied_again(calls: Calls) -> None:
-    session = Session()
+    session = CallSession()
     calls.ask(session, 1, "one")
     calls.ask(session, 1, "again")
     assert session.busy
@@ -56,7 +56,7 @@ def test_a_call_that_is_repeated_is_answered_and_not_applied_again(calls: Calls)
 
 
 def test_an_error_is_a_reply(calls: Calls) -> None:
-    session, error = Session(), ValueError("no")
+    session, error = CallSession(), ValueError("no")
     calls.ask(session, 1, "one")
     calls.end("one", error)
     calls.ask(session, 1, "one")
@@ -64,7 +64,7 @@ def test_an_error_is_a_reply(calls: Calls) -> None:
 
 
 def test_a_call_waits_for_the_one_before_it_to_begin(calls: Calls) -> None:
-    session = Session()
+    session = CallSession()
     calls.ask(session, 3, "three", after=2)
     calls.ask(session, 2, "two", after=1)
     assert calls.begun == []
@@ -76,14 +76,14 @@ def test_a_call_waits_for_the_one_before_it_to_begin(calls: Calls) -> None:
 
 
 def test_what_nobody_waits_for_is_taken_out(calls: Calls) -> None:
-    session = Session()
+    session = CallSession()
     calls.ask(session, 1, "one")
     calls.ask(session, 2, "two")
     assert len(session.taken([2, 7])) == 1 and len(session.leave()) == 1 and session.leave() == []
 
 
 def test_a_call_that_nobody_waits_for_is_not_begun(calls: Calls) -> None:
-    session = Session()
+    session = CallSession()
     session.taken([1])
     calls.ask(session, 1, "given up")
     calls.ask(session, 2, "two")
@@ -94,7 +94,7 @@ def test_a_call_that_nobody_waits_for_is_not_begun(calls: Calls) -> None:
 
 def test_memory_is_bounded(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "MOST_REPLIES", 3)
-    session = Session()
+    session = CallSession()
     for number in range(1, 10):
         calls.ask(session, number, str(number))
     assert len(session.leave()) == 3

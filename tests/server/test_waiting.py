@@ -9,26 +9,26 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.server.tasks import Step
+from budgetfrontier.server.tasks import CallbackStep
 from budgetfrontier.server.timers import Timers
-from budgetfrontier.server.waiting import Waiting
+from budgetfrontier.server.waiting import LongPoll
 from tests.support import PATIENCE, until
 
 
 @pytest.fixture
-def line() -> Iterator[Waiting]:
+def line() -> Iterator[LongPoll]:
     with closing(Timers()) as timers:
-        yield Waiting(timers)
+        yield LongPoll(timers)
 
 
-def began(step: Step[Any]) -> list[Any]:
+def began(step: CallbackStep[Any]) -> list[Any]:
     """Start a step; return a list that gets its result."""
     results: list[Any] = []
     step.start(lambda result, error: results.append(result))
     return results
 
 
-def test_one_is_first_and_the_others_follow_in_order(line: Waiting) -> None:
+def test_one_is_first_and_the_others_follow_in_order(line: LongPoll) -> None:
     end = monotonic() + PATIENCE
     one, two, three = (began(line.enter(end)) for _ in range(3))
     assert (one, two, three) == ([True], [], [])
@@ -42,7 +42,7 @@ def test_one_is_first_and_the_others_follow_in_order(line: Waiting) -> None:
     until(lambda: four == [True])
 
 
-def test_who_has_given_up_is_passed_over(line: Waiting) -> None:
+def test_who_has_given_up_is_passed_over(line: LongPoll) -> None:
     end = monotonic() + PATIENCE
     first, gone, last = began(line.enter(end)), began(line.enter(monotonic())), began(line.enter(end))
     until(lambda: gone)
@@ -52,7 +52,7 @@ def test_who_has_given_up_is_passed_over(line: Waiting) -> None:
     assert last == [True] and gone == [False]
 
 
-def test_the_first_sleeps_until_something_changes_or_its_time_is_over(line: Waiting) -> None:
+def test_the_first_sleeps_until_something_changes_or_its_time_is_over(line: LongPoll) -> None:
     asleep = began(line.sleep(PATIENCE, line.changes))
     assert asleep == []
     line.changed()

@@ -13,11 +13,11 @@ from budgetfrontier.core.model import Tally
 from budgetfrontier.crawler.seeds import MOST_TOLD, bad_lines, left_out, refused_seeds, scheduled_seeds
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.surts import SurtPrefixes
-from budgetfrontier.settings.url_lists import Entry, objection, parse_line, seed_urls
+from budgetfrontier.settings.url_lists import ListedUrl, objection, parse_line, seed_urls
 from budgetfrontier.tools.cli import main
 from budgetfrontier.tools.importers import lists
 from budgetfrontier.tools.importers.allowance import Allowance
-from budgetfrontier.tools.importers.records import BadRecord, Note, Record
+from budgetfrontier.tools.importers.records import BadRecord, Record, SourceNote
 
 BAD = {
     "http://a.test/ http://b.test/": (16, "more than one entry on a line"),
@@ -97,16 +97,16 @@ def test_the_yaml_is_as_strict(url: str, tmp_path: Path) -> None:
         ("", None),
         ("  \t ", None),
         ("# http://a.test/", None),
-        ("http://a.test/#top # the front page", Entry("http://a.test/#top", 1, None)),
-        ("  http://a.test/?q=a\\b  ", Entry("http://a.test/?q=a\\b", 3, None)),
+        ("http://a.test/#top # the front page", ListedUrl("http://a.test/#top", 1, None)),
+        ("  http://a.test/?q=a\\b  ", ListedUrl("http://a.test/?q=a\\b", 3, None)),
         ("http://a.test/\tnutch.score=10\t\tnutch.fetchInterval=86400",
-         Entry("http://a.test/", 1, {"nutch.score": "10", "nutch.fetchInterval": "86400"})),
-        ("http://a.test/ \t title=My page = home ", Entry("http://a.test/", 1, {"title": "My page = home"})),
-        ("http://a.test/\ttag=a\ttag=b\ttag=c", Entry("http://a.test/", 1, {"tag": ["a", "b", "c"]})),
-        ("(org,example,", Entry("(org,example,", 1, None)),
+         ListedUrl("http://a.test/", 1, {"nutch.score": "10", "nutch.fetchInterval": "86400"})),
+        ("http://a.test/ \t title=My page = home ", ListedUrl("http://a.test/", 1, {"title": "My page = home"})),
+        ("http://a.test/\ttag=a\ttag=b\ttag=c", ListedUrl("http://a.test/", 1, {"tag": ["a", "b", "c"]})),
+        ("(org,example,", ListedUrl("(org,example,", 1, None)),
     ],
 )  # fmt: skip
-def test_lines_as_they_are_meant(line: str, entry: Entry | None) -> None:
+def test_lines_as_they_are_meant(line: str, entry: ListedUrl | None) -> None:
     assert parse_line(line) == entry
 
 
@@ -146,7 +146,7 @@ def test_metadata_is_stored_with_its_url_and_said_to_change_nothing(
     record, _, note = lists.read(io.BytesIO(path.read_bytes()), "list.txt", unlimited())
     assert isinstance(record, Record) and record.uri.meta == {"nutch.score": "10"}
     told = "the metadata behind URLs (nutch.score) is stored with them, as their meta, and changes nothing in the crawl"
-    assert note == Note(f"list.txt: {told}")
+    assert note == SourceNote(f"list.txt: {told}")
     config.write_text("crawl: x\nseeds: [{file: list.txt}]\nfetch: {user_agent: a@b}\n")
     assert main(["check-config", str(config)]) == 0
     assert told in capsys.readouterr().err

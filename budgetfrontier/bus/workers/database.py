@@ -25,7 +25,7 @@ import msgspec
 
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.codecs.codec import Codec, name_of
-from budgetfrontier.bus.counters import Counters
+from budgetfrontier.bus.counters import BusCounters
 from budgetfrontier.bus.dead_letters import NOT_SENT, DeadLetters
 from budgetfrontier.bus.interface import Bus, BusError, Received, TooLarge
 from budgetfrontier.bus.messages import BadMessage, Message, NewJobId, PageCrawled, RequestError, UpdateScore
@@ -54,21 +54,21 @@ ASIDE = 5.0
 log = logging.getLogger(__name__)
 
 
-class _Score(msgspec.Struct):
+class _ScoredRequest(msgspec.Struct):
     """A message of the scoring log, with the URI that it is about."""
 
     message: Message
     uri: CrawlUri | None
 
 
-class _Kind(Enum):
+class _RequestKind(Enum):
     SCHEDULE, SEEN, JOB, OTHER = range(4)
 
 
-def _kind(score: _Score) -> _Kind:
+def _kind(score: _ScoredRequest) -> _RequestKind:
     if isinstance(score.message, UpdateScore):
-        return _Kind.SCHEDULE if score.message.schedule else _Kind.SEEN
-    return _Kind.JOB if isinstance(score.message, NewJobId) else _Kind.OTHER
+        return _RequestKind.SCHEDULE if score.message.schedule else _RequestKind.SEEN
+    return _RequestKind.JOB if isinstance(score.message, NewJobId) else _RequestKind.OTHER
 
 
 class DatabaseWorker:
@@ -100,7 +100,7 @@ class DatabaseWorker:
             letters=self._letters, decode=codec.decode, partitions=own, offsets=self._note.spider_log,
             log_id=self._note.spider_log_id,
         )  # fmt: skip
-        self._scoring_log = LogReader[_Score](
+        self._scoring_log = LogReader[_ScoredRequest](
             bus, streams.scoring_log, DATABASE,
             letters=self._letters, decode=self._decode_score, partitions=own, offsets=self._note.scoring_log,
             log_id=self._note.scoring_log_id,
@@ -112,7 +112,7 @@ class DatabaseWorker:
         self._to_send: list[Item] = list(self._note.unsent)
         self._job = self._note.job
         self._room: list[int] = []
-        self.counters = Counters("dbw", own)
+        self.counters = BusCounters("dbw", own)
 
     def __repr__(self) -> str:
         return f"<DatabaseWorker of {self._frontier!r}: partitions {self._note.partitions}>"
@@ -193,25 +193,25 @@ class DatabaseWorker:
 
     # -- scores
 
-    def _decode_score(self, data: bytes) -> _Score:
+    def _decode_score(self, data: bytes) -> _ScoredRequest:
         """Return a message of the scoring log. Raises BadMessage."""
         message = self._codec.decode(data)
-        return _Score(message, uri_of(message) if isinstance(message, UpdateScore) else None)
+        return _ScoredRequest(message, uri_of(message) if isinstance(message, UpdateScore) else None)
 
-    def _apply_scores(self, kind: _Kind, scores: list[_Score]) -> None:
+    def _apply_scores(self, kind: _RequestKind, scores: list[_ScoredRequest]) -> None:
         """Apply messages of one kind."""
-        if kind is _Kind.JOB:
+        if kind is _RequestKind.JOB:
             for score in scores:
                 if isinstance(score.message, NewJobId) and score.message.job_id > self._job:
                     self._job = score.message.job_id
                     log.info("this is job %d from now on", self._job)
             return
-        if kind is _Kind.OTHER:
+        if kind is _RequestKind.OTHER:
             self.counters["dropped_of_another_kind"] += len(scores)
             return
         current = [score.uri for score in scores if score.uri is not None and self._is_current(score.message)]
         self.counters["dropped_of_a_job_before"] += len(scores) - len(current)
-        if kind is _Kind.SCHEDULE:
+        if kind is _RequestKind.SCHEDULE:
             for result in admit_each(self._frontier, list(current)):
                 self._count_admission(result)
         else:

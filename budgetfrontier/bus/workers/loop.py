@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Protocol
 
 from budgetfrontier.bus.codecs.codec import Codec
-from budgetfrontier.bus.counters import Counters, StatisticsSender
+from budgetfrontier.bus.counters import BusCounters, StatisticsSender
 from budgetfrontier.bus.interface import Bus, BusAway
 from budgetfrontier.bus.streams import Streams
 
@@ -20,10 +20,10 @@ PAUSE = 1.0
 log = logging.getLogger(__name__)
 
 
-class Worker(Protocol):
+class BusWorker(Protocol):
     """A worker of any role."""
 
-    counters: Counters
+    counters: BusCounters
 
     def step(self, wait: float = 0.0) -> bool:
         """Do some work; return whether there was any. Raises BusAway: then it is called again."""
@@ -33,7 +33,7 @@ class Worker(Protocol):
 
 
 def run(
-    worker: Worker, bus: Bus, streams: Streams, codec: Codec, *, every: float, stopped: Callable[[float], bool]
+    worker: BusWorker, bus: Bus, streams: Streams, codec: Codec, *, every: float, stopped: Callable[[float], bool]
 ) -> None:
     """Step until `stopped`, which is asked with seconds to wait for it, is true.
 

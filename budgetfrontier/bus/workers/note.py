@@ -11,7 +11,7 @@ from budgetfrontier.bus.streams import Stream
 from budgetfrontier.core.errors import FrontierError
 
 
-class Note(msgspec.Struct, array_like=True, tag="budgetfrontier.bus 2"):
+class WorkerNote(msgspec.Struct, array_like=True, tag="budgetfrontier.bus 2"):
     """The place of a worker in its logs, and what it has to send."""
 
     stream: str
@@ -34,15 +34,15 @@ class Note(msgspec.Struct, array_like=True, tag="budgetfrontier.bus 2"):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Note).decode
+_decode = msgspec.msgpack.Decoder(WorkerNote).decode
 
 
-def encode(note: Note) -> bytes:
+def encode(note: WorkerNote) -> bytes:
     """Return the bytes of a note."""
     return _encode(note)
 
 
-def opened(stored: bytes | None, spider_log: Stream, partitions: Iterable[int]) -> Note:
+def opened(stored: bytes | None, spider_log: Stream, partitions: Iterable[int]) -> WorkerNote:
     """Return the note of a frontier, a new one if it has none, for a worker with these partitions (none: all).
 
     Raises FrontierError if the frontier is that of another crawl or of other partitions, or another program's.
@@ -50,7 +50,7 @@ def opened(stored: bytes | None, spider_log: Stream, partitions: Iterable[int]) 
     of = spider_log.partitions
     own = tuple(sorted(set(partitions))) or tuple(range(of))
     if stored is None:
-        return Note(spider_log.name, own, of, os.urandom(8))
+        return WorkerNote(spider_log.name, own, of, os.urandom(8))
     try:
         note = _decode(stored)
     except ValueError:  # msgspec's errors are ValueErrors

@@ -16,7 +16,7 @@ import msgspec
 
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.codecs.codec import Codec, name_of
-from budgetfrontier.bus.counters import Counters
+from budgetfrontier.bus.counters import BusCounters
 from budgetfrontier.bus.dead_letters import NOT_SENT, DeadLetters
 from budgetfrontier.bus.interface import Bus, BusError, Received, TooLarge
 from budgetfrontier.bus.messages import (
@@ -81,7 +81,7 @@ class StrategyWorker:
         self._handled: dict[int, int] = {}
         self._scored = Scored(remember)
         self._failures: set[type[Exception]] = set()
-        self.counters = Counters("sw", own)
+        self.counters = BusCounters("sw", own)
         if job:
             message = codec.encode(NewJobId(job))
             self._scoring_log.add((partition, message) for partition in range(streams.scoring_log.partitions))

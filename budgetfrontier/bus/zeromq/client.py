@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import zmq
 
-from budgetfrontier.bus.broker import Fetch, Operation, Reply
+from budgetfrontier.bus.broker import BrokerReply, Fetch, Operation
 from budgetfrontier.bus.interface import SESSION, BusAway, BusError
 from budgetfrontier.bus.log_client import LogBus
 from budgetfrontier.bus.patience import STEP, Patience
@@ -19,7 +19,7 @@ REPEAT = 2.0
 """Seconds after which a request is sent again, to a broker that may have been restarted. None has an effect twice."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_reply = msgspec.msgpack.Decoder(Reply).decode
+_reply = msgspec.msgpack.Decoder(BrokerReply).decode
 
 
 def connect(address: str, *, session: float = SESSION, patience: Patience | None = None) -> LogBus:

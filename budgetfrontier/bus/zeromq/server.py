@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import zmq
 
-from budgetfrontier.bus.broker import Append, Broker, Fetch, Operation, Reply
+from budgetfrontier.bus.broker import Append, Broker, BrokerReply, Fetch, Operation
 from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.log import LIMIT, Log
 from budgetfrontier.bus.zeromq.journal import Journal
@@ -33,7 +33,7 @@ _decode = msgspec.msgpack.Decoder(tuple[int, Operation]).decode
 _number = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw]).decode
 
 
-class _Waiting(msgspec.Struct):
+class _PendingOperation(msgspec.Struct):
     """An operation that is answered later: when there is a message or room, or at its deadline."""
 
     client: bytes
@@ -99,7 +99,7 @@ def _check_reach(address: str, *, anybody: bool) -> None:
 
 
 def _loop(socket: zmq.Socket[bytes], broker: Broker, stop: threading.Event) -> None:
-    waiting: list[_Waiting] = []
+    waiting: list[_PendingOperation] = []
     while not stop.is_set():
         arrived = socket.poll(TICK if waiting else 10 * TICK)
         while arrived:
@@ -112,7 +112,9 @@ def _loop(socket: zmq.Socket[bytes], broker: Broker, stop: threading.Event) -> N
         waiting = [one for one in waiting if not _answered(socket, broker, one)]
 
 
-def _received(socket: zmq.Socket[bytes], broker: Broker, client: bytes, frames: list[bytes]) -> _Waiting | None:
+def _received(
+    socket: zmq.Socket[bytes], broker: Broker, client: bytes, frames: list[bytes]
+) -> _PendingOperation | None:
     """Perform what a client has sent, or return it to be tried again; answer what cannot be decoded with an error."""
     request = 0
     try:
@@ -120,28 +122,28 @@ def _received(socket: zmq.Socket[bytes], broker: Broker, client: bytes, frames: 
         request = _number(data)[0]
         _, operation = _decode(data)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        _reply(socket, client, Reply(request, f"the broker cannot read this request: {error}"[:300]))
+        _reply(socket, client, BrokerReply(request, f"the broker cannot read this request: {error}"[:300]))
         return None
     wait = operation.wait if isinstance(operation, Fetch) else PATIENCE
-    one = _Waiting(client, request, operation, time.monotonic() + wait)
+    one = _PendingOperation(client, request, operation, time.monotonic() + wait)
     return None if _answered(socket, broker, one) else one
 
 
-def _answered(socket: zmq.Socket[bytes], broker: Broker, one: _Waiting) -> bool:
+def _answered(socket: zmq.Socket[bytes], broker: Broker, one: _PendingOperation) -> bool:
     """Perform an operation and answer it; False if it has to wait."""
     try:
         complete, result = broker.perform(one.operation, time.time())
     except BusError as error:
-        _reply(socket, one.client, Reply(one.request, str(error), passes=isinstance(error, BusAway)))
+        _reply(socket, one.client, BrokerReply(one.request, str(error), passes=isinstance(error, BusAway)))
         return True
     late = time.monotonic() >= one.until
     if not complete and not late:
         return False
     if complete or not isinstance(one.operation, Append):  # an append that found no room is repeated by its client
-        _reply(socket, one.client, Reply(one.request, None, msgspec.Raw(_encode(result))))
+        _reply(socket, one.client, BrokerReply(one.request, None, msgspec.Raw(_encode(result))))
     return True
 
 
-def _reply(socket: zmq.Socket[bytes], client: bytes, reply: Reply) -> None:
+def _reply(socket: zmq.Socket[bytes], client: bytes, reply: BrokerReply) -> None:
     with suppress(zmq.Again):  # a client that reads no answers will ask again
         socket.send_multipart([client, _encode(reply)], zmq.NOBLOCK)

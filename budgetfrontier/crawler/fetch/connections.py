@@ -58,7 +58,7 @@ class Connector(aiohttp.TCPConnector):
         super()._release(key, protocol, should_close=should_close or self._idle > self._max_idle)
 
 
-class Exchange:
+class HttpExchange:
     """One request on a connection, and its response: `seconds` is what `seconds_of_exchange` says at its end."""
 
     __slots__ = ("round_trips", "seconds")
@@ -76,7 +76,7 @@ class AddressedResponse(aiohttp.ClientResponse):
 
     address: str | None = None
     broken_head: bytes | None = None
-    exchange: Exchange | None = None
+    exchange: HttpExchange | None = None
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
         handler = connection.protocol
@@ -124,7 +124,7 @@ class _Handler(ResponseHandler):
         self._head = bytearray()  # the part received so far
         self._params: dict[str, Any] = {}
         self._requests = 0
-        self.exchange = Exchange(0)
+        self.exchange = HttpExchange(0)
         self.broken_head: bytes | None = None
         """The raw header of the last response, if it had to be repaired."""
 
@@ -133,7 +133,7 @@ class _Handler(ResponseHandler):
         self._head.clear()
         self._params, self.broken_head = params, None
         self._requests += 1
-        self.exchange = Exchange(self._round_trips() if self._requests == 1 else 0)
+        self.exchange = HttpExchange(self._round_trips() if self._requests == 1 else 0)
         super().set_response_params(**params)
 
     def _round_trips(self) -> int:

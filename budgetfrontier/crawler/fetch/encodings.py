@@ -158,7 +158,7 @@ class _Full(Exception):
     """A decoder has produced as much as the limits allow."""
 
 
-class _Decoder(Protocol):
+class _ContentDecoder(Protocol):
     """A decoder for one encoding."""
 
     produced: int
@@ -170,7 +170,7 @@ class _Decoder(Protocol):
         """Yield the decompressed data in pieces of limited size."""
 
 
-def decoders(encoding: str) -> list[_Decoder] | None:
+def decoders(encoding: str) -> list[_ContentDecoder] | None:
     """Return the decoders for a Content-Encoding, the outermost first; None if one is unknown or there are too many."""
     names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
     if len(names) > MOST_ENCODINGS or not all(name in _DECODERS for name in names):
@@ -278,7 +278,7 @@ class _Zstd:
                 return
 
 
-_DECODERS: dict[str, Callable[[], _Decoder]] = {
+_DECODERS: dict[str, Callable[[], _ContentDecoder]] = {
     "gzip": _Gzip,
     "x-gzip": _Gzip,
     "deflate": _Deflate,

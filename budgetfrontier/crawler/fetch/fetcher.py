@@ -1,4 +1,4 @@
-"""The fetcher: one request per call, with a Response for each failure of a site, too. It follows no redirects."""
+"""The fetcher: one request per call, with a FetchResult for each failure of a site, too. It follows no redirects."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from budgetfrontier.crawler.fetch.addresses import Resolver
 from budgetfrontier.crawler.fetch.connections import (
     AddressedResponse,
     Connector,
-    Exchange,
     HeaderTooLarge,
+    HttpExchange,
     LostConnectionError,
     NoCookies,
 )
@@ -39,12 +39,12 @@ from budgetfrontier.crawler.fetch.response import (
     DNS_FAILED,
     TIMED_OUT,
     TLS,
-    Response,
+    FetchResult,
 )
 from budgetfrontier.rules.requests import request_objection
 from budgetfrontier.settings.schema import FetchSettings
 
-Accept = Callable[[Response], str | None]
+Accept = Callable[[FetchResult], str | None]
 
 WINDOW = 20.0
 """The seconds over which `min_speed` is measured."""
@@ -118,12 +118,12 @@ class Fetcher:
     ) -> None:
         await self._session.close()
 
-    def refusal(self, href: str) -> Response | None:
-        """Return the Response for a URL whose port is blocked or whose host is a private IP address; else None."""
+    def refusal(self, href: str) -> FetchResult | None:
+        """Return the FetchResult for a URL whose port is blocked or whose host is a private IP address; else None."""
         try:
             self._check(href)
         except (PrivateAddressError, BlockedPortError) as error:
-            return Response(status=BLOCKED, reason=_message(error))
+            return FetchResult(status=BLOCKED, reason=_message(error))
         return None
 
     def _check(self, href: str) -> None:
@@ -131,8 +131,8 @@ class Fetcher:
             check_literal(href, self._allowed, proxied=self._proxy is not None)
         check_port(href, self._ports)
 
-    async def get(self, uri: CrawlUri, *, max_body: int | None = None, accept: Accept | None = None) -> Response:
-        """Fetch a URI (its url a normalized href) and return the Response.
+    async def get(self, uri: CrawlUri, *, max_body: int | None = None, accept: Accept | None = None) -> FetchResult:
+        """Fetch a URI (its url a normalized href) and return the FetchResult.
 
         Raises PutBack if this machine lacks what a fetch needs, and otherwise nothing but CancelledError.
 
@@ -141,8 +141,8 @@ class Fetcher:
         """
         loop = self._loop
         begin = loop.time()
-        exchange: Exchange | None = None
-        response = Response(status=0, started=time.time())
+        exchange: HttpExchange | None = None
+        response = FetchResult(status=0, started=time.time())
         try:
             async with asyncio.timeout_at(begin + self._first if self._first else None) as clock:
                 client_response = await self._send(uri, response)
@@ -174,7 +174,7 @@ class Fetcher:
             response.seconds = min(response.seconds, exchange.seconds)  # without what this process was busy with
         return response
 
-    async def _send(self, uri: CrawlUri, response: Response) -> AddressedResponse:
+    async def _send(self, uri: CrawlUri, response: FetchResult) -> AddressedResponse:
         """Send the request, wait for the header, and record it in `response`."""
         self._check(uri.url)
         url = yarl.URL(uri.url, encoded=True)
@@ -234,7 +234,7 @@ class Fetcher:
     async def _read(
         self,
         client_response: AddressedResponse,
-        response: Response,
+        response: FetchResult,
         max_body: int | None,
         clock: asyncio.Timeout,
         end: float | None,
@@ -290,7 +290,7 @@ class Fetcher:
         slow = self._loop.time() + WINDOW
         return slow if end is None else min(slow, end)
 
-    def _fail(self, response: Response, error: Exception) -> None:
+    def _fail(self, response: FetchResult, error: Exception) -> None:
         """Make a response a failure, with the status code for `error` and the reason in words."""
         if isinstance(error, LostConnectionError):
             response.stale = error.stale

@@ -44,7 +44,7 @@ class PutBack(Exception):
         self.seconds, self.reason = seconds, reason
 
 
-class Response(msgspec.Struct, kw_only=True):
+class FetchResult(msgspec.Struct, kw_only=True):
     """The result of a fetch: an HTTP response, or a negative status and a reason.
 
     `started` is epoch seconds; `seconds` is the duration, None if nothing was sent. `notes` are Heritrix's annotations:
@@ -142,7 +142,7 @@ class Response(msgspec.Struct, kw_only=True):
         return backoff.retry_after(self.headers.get("Retry-After", ""), self.started + (self.seconds or 0.0))
 
 
-def cause_of(response: Response) -> str:
+def cause_of(response: FetchResult) -> str:
     """Return what an attempt failed for: the same for one cause, whatever the host and the sizes.
 
     crawl.log has the error in the words of the library.

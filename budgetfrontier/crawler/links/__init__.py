@@ -10,7 +10,7 @@ import can_ada
 import msgspec
 
 from budgetfrontier.crawler import robots_tags, robots_txt
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.links import css, html, http, text, xml
 from budgetfrontier.crawler.links.urls import resolve, unique
 from budgetfrontier.settings.schema import LinkSettings
@@ -39,7 +39,7 @@ class PageLinks(msgspec.Struct):
 
 
 def discover(
-    url: str, response: Response, settings: LinkSettings, *, agent: str = "", declared: bool = False
+    url: str, response: FetchResult, settings: LinkSettings, *, agent: str = "", declared: bool = False
 ) -> PageLinks:
     """Return the links of a response to `url` (a normalized href): those of its header, then those of its body.
 
@@ -84,7 +84,7 @@ def sitemaps(body: bytes, url: str) -> Iterator[str]:
     return (href for href, _ in unique(can_ada.parse(url), named))
 
 
-def _read(url: str, response: Response, settings: LinkSettings, *, follow: bool, declared: bool) -> html.Html | None:
+def _read(url: str, response: FetchResult, settings: LinkSettings, *, follow: bool, declared: bool) -> html.Html | None:
     """Read a body in the format given by its media type and first bytes; return None if it is not one with links.
 
     That of a `declared` sitemap is given by its first bytes alone.
@@ -116,7 +116,7 @@ def _read(url: str, response: Response, settings: LinkSettings, *, follow: bool,
     return html.Html(can_ada.parse(url), [], references)
 
 
-def _read_html(url: str, response: Response, *, follow: bool) -> html.Html:
+def _read_html(url: str, response: FetchResult, *, follow: bool) -> html.Html:
     whole, codec = text.decode(response.body, charset=response.charset)
     page = html.read(whole, url, nofollow=follow, xhtml=response.mime.endswith("xml"))
     if codec.startswith("utf-"):

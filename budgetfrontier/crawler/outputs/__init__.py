@@ -10,7 +10,7 @@ from typing import Self
 
 from budgetfrontier.core.model import Lease, Outcome, Summary
 from budgetfrontier.core.vocabulary import NOFOLLOW, NOINDEX, NOT_STORED
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.outputs.files import GrowingFile, sync_folder
 from budgetfrontier.crawler.outputs.logs import Logs
 from budgetfrontier.crawler.outputs.records import digest
@@ -53,7 +53,7 @@ class Outputs:
     ) -> None:
         self.close()
 
-    def write(self, lease: Lease, response: Response, outcome: Outcome, *, slot: int) -> None:
+    def write(self, lease: Lease, response: FetchResult, outcome: Outcome, *, slot: int) -> None:
         """Write one attempt by the worker `slot` (from 1); `response` is the response to the lease's own URI.
 
         All attempts go to crawl.log. pages.jsonl, the WARC files and the sinks get HTTP responses only: not those ended

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.core.model import Lease, Outcome
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.outputs.files import GrowingFile, cut_incomplete_line, held
 from budgetfrontier.settings.schema import OutputSettings
 from budgetfrontier.storage.modes import make_folder
@@ -40,12 +40,12 @@ class Logs:
         """The open files."""
         return [file for file in (self._crawl, self._pages, self._links) if file]
 
-    def write(self, lease: Lease, response: Response, *, digest: str, slot: int, note: str = "") -> None:
+    def write(self, lease: Lease, response: FetchResult, *, digest: str, slot: int, note: str = "") -> None:
         """Write the line of crawl.log for one attempt. `digest` is "sha1:BASE32" or "", `slot` the worker, from 1."""
         line = crawl_line(lease, response, now=datetime.now(UTC), digest=digest, slot=slot, note=note)
         self._crawl.write(line.encode("utf-8", "backslashreplace"))
 
-    def write_page(self, lease: Lease, response: Response, outcome: Outcome, *, digest: str) -> None:
+    def write_page(self, lease: Lease, response: FetchResult, outcome: Outcome, *, digest: str) -> None:
         """Write the line of pages.jsonl for a page, if that output is on."""
         if self._pages:
             self._pages.write(_encode(_page(lease, response, outcome, stamp(datetime.now(UTC)), digest)) + b"\n")
@@ -67,7 +67,7 @@ def open_log(path: Path, *, head: bytes = b"") -> GrowingFile:
     return GrowingFile(path, rotates=True, head=head)
 
 
-def crawl_line(lease: Lease, response: Response, *, now: datetime, digest: str, slot: int, note: str = "") -> str:
+def crawl_line(lease: Lease, response: FetchResult, *, now: datetime, digest: str, slot: int, note: str = "") -> str:
     """Return a line of crawl.log.
 
     Columns: timestamp, status, size, URL, hops, via, media type, worker, start+duration, digest, source, annotations.
@@ -108,7 +108,7 @@ def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().translate(_NO_MARKS)[: len("YYYYMMDDhhmmss")]
 
 
-def _page(lease: Lease, response: Response, outcome: Outcome, time: str, digest: str) -> dict[str, Any]:
+def _page(lease: Lease, response: FetchResult, outcome: Outcome, time: str, digest: str) -> dict[str, Any]:
     uri = lease.uri
     return {
         "time": time,
@@ -142,7 +142,7 @@ def _field(value: str | None) -> str:
     return _NOT_IN_FIELD.sub("_", value)
 
 
-def _duration(response: Response) -> str:
+def _duration(response: FetchResult) -> str:
     if response.seconds is None:
         return "-"
     whole, fraction = divmod(response.started, 1.0)

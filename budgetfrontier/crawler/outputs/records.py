@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any
 
 from budgetfrontier.core.model import CrawlUri
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 
 RESPONSE, REQUEST = "application/http; msgtype=response", "application/http; msgtype=request"
 FIELDS = "application/warc-fields"
@@ -90,7 +90,7 @@ def digest(sha1: bytes) -> str:
     return f"sha1:{base64.b32encode(sha1).decode()}"
 
 
-def response_header(response: Response) -> bytes:
+def response_header(response: FetchResult) -> bytes:
     """Return the status line and header as sent, including the blank line, with these exceptions:
 
     - Transfer-Encoding becomes X-Crawl-Transfer-Encoding: the payload is stored without its chunks, which a reader
@@ -116,7 +116,7 @@ def response_header(response: Response) -> bytes:
     return b"\r\n".join((*lines, b"", b""))
 
 
-def request_block(uri: CrawlUri, response: Response) -> bytes:
+def request_block(uri: CrawlUri, response: FetchResult) -> bytes:
     """Return the request as sent, but for credentials: method, target, header and body."""
     _, _, rest = uri.url.partition("://")
     _, slash, target = rest.partition("/")
@@ -137,13 +137,13 @@ def fields(pairs: Iterable[tuple[str, str | None]]) -> bytes:
     return "".join(rows).encode("utf-8", "replace")
 
 
-def metadata(uri: CrawlUri, response: Response) -> bytes:
+def metadata(uri: CrawlUri, response: FetchResult) -> bytes:
     """Return the block of a metadata record, with Heritrix's fields: how the page was found, and the fetch time."""
     took = None if response.seconds is None else str(int(response.seconds * 1000))
     return fields((("via", uri.via), ("hopsFromSeed", uri.hops), ("sourceTag", uri.source), ("fetchTimeMs", took)))
 
 
-def truncated(response: Response) -> str | None:
+def truncated(response: FetchResult) -> str | None:
     """Return the WARC-Truncated of an incomplete response: length, time or disconnect; None if it is complete."""
     for note in response.notes:
         if note.endswith("Trunc"):

@@ -11,7 +11,7 @@ import msgspec
 
 from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlUri, Lease, Outcome
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.links import text
 from budgetfrontier.settings import plugins
 
@@ -52,7 +52,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return text.decode(self.body, charset=self.charset)[0]
 
 
-def page(lease: Lease, response: Response, outcome: Outcome, *, digest: str) -> Page:
+def page(lease: Lease, response: FetchResult, outcome: Outcome, *, digest: str) -> Page:
     """Return the response of an attempt as a Page."""
     return Page(
         url=lease.uri.url,

@@ -20,7 +20,7 @@ from budgetfrontier import __version__
 from budgetfrontier.core.errors import FrontierLocked
 from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.crawler.cache import Original
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.outputs import records
 from budgetfrontier.crawler.outputs.files import GrowingFile, cut, full_disk, held, sync_folder
 from budgetfrontier.settings import Settings
@@ -65,7 +65,7 @@ class WarcFiles:
         self._warcinfo_line = ""
         self._names_changed = False
 
-    def write(self, lease: Lease, response: Response, digest: bytes) -> None:
+    def write(self, lease: Lease, response: FetchResult, digest: bytes) -> None:
         """Write the records of an HTTP response; `digest` is the SHA-1 of its body as sent, b"" without a body.
 
         Takes a hundred microseconds for a page of 10 KB, half of it for compression, if ISA-L is installed.
@@ -145,7 +145,7 @@ class WarcFiles:
             self._file = None
             self._names_changed = True
 
-    def _revisit(self, uri: CrawlUri, response: Response, digest: bytes, *, whole: bool) -> list[tuple[str, str]]:
+    def _revisit(self, uri: CrawlUri, response: FetchResult, digest: bytes, *, whole: bool) -> list[tuple[str, str]]:
         """Return the additional fields of a revisit record; none if a response record is to be written.
 
         `whole` means that the response was not truncated.

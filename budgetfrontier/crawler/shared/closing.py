@@ -9,10 +9,10 @@ from pathlib import Path
 from budgetfrontier.connections import is_cluster
 from budgetfrontier.core.model import CrawlState, Summary
 from budgetfrontier.core.units import format_size
-from budgetfrontier.crawler.closing_summary import OUTPUTS, Stop, files_in
+from budgetfrontier.crawler.closing_summary import OUTPUTS, StopReason, files_in
 from budgetfrontier.crawler.fetch.descriptors import shortage
 from budgetfrontier.crawler.frontiers import RemoteCrawl
-from budgetfrontier.crawler.limits import Limit
+from budgetfrontier.crawler.limits import CrawlLimit
 from budgetfrontier.crawler.progress import amount, backlog, ends, state_text
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states
@@ -63,8 +63,8 @@ def closing(
     name: str,
     frontier: Path,
     folder: Path,
-    stop: Stop,
-    limit: Limit | None,
+    stop: StopReason,
+    limit: CrawlLimit | None,
     fetched: int,
     size: int,
     late: int,
@@ -79,16 +79,16 @@ def closing(
     """
     again = "run the same command" + (f": {command}" if command else "")
     over = summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or summary.pause_reason == crawl_states.FINISH
-    if stop is Stop.LIMIT and limit:
+    if stop is StopReason.LIMIT and limit:
         yield (
             f"stopped: limits.{limit.name} of this process is reached; raise it "
             f"(now {amount(limit.name, limit.most)}), and {again}"
         )
-    elif stop is Stop.FORCED:
+    elif stop is StopReason.FORCED:
         yield f"stopped at once; what was in flight is fetched again; to go on, {again}"
-    elif stop is Stop.POLICY:
+    elif stop is StopReason.POLICY:
         yield f"stopped: a policy of {name} failed; once it is fixed there, {again}"
-    elif stop is Stop.INTERRUPTED:
+    elif stop is StopReason.INTERRUPTED:
         yield f"stopped: interrupted; to go on, {again}"
     elif over:
         yield f"crawl {state_text(summary)}: nothing is left to do on {name}, for any process"

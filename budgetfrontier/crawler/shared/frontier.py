@@ -23,10 +23,10 @@ from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlState, Finish, Lease, Outcome, Summary
 from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.crawler.frontiers import RemoteCrawl
-from budgetfrontier.crawler.shared.held import HeldLeases
+from budgetfrontier.crawler.shared.held import LeaseTable
 from budgetfrontier.crawler.shared.questions import Questions
 from budgetfrontier.crawler.shared.rests import Rests
-from budgetfrontier.crawler.shared.server import Server
+from budgetfrontier.crawler.shared.server import CrawlServer
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.verdict import Verdict
@@ -55,7 +55,7 @@ _PAUSED = (CrawlState.PAUSED, CrawlState.PAUSING)
 log = logging.getLogger(__name__)
 
 
-class SharedFrontier:
+class LeasingFrontier:
     """A crawl that other processes use, too. Use its methods in the event loop in which `begin` was awaited.
 
     Up to `ahead` URIs are leased before a fetcher is free; a lease lasts `ttl` seconds, and is renewed as long as this
@@ -66,9 +66,9 @@ class SharedFrontier:
         self, remote: RemoteCrawl, *, most_visits: int, most_resting: int, ttl: float, sync: Callable[[], None]
     ) -> None:
         self._remote = remote
-        self._server = Server(remote.name, in_partitions=remote.in_partitions)
+        self._server = CrawlServer(remote.name, in_partitions=remote.in_partitions)
         self._ttl, self._sync = ttl, sync
-        self._held = HeldLeases()
+        self._held = LeaseTable()
         self.rests = Rests(
             most_visits=most_visits, most_resting=most_resting, visited=lambda: self._held.visited, wake=self._wake_up
         )
@@ -92,7 +92,7 @@ class SharedFrontier:
         """The number of leases that had expired before their end was told."""
 
     def __repr__(self) -> str:
-        return f"<SharedFrontier {self._remote.name}: {self._held!r}, {self._waiting} waiting to be sent>"
+        return f"<LeasingFrontier {self._remote.name}: {self._held!r}, {self._waiting} waiting to be sent>"
 
     # -- for the main loop
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from budgetfrontier.core.model import Lease
 
 
-class HeldLeases:
+class LeaseTable:
     """The leases of one process: those that wait for a fetcher, those of visits, and those whose end is not told yet.
 
     Times are those of `time.monotonic`, because the clock of the server may be another one.
@@ -21,7 +21,7 @@ class HeldLeases:
         self._visited: set[int] = set()
 
     def __repr__(self) -> str:
-        return f"<HeldLeases: {len(self._ready)} ready, {len(self._visited)} visited, {len(self._leases)} in all>"
+        return f"<LeaseTable: {len(self._ready)} ready, {len(self._visited)} visited, {len(self._leases)} in all>"
 
     def __len__(self) -> int:
         return len(self._leases)

@@ -14,15 +14,15 @@ import msgspec
 from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlState, CrawlUri, Lease, Outcome, Summary
 from budgetfrontier.crawler.cache import SHARED, CrawlCache
-from budgetfrontier.crawler.closing_summary import Stop
+from budgetfrontier.crawler.closing_summary import StopReason
 from budgetfrontier.crawler.fetch import encodings
 from budgetfrontier.crawler.fetch.descriptors import most_fetches
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
-from budgetfrontier.crawler.fetch.response import Response
+from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.frontiers import RemoteCrawl
 from budgetfrontier.crawler.interrupts import Interrupts, interrupts
-from budgetfrontier.crawler.limits import Limits
-from budgetfrontier.crawler.main_loop import MainLoop, Parts, patience
+from budgetfrontier.crawler.limits import CrawlLimits
+from budgetfrontier.crawler.main_loop import CrawlParts, MainLoop, patience
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.policy_failures import PolicyFailures
 from budgetfrontier.crawler.progress import ProgressDisplay
@@ -31,7 +31,7 @@ from budgetfrontier.crawler.robots_redirects import RobotsRedirects
 from budgetfrontier.crawler.robots_txt import MAX_BODY
 from budgetfrontier.crawler.seeds import each_seed, left_out, refused_seeds, scheduled_seeds
 from budgetfrontier.crawler.shared.closing import beginning, closing, warnings
-from budgetfrontier.crawler.shared.frontier import SharedFrontier
+from budgetfrontier.crawler.shared.frontier import LeasingFrontier
 from budgetfrontier.crawler.shared.page_robots import PageRobots
 from budgetfrontier.crawler.shared.visitor import SharedVisitor
 from budgetfrontier.crawler.visit import Visitor
@@ -189,7 +189,7 @@ class SharedJob:
     async def _run_loop(self) -> int:
         most = self._most_visits
         resting = min(most * RESTING[0], RESTING[1])
-        frontier = SharedFrontier(
+        frontier = LeasingFrontier(
             self._remote,
             most_visits=most,
             most_resting=resting,
@@ -197,19 +197,19 @@ class SharedJob:
             sync=self._sync_all,
         )
         seconds, size = self._cache.used()
-        self._limits = Limits(self._settings.limits, uris=self._cache.finished(), seconds=seconds, size=size)
+        self._limits = CrawlLimits(self._settings.limits, uris=self._cache.finished(), seconds=seconds, size=size)
         loop = MainLoop(self._settings, self._folder, self._parts(frontier, most + resting))
         untold = 0
         try:
             await frontier.begin(loop.wake)
             await loop.run()
         finally:
-            untold = await frontier.close(within=LEAVING_AT_ONCE if loop.stop is Stop.FORCED else LEAVING)
+            untold = await frontier.close(within=LEAVING_AT_ONCE if loop.stop is StopReason.FORCED else LEAVING)
         self._sync_all()
         self._summarize(frontier.summary(), loop.stop, late=frontier.late, untold=untold)
-        return 1 if untold or loop.stop is Stop.FORCED else 0
+        return 1 if untold or loop.stop is StopReason.FORCED else 0
 
-    def _parts(self, frontier: SharedFrontier, most_visits: int) -> Parts:
+    def _parts(self, frontier: LeasingFrontier, most_visits: int) -> CrawlParts:
         """Return what the main loop uses."""
         settings = self._settings
         robots = Robots(robots_name(settings.fetch), cache=self._cache) if settings.fetch.robots is True else None
@@ -224,7 +224,7 @@ class SharedJob:
             check=frontier.check_lease,
         )
 
-        async def fetch_robots(lease: Lease, uri: CrawlUri) -> Response:
+        async def fetch_robots(lease: Lease, uri: CrawlUri) -> FetchResult:
             frontier.check_lease(lease)
             return await self._fetcher.get(uri, max_body=MAX_BODY)
 
@@ -245,7 +245,7 @@ class SharedJob:
                 robots.stop_waiting()
             frontier.halt()
 
-        return Parts(
+        return CrawlParts(
             frontier=frontier,
             cache=self._cache,
             outputs=self._outputs,
@@ -263,7 +263,7 @@ class SharedJob:
             on_visited=frontier.visit_ended,
         )
 
-    def _write_robots(self, lease: Lease, uri: CrawlUri, response: Response, outcome: Outcome) -> None:
+    def _write_robots(self, lease: Lease, uri: CrawlUri, response: FetchResult, outcome: Outcome) -> None:
         """Write and count the request for a robots.txt."""
         self._outputs.write(msgspec.structs.replace(lease, uri=uri), response, outcome, slot=0)
         if response.seconds is not None:
@@ -276,7 +276,7 @@ class SharedJob:
         self._cache.put_finished(self._limits.uris)
         self._cache.commit()
 
-    def _summarize(self, summary: Summary, stop: Stop, *, late: int, untold: int) -> None:
+    def _summarize(self, summary: Summary, stop: StopReason, *, late: int, untold: int) -> None:
         self._progress.show(summary, in_flight=0, limits=self._limits.rows)
         for line in closing(
             summary,

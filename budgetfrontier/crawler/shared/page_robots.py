@@ -16,7 +16,7 @@ from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri, Lease, Outcome
 from budgetfrontier.core.uris import site_of
 from budgetfrontier.crawler.cache import StoredRobots
-from budgetfrontier.crawler.fetch.response import PutBack, Response, cause_of
+from budgetfrontier.crawler.fetch.response import FetchResult, PutBack, cause_of
 from budgetfrontier.crawler.host_delays import HostDelays
 from budgetfrontier.crawler.prerequisites import retry_wait, robots_uri
 from budgetfrontier.crawler.robots import Robots
@@ -47,9 +47,9 @@ class PageRobots:
         robots: Robots,
         redirects: RobotsRedirects,
         *,
-        fetch: Callable[[Lease, CrawlUri], Awaitable[Response]],
-        sitemaps: Callable[[CrawlUri, Response], list[CrawlUri]],
-        write: Callable[[Lease, CrawlUri, Response, Outcome], None],
+        fetch: Callable[[Lease, CrawlUri], Awaitable[FetchResult]],
+        sitemaps: Callable[[CrawlUri, FetchResult], list[CrawlUri]],
+        write: Callable[[Lease, CrawlUri, FetchResult, Outcome], None],
         rest: Callable[[float], Awaitable[bool]],
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -123,7 +123,7 @@ class PageRobots:
             await self._pause(rest)
         return leads_on
 
-    def _record(self, lease: Lease, uri: CrawlUri, hop: CrawlUri, response: Response) -> float | None:
+    def _record(self, lease: Lease, uri: CrawlUri, hop: CrawlUri, response: FetchResult) -> float | None:
         """Record and write the response at the end of the redirects.
 
         Returns the seconds until another try, None if there is to be none.
@@ -155,7 +155,7 @@ class PageRobots:
             await self._pause(wait)
         return wait <= 0.0
 
-    async def _rest_after(self, hop: CrawlUri, key: str, response: Response) -> float:
+    async def _rest_after(self, hop: CrawlUri, key: str, response: FetchResult) -> float:
         """Return how long a host is to rest after a request."""
         if response.seconds is None:  # no request was sent
             return 0.0

@@ -10,7 +10,7 @@ from typing import TypeVar
 from budgetfrontier.core.model import CrawlUri, Lease, QueueRecord, Tally
 from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.crawler.frontiers import RemoteCrawl
-from budgetfrontier.crawler.shared.server import Server
+from budgetfrontier.crawler.shared.server import CrawlServer
 from budgetfrontier.settings.overrides import QueueSettings
 
 GRACE = 5.0
@@ -25,7 +25,7 @@ class Questions:
     `told` is called when URIs were scheduled.
     """
 
-    def __init__(self, remote: RemoteCrawl, server: Server, *, told: Callable[[], object]) -> None:
+    def __init__(self, remote: RemoteCrawl, server: CrawlServer, *, told: Callable[[], object]) -> None:
         self._remote, self._server, self._told = remote, server, told
         self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from budgetfrontier.connections import is_cluster
 from budgetfrontier.core.errors import ConnectionLost, FrontierError
 from budgetfrontier.core.model import CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
-from budgetfrontier.crawler.shared.settings_in_force import SettingsInForce
+from budgetfrontier.crawler.shared.settings_in_force import CrawlSettingsInForce
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings
 
@@ -38,7 +38,7 @@ class ServedCrawl:
         self._client.retry_for = FOREVER
         self.settings: Settings = self._client.settings
         self.folder: Path = self._client.folder
-        self._in_force = SettingsInForce(self.settings)
+        self._in_force = CrawlSettingsInForce(self.settings)
         await self.refresh()
 
     async def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class Server:
+class CrawlServer:
     """The server of one crawl, `name`, or the workers of its partitions. Its methods are for one event loop."""
 
     def __init__(self, name: str, *, in_partitions: bool = False, now: Callable[[], float] = time.monotonic) -> None:
@@ -37,7 +37,7 @@ class Server:
         """Whether a call that the server cannot carry out is given up."""
 
     def __repr__(self) -> str:
-        return f"<Server {self.name}{' away' if self._away is not None else ''}>"
+        return f"<CrawlServer {self.name}{' away' if self._away is not None else ''}>"
 
     async def answer(self, call: Callable[[], Awaitable[_T]], *, wait: float = 0.0) -> _T:
         """Return the answer to a call, which may take `wait` seconds. Raises errors that do not pass."""

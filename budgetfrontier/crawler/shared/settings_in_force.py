@@ -9,7 +9,7 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 
 
-class SettingsInForce:
+class CrawlSettingsInForce:
     """The settings of a crawl with its adjustments."""
 
     def __init__(self, settings: Settings) -> None:
@@ -18,7 +18,7 @@ class SettingsInForce:
         self._effective = Effective(settings.frontier, settings.overrides)
 
     def __repr__(self) -> str:
-        return f"<SettingsInForce with {len(self._adjustments)} adjustments>"
+        return f"<CrawlSettingsInForce with {len(self._adjustments)} adjustments>"
 
     def adjust(self, found: Sequence[Override]) -> None:
         """Put adjustments in force, in place of those before."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from budgetfrontier.core.model import CrawlUri, Lease, Outcome
-from budgetfrontier.crawler.fetch.response import ROBOTS_PRECLUDED, Response
+from budgetfrontier.crawler.fetch.response import ROBOTS_PRECLUDED, FetchResult
 from budgetfrontier.crawler.prerequisites import is_robots
 from budgetfrontier.crawler.visit import Visit, Visitor
 
@@ -22,7 +22,7 @@ class SharedVisitor:
         A crawler with a frontier of its own may have left a robots.txt in a queue, which nobody waits for here.
         """
         if self._prepare and is_robots(uri):
-            response = Response(status=ROBOTS_PRECLUDED, reason="fetched with each page that needs it")
+            response = FetchResult(status=ROBOTS_PRECLUDED, reason="fetched with each page that needs it")
             return Visit(uri, response, Outcome.DISREGARDED)
         return self._visitor.refusal(uri)
 

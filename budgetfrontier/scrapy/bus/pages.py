@@ -15,7 +15,7 @@ HEAVY = frozenset((request_meta.SCRAPY, request_meta.BODY))
 """The keys that are not reported back with a request, because the frontier has their values."""
 
 
-class _Page(msgspec.Struct, eq=False):
+class _PageInProgress(msgspec.Struct, eq=False):
     request: Request
     """The request as it is reported."""
     last: Any
@@ -32,8 +32,8 @@ class Pages:
 
     def __init__(self, *, store_content: bool) -> None:
         self._store_content = store_content
-        self._pages: dict[int, _Page] = {}
-        self._by_url: dict[str, _Page] = {}
+        self._pages: dict[int, _PageInProgress] = {}
+        self._by_url: dict[str, _PageInProgress] = {}
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -42,7 +42,7 @@ class Pages:
         """Begin with a request of the feed, for which a request of Scrapy was made."""
         made.meta[PAGE] = number
         reported = Request(request.url, request.method, meta=request_meta.without(request, HEAVY))
-        self._pages[number] = _Page(reported, made)
+        self._pages[number] = _PageInProgress(reported, made)
 
     def take(self, request: Any) -> bool:
         """Tell whether a request is a retry or a redirect of one in progress; then it continues its page."""
@@ -80,7 +80,7 @@ class Pages:
         return _result(page, request, state)
 
 
-def _result(page: _Page, request: Any, state: RequestState) -> PageCrawled | RequestError:
+def _result(page: _PageInProgress, request: Any, state: RequestState) -> PageCrawled | RequestError:
     meta = {**page.request.meta, request_meta.SIZE: state.size}
     if (seconds := state.seconds(request)) is not None:
         meta[request_meta.FETCH_SECONDS] = seconds

@@ -20,7 +20,7 @@ from scrapy import signals
 
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.connect import connect, shown
-from budgetfrontier.bus.counters import Counters
+from budgetfrontier.bus.counters import BusCounters
 from budgetfrontier.bus.messages import BadMessage, Request, RequestError
 from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import CrawlUri, Lease
@@ -31,7 +31,7 @@ from budgetfrontier.scrapy.bus.pages import HEAVY, Pages
 from budgetfrontier.scrapy.bus.reports import Reports
 from budgetfrontier.scrapy.bus.threads import Fed, FeedReader, LogSender
 from budgetfrontier.scrapy.closing import SpiderCloser
-from budgetfrontier.scrapy.conversion import STARTED, Refused
+from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import MAX_SEEN_URLS, Dupefilter
 from budgetfrontier.scrapy.remote.event_loop import Post, in_thread, pause, poster
@@ -169,7 +169,7 @@ class BusScheduler:
             return False
         try:
             return self._enqueue(request)
-        except (InvalidUrl, Refused, BadMessage) as e:
+        except (InvalidUrl, InvalidMeta, BadMessage) as e:
             self.stats.inc_value("budgetfrontier/refused")
             log.warning("Not scheduled: %s: %s", request, e, extra=self._extra)
         except Exception:
@@ -385,7 +385,7 @@ class BusScheduler:
 
     def _tell_statistics(self) -> None:
         found = {name: each for name, each in self.stats.get_stats().items() if type(each) in (int, float)}
-        counters = Counters("spider", self._options.partitions)
+        counters = BusCounters("spider", self._options.partitions)
         self._sender.tell(self._options.codec.encode(counters.message(**found)))
 
     def _stop(self, reason: str) -> None:

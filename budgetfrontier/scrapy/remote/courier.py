@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class Admitted(NamedTuple):
+class RequestScheduled(NamedTuple):
     """The answer to a request that was sent."""
 
     given: Any
@@ -56,7 +56,7 @@ class Late(NamedTuple):
     lease: Lease
 
 
-class Ended(NamedTuple):
+class LeaseFinished(NamedTuple):
     """A lease whose end the server has stored."""
 
     given: Any
@@ -68,7 +68,7 @@ class Failed(NamedTuple):
     error: Exception
 
 
-News = Admitted | Late | Ended | Failed
+News = RequestScheduled | Late | LeaseFinished | Failed
 
 
 class _Out(NamedTuple):
@@ -339,7 +339,7 @@ class Courier:
                 for each in ends:
                     lease = _lease_of(each.ending)
                     self._held.pop(lease.id, None)
-                    news.append(Late(lease) if id(lease) in late else Ended(each.given))
+                    news.append(Late(lease) if id(lease) in late else LeaseFinished(each.given))
         if monotonic() >= self._next_renewal:
             self._renew()
         with self._changed:
@@ -355,7 +355,7 @@ class Courier:
     def _schedule(self, out: list[_Out]) -> list[News]:
         marked = iter([self._marked(each.uri) for each in out if each.kept])
         sent = iter(self._call(self._frontier.schedule_each, [each.uri for each in out if not each.kept]))
-        found: list[News] = [Admitted(each.given, next(marked if each.kept else sent)) for each in out]
+        found: list[News] = [RequestScheduled(each.given, next(marked if each.kept else sent)) for each in out]
         if budgets := [(each.uri, each.budget) for each in out if each.budget is not None]:
             self._call(self._frontier.set_budgets, budgets)  # now that their queues are there
         return found

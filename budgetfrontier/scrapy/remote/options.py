@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from budgetfrontier import connections
 from budgetfrontier.core.errors import FrontierError, MissingExtra, SettingsError
-from budgetfrontier.scrapy.order import SCOPE, Order
+from budgetfrontier.scrapy.order import SCOPE, RequestOrder
 from budgetfrontier.scrapy.remote.seals import NoKey, SharedKey
 from budgetfrontier.settings import Settings, plugins
 from budgetfrontier.settings.policies.assignment import Single
@@ -78,7 +78,7 @@ def has_one_queue(settings: Settings) -> bool:
     return False
 
 
-def check_order(order: Order, settings: Settings, *, one_queue: bool) -> None:
+def check_order(order: RequestOrder, settings: Settings, *, one_queue: bool) -> None:
     """Raise SettingsError if the spider wants priorities across hosts, and the server has a queue for each."""
     if order.across_hosts and not one_queue:
         raise SettingsError(

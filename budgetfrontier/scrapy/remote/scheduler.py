@@ -18,13 +18,13 @@ from budgetfrontier.core.errors import ConnectionLost, FrontierError, InvalidUrl
 from budgetfrontier.core.model import Admission, CrawlState, Finish, Lease, Outcome, QueueState
 from budgetfrontier.scrapy.budgets import wanted_budget
 from budgetfrontier.scrapy.closing import SpiderCloser
-from budgetfrontier.scrapy.conversion import STARTED, Refused
+from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
-from budgetfrontier.scrapy.order import Order, PriorityMapping, order
+from budgetfrontier.scrapy.order import PriorityMapping, RequestOrder, order
 from budgetfrontier.scrapy.remote import opening
 from budgetfrontier.scrapy.remote.announcements import Announcements
-from budgetfrontier.scrapy.remote.courier import Admitted, Courier, Ended, Failed, Late
+from budgetfrontier.scrapy.remote.courier import Courier, Failed, Late, LeaseFinished, RequestScheduled
 from budgetfrontier.scrapy.remote.event_loop import Post, in_thread, poster
 from budgetfrontier.scrapy.remote.kept import KeptRequests
 from budgetfrontier.scrapy.remote.options import URL, check_order, has_one_queue, shared_options
@@ -108,7 +108,7 @@ class SharedScheduler:
         connecting.addCallback(lambda _: self.df.open())
         return connecting
 
-    def _read_options(self) -> Order:
+    def _read_options(self) -> RequestOrder:
         self._options = shared_options(self.crawler.settings, self.spider)
         return order(self.crawler.settings)
 
@@ -208,7 +208,7 @@ class SharedScheduler:
             return False
         try:
             return self._enqueue(request)
-        except (InvalidUrl, Refused) as e:
+        except (InvalidUrl, InvalidMeta) as e:
             self._refuse(request, str(e))
         except Exception as e:
             self._failed(e, f"Cannot enqueue {request}")
@@ -356,9 +356,9 @@ class SharedScheduler:
 
     def _hear(self) -> None:
         for each in self._courier.news():
-            if isinstance(each, Admitted):
+            if isinstance(each, RequestScheduled):
                 self._admitted(each.given, each.admission)
-            elif isinstance(each, Ended):
+            elif isinstance(each, LeaseFinished):
                 self._count_finished(each.given)
             elif isinstance(each, Late):
                 self.stats.inc_value("budgetfrontier/late")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from budgetfrontier.core.errors import FrontierClosed
-from budgetfrontier.server.calls import Call
+from budgetfrontier.server.calls import RpcCall
 from budgetfrontier.server.urlfrontier import engine_calls
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as messages
 
@@ -19,19 +19,19 @@ Put = Callable[[str, Sequence[Any]], Coroutine[Any, Any, list[int]]]
 """Schedules URLInfos of a crawl; returns the status of each."""
 
 
-class Batches:
+class DiscoveredBatches:
     """The batches that are being taken, and those that wait for a long one of their stream."""
 
     def __init__(self, put: Put) -> None:
         self._put = put
         self._lock = threading.Lock()
-        self._long: dict[Call, deque[Any]] = {}
+        self._long: dict[RpcCall, deque[Any]] = {}
         """By the stream: the long batch that is being taken, and those after it, which are answered after it."""
 
     def __repr__(self) -> str:
-        return f"<Batches: {len(self._long)} streams with a long one>"
+        return f"<DiscoveredBatches: {len(self._long)} streams with a long one>"
 
-    async def take(self, batch: Any, call: Call) -> None:
+    async def take(self, batch: Any, call: RpcCall) -> None:
         """Take a batch, and answer it with the statuses of its URLs, which are stored then.
 
         Raises FrontierClosed if the call ends before: what is left of the batch is not stored.
@@ -48,7 +48,7 @@ class Batches:
         else:
             await self._take_all(waiting, call)
 
-    async def _take_all(self, waiting: deque[Any], call: Call) -> None:
+    async def _take_all(self, waiting: deque[Any], call: RpcCall) -> None:
         """Take batches in order until none is left."""
         try:
             while True:
@@ -63,7 +63,7 @@ class Batches:
                 self._long.pop(call, None)
             raise
 
-    async def _answer(self, batch: Any, call: Call) -> bytes:
+    async def _answer(self, batch: Any, call: RpcCall) -> bytes:
         """Schedule the URLs of a batch; return the acknowledgement as it is sent."""
         reply = messages.BatchAck(ID=batch.ID)
         for start in range(0, len(batch.items), STEP):

@@ -268,7 +268,7 @@ def item(found: KeptUrl, crawl_id: str) -> Any:
     return result
 
 
-class Wanted(NamedTuple):
+class UrlFilter(NamedTuple):
     """The URLs that ListURLs or CountURLs ask for."""
 
     key: str
@@ -282,7 +282,7 @@ class Wanted(NamedTuple):
         return not self.text or self.text in (found.url.lower() if self.ignores_case else found.url)
 
 
-def page(frontier: Frontier, wanted: Wanted, after: bytes, limit: int) -> tuple[list[KeptUrl], bytes | None]:
+def page(frontier: Frontier, wanted: UrlFilter, after: bytes, limit: int) -> tuple[list[KeptUrl], bytes | None]:
     """Return those of the next URLs that are wanted, and where to go on, None at the end."""
     looked = frontier.kept_urls(after, limit=limit)
     wanted = wanted._replace(key=_named(frontier, wanted.key))

@@ -19,7 +19,7 @@ SERVICE: Final[str] = _SERVICE.full_name
 """The full name of the service, which health checks and reflection use too."""
 
 
-class Method(NamedTuple):
+class UrlFrontierMethod(NamedTuple):
     """An RPC of the service."""
 
     name: str
@@ -34,8 +34,8 @@ class Method(NamedTuple):
         return f"/{SERVICE}/{self.name}"
 
 
-def _method(described: MethodDescriptor) -> Method:
-    return Method(
+def _method(described: MethodDescriptor) -> UrlFrontierMethod:
+    return UrlFrontierMethod(
         described.name,
         GetMessageClass(described.input_type),
         GetMessageClass(described.output_type),
@@ -44,5 +44,5 @@ def _method(described: MethodDescriptor) -> Method:
     )
 
 
-METHODS: Final[dict[str, Method]] = {described.name: _method(described) for described in _SERVICE.methods}
+METHODS: Final[dict[str, UrlFrontierMethod]] = {described.name: _method(described) for described in _SERVICE.methods}
 """All RPCs by name, in the order of the definition."""

@@ -19,17 +19,17 @@ from google.protobuf.message import DecodeError, Message
 
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.server import crawls, tasks
-from budgetfrontier.server.calls import Call, Handed
+from budgetfrontier.server.calls import Handed, RpcCall
 from budgetfrontier.server.crawl_thread import CrawlThread
 from budgetfrontier.server.crawls import Crawls, InvalidCrawlId
 from budgetfrontier.server.server import HandOver, Offered
 from budgetfrontier.server.status import status_of
-from budgetfrontier.server.tasks import Step
+from budgetfrontier.server.tasks import CallbackStep
 from budgetfrontier.server.urlfrontier import engine_calls
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as messages
-from budgetfrontier.server.urlfrontier.batches import Batches
+from budgetfrontier.server.urlfrontier.batches import DiscoveredBatches
 from budgetfrontier.server.urlfrontier.methods import METHODS, SERVICE
-from budgetfrontier.server.urlfrontier.told import Told
+from budgetfrontier.server.urlfrontier.told import FailureLog
 
 STEP = 1000
 """URLs or queues that a list, a count or a deletion looks at, or GetURLs hands out, in one call to a crawl."""
@@ -42,7 +42,7 @@ _LEVELS = {"TRACE": logging.DEBUG, "WARN": logging.WARNING}
 log = logging.getLogger("budgetfrontier.urlfrontier")
 
 
-class Refused(Exception):
+class StatusError(Exception):
     """A call ends with a status of gRPC."""
 
     def __init__(self, code: grpc.StatusCode, details: str) -> None:
@@ -50,22 +50,22 @@ class Refused(Exception):
         self.code = code
 
 
-class Service:
+class UrlFrontierService:
     """The RPCs, by their names: a coroutine each, but for PutURLs."""
 
     def __init__(self, crawls: Crawls, address: str) -> None:
         self._crawls = crawls
         self._address = address
         self._first = 0
-        self._batches = Batches(self._discovered)
-        self._told = Told()
+        self._batches = DiscoveredBatches(self._discovered)
+        self._told = FailureLog()
 
     def __repr__(self) -> str:
-        return f"<Service of {self._crawls!r} at {self._address}>"
+        return f"<UrlFrontierService of {self._crawls!r} at {self._address}>"
 
     def hand_over(self, turn: list[Handed]) -> None:
         """Take the messages that have arrived on all calls."""
-        puts: dict[str, list[tuple[Call, Any]]] = {}
+        puts: dict[str, list[tuple[RpcCall, Any]]] = {}
         for call, data in turn:
             if data is None:
                 if call.on_room is not None:
@@ -101,7 +101,7 @@ class Service:
         return self._crawls.get(crawl_id)
 
     def _put(
-        self, crawl_id: str, items: list[tuple[Call, Any]], statuses: list[int] | None, error: BaseException | None
+        self, crawl_id: str, items: list[tuple[RpcCall, Any]], statuses: list[int] | None, error: BaseException | None
     ) -> None:
         """Send the acknowledgements of items of a crawl, after their work."""
         try:
@@ -131,7 +131,7 @@ class Service:
         self._told.failed(crawl_id, "its URLs are answered with FAIL", error)
         return [engine_calls.FAIL] * count
 
-    async def PutDiscovered(self, batch: Any, call: Call) -> None:
+    async def PutDiscovered(self, batch: Any, call: RpcCall) -> None:
         """Schedule a batch of URLs that were found; answer with their statuses."""
         await self._batches.take(batch, call)
 
@@ -146,7 +146,7 @@ class Service:
 
     # -- URLs out
 
-    async def GetURLs(self, request: Any, call: Call) -> None:
+    async def GetURLs(self, request: Any, call: RpcCall) -> None:
         """Lease URLs of a crawl, or of any."""
         if not self._crawls.active:
             return
@@ -183,7 +183,7 @@ class Service:
 
     # -- looking
 
-    async def GetStats(self, request: Any, call: Call) -> Any:
+    async def GetStats(self, request: Any, call: RpcCall) -> Any:
         """Count the URLs of a crawl, or of one of its queues."""
         crawl = self._crawls.find(request.crawlID)
         name = request.crawlID or crawls.DEFAULT
@@ -191,20 +191,20 @@ class Service:
             return engine_calls.stats(None, name, "")
         return await crawl.run(partial(engine_calls.stats, crawl_id=name, key=request.key), changes=False)
 
-    async def GetURLStatus(self, request: Any, call: Call) -> Any:
+    async def GetURLStatus(self, request: Any, call: RpcCall) -> Any:
         """Return what is known of a URL."""
         if not request.url:
-            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, "a URL is needed")
+            raise StatusError(grpc.StatusCode.INVALID_ARGUMENT, "a URL is needed")
         crawl = self._crawls.find(request.crawlID)
         found = None
         if crawl is not None:
             work = partial(engine_calls.status, crawl_id=crawl.name, request=request)
             found = await crawl.run(work, changes=False)
         if found is None:
-            raise Refused(grpc.StatusCode.NOT_FOUND, f"the URL is not known: {request.url}")
+            raise StatusError(grpc.StatusCode.NOT_FOUND, f"the URL is not known: {request.url}")
         return found
 
-    async def ListURLs(self, request: Any, call: Call) -> None:
+    async def ListURLs(self, request: Any, call: RpcCall) -> None:
         """List the URLs of a crawl, those of a queue, or those that contain a text."""
         crawl = self._crawls.find(request.crawlID)
         skip, left = request.start, request.size or PAGE
@@ -219,7 +219,7 @@ class Service:
             if not left:
                 return
 
-    async def CountURLs(self, request: Any, call: Call) -> Any:
+    async def CountURLs(self, request: Any, call: RpcCall) -> Any:
         """Count the URLs that ListURLs would list."""
         crawl = self._crawls.find(request.crawlID)
         count = 0
@@ -227,7 +227,7 @@ class Service:
             count += len(found)
         return messages.Long(value=count)
 
-    async def ListQueues(self, request: Any, call: Call) -> Any:
+    async def ListQueues(self, request: Any, call: RpcCall) -> Any:
         """List the keys of the queues of a crawl that have URLs to hand out, or of all."""
         crawl = self._crawls.find(request.crawlID)
         skip, left = request.start, request.size or PAGE
@@ -243,34 +243,34 @@ class Service:
             reply.total = await crawl.run(total, changes=False)
         return reply
 
-    async def ListCrawls(self, request: Any, call: Call) -> Any:
+    async def ListCrawls(self, request: Any, call: RpcCall) -> Any:
         """List the crawlIDs."""
         self._crawls.check_folder()
         return messages.StringList(values=self._crawls.names())
 
-    async def ListNodes(self, request: Any, call: Call) -> Any:
+    async def ListNodes(self, request: Any, call: RpcCall) -> Any:
         """List this server alone."""
         return messages.StringList(values=[self._address])
 
-    async def GetActive(self, request: Any, call: Call) -> Any:
+    async def GetActive(self, request: Any, call: RpcCall) -> Any:
         """Tell whether URLs are handed out."""
         return messages.Boolean(state=self._crawls.active)
 
     # -- steering
 
-    async def SetActive(self, request: Any, call: Call) -> Any:
+    async def SetActive(self, request: Any, call: RpcCall) -> Any:
         """Hand URLs out, or none until further notice."""
         self._crawls.set_node(active=request.state)
         return messages.Empty()
 
-    async def BlockQueueUntil(self, request: Any, call: Call) -> Any:
+    async def BlockQueueUntil(self, request: Any, call: RpcCall) -> Any:
         """Block a queue until a time; 0 unblocks it."""
         crawl = self._crawls.find(request.crawlID)
         if crawl is not None:
             await crawl.run(partial(engine_calls.block, key=request.key, until=float(request.time)))
         return messages.Empty()
 
-    async def SetDelay(self, request: Any, call: Call) -> Any:
+    async def SetDelay(self, request: Any, call: RpcCall) -> Any:
         """Set the time between two serves of a queue; without a key, of all that have none of their own."""
         delay = float(request.delay_requestable)
         if not request.key:
@@ -279,25 +279,25 @@ class Service:
             await found.run(partial(engine_calls.set_delay, key=request.key, delay=delay))
         return messages.Empty()
 
-    async def SetCrawlLimit(self, request: Any, call: Call) -> Any:
+    async def SetCrawlLimit(self, request: Any, call: RpcCall) -> Any:
         """Limit the completed URLs of a queue; 0 removes the limit."""
         crawl = self._crawls.find(request.crawlID)
         work = partial(engine_calls.set_limit, key=request.key, limit=request.limit)
         if crawl is None or not await crawl.run(work):
-            raise Refused(grpc.StatusCode.UNKNOWN, f"there is no queue {request.key!r}")
+            raise StatusError(grpc.StatusCode.UNKNOWN, f"there is no queue {request.key!r}")
         return messages.Empty()
 
-    async def SetLogLevel(self, request: Any, call: Call) -> Any:
+    async def SetLogLevel(self, request: Any, call: RpcCall) -> Any:
         """Set the level of a logger."""
         if request.level not in messages.LogLevelParams.Level.values():
-            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, f"there is no level {request.level}")
+            raise StatusError(grpc.StatusCode.INVALID_ARGUMENT, f"there is no level {request.level}")
         name = messages.LogLevelParams.Level.Name(request.level)
         logging.getLogger(request.package or None).setLevel(_LEVELS.get(name) or logging.getLevelName(name))
         return messages.Empty()
 
     # -- deletion
 
-    async def DeleteQueue(self, request: Any, call: Call) -> Any:
+    async def DeleteQueue(self, request: Any, call: RpcCall) -> Any:
         """Forget all URLs of a queue, and what was set for it; return their number."""
         crawl = self._crawls.find(request.crawlID) if request.key else None
         if crawl is None:
@@ -306,19 +306,19 @@ class Service:
         await crawl.run(partial(engine_calls.reset, key=request.key))
         return messages.Long(value=count)
 
-    async def PurgeURLs(self, request: Any, call: Call) -> Any:
+    async def PurgeURLs(self, request: Any, call: RpcCall) -> Any:
         """Forget the URLs of a crawl, or of a queue, that became known so many days ago or earlier."""
         crawl = self._crawls.find(request.crawlID)
         before = int(time.time()) - request.days * 86_400 + 1
         return messages.Long(value=0 if crawl is None else await _forget(crawl, request.key or None, before))
 
-    async def DeleteCrawl(self, request: Any, call: Call) -> Any:
+    async def DeleteCrawl(self, request: Any, call: RpcCall) -> Any:
         """Delete a crawl; return the number of its URLs."""
         return messages.Long(value=await self._crawls.delete(request.value))
 
 
 def _hand_over(crawls: Crawls, address: str) -> AbstractContextManager[HandOver]:
-    return nullcontext(Service(crawls, address).hand_over)
+    return nullcontext(UrlFrontierService(crawls, address).hand_over)
 
 
 URLFRONTIER = Offered(SERVICE, tuple(METHODS.values()), _hand_over)
@@ -328,9 +328,9 @@ URLFRONTIER = Offered(SERVICE, tuple(METHODS.values()), _hand_over)
 # -- the parts of handlers
 
 
-def _acknowledge(items: list[tuple[Call, Any]], statuses: list[int]) -> None:
+def _acknowledge(items: list[tuple[RpcCall, Any]], statuses: list[int]) -> None:
     """Send the acknowledgements of items."""
-    acks: dict[Call, list[bytes]] = {}
+    acks: dict[RpcCall, list[bytes]] = {}
     ack = messages.AckMessage()  # one for all: to make it costs more than to encode it
     for (call, item), status in zip(items, statuses, strict=True):
         ack.ID = item.ID or (item.known.info.url if item.HasField("known") else item.discovered.info.url)
@@ -340,10 +340,10 @@ def _acknowledge(items: list[tuple[Call, Any]], statuses: list[int]) -> None:
         call.reply(replies)
 
 
-def _end(call: Call, reply: Message | None, error: BaseException | None) -> None:
+def _end(call: RpcCall, reply: Message | None, error: BaseException | None) -> None:
     """Send the reply of a handler, and end its call, unless it goes on to take requests."""
     if error is not None:
-        status = error.code if isinstance(error, Refused) else status_of(error)
+        status = error.code if isinstance(error, StatusError) else status_of(error)
         if status is grpc.StatusCode.INTERNAL:
             log.error("%s failed", call.method.name, exc_info=error)
         call.end(status, str(error))
@@ -357,7 +357,7 @@ def _end(call: Call, reply: Message | None, error: BaseException | None) -> None
 class _Room:
     """A step that ends when all replies of a call are sent that are given to it next; never, if the client has gone."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: RpcCall) -> None:
         self._lock = threading.Lock()
         self._done: tasks.Done | None = None
         self._made = False
@@ -369,9 +369,9 @@ class _Room:
         if done is not None:
             done(None, None)
 
-    def step(self) -> Step[None]:
+    def step(self) -> CallbackStep[None]:
         """Return the step."""
-        return Step(self._start)
+        return CallbackStep(self._start)
 
     def _start(self, done: tasks.Done) -> None:
         with self._lock:
@@ -381,13 +381,13 @@ class _Room:
             done(None, None)
 
 
-def _wanted(request: Any) -> engine_calls.Wanted:
+def _wanted(request: Any) -> engine_calls.UrlFilter:
     text = request.filter.lower() if request.ignoreCase else request.filter
-    return engine_calls.Wanted(request.key, text, request.ignoreCase)
+    return engine_calls.UrlFilter(request.key, text, request.ignoreCase)
 
 
 async def _pages(
-    crawl: CrawlThread | None, work: Callable[..., Any], call: Call | None = None, *, changes: bool = False
+    crawl: CrawlThread | None, work: Callable[..., Any], call: RpcCall | None = None, *, changes: bool = False
 ) -> AsyncIterator[Any]:
     """Yield what `work` finds in each page of a crawl, between which other calls pass, until a client has gone.
 

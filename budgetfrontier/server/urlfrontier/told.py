@@ -20,7 +20,7 @@ _LARGE = 1 << 19
 log = logging.getLogger("budgetfrontier.urlfrontier")
 
 
-class Told:
+class FailureLog:
     """The lines that were logged."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Told:
         """By crawlID: when it was logged that a URL was lost."""
 
     def __repr__(self) -> str:
-        return f"<Told of the failures of {len(self._failures)} crawls>"
+        return f"<FailureLog of the failures of {len(self._failures)} crawls>"
 
     def all_right(self, crawl_id: str) -> None:
         """Note that a crawl has done its work: its next failure is logged."""

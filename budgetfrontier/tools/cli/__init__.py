@@ -20,7 +20,7 @@ from importlib import import_module
 from budgetfrontier import __version__
 from budgetfrontier.reports.format import without_password
 from budgetfrontier.tools.cli.commands import COMMANDS, GROUPS, MODULES
-from budgetfrontier.tools.cli.common import ClusterJob, several_commands
+from budgetfrontier.tools.cli.common import ClusterUrl, several_commands
 from budgetfrontier.tools.cli.exits import DISK_FULL, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, USAGE, exit_code
 from budgetfrontier.tools.cli.messages import note
 from budgetfrontier.tools.cli.parser import Parser
@@ -86,7 +86,7 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace | int:
 
 def _run_of(args: argparse.Namespace) -> Callable[[argparse.Namespace], int | None]:
     """Return the function that runs a command, another one for a crawl in partitions."""
-    if isinstance(getattr(args, "job", None), ClusterJob):
+    if isinstance(getattr(args, "job", None), ClusterUrl):
         from budgetfrontier.tools.cli import clusters
 
         return clusters.run

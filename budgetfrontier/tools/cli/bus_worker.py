@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from budgetfrontier.bus.interface import Bus
     from budgetfrontier.bus.patience import Patience
     from budgetfrontier.bus.streams import Streams
-    from budgetfrontier.bus.workers.loop import Worker
+    from budgetfrontier.bus.workers.loop import BusWorker
     from budgetfrontier.settings import Settings
 
 BUS = "zmq+tcp://127.0.0.1:5550"
@@ -145,7 +145,7 @@ def _work(args: argparse.Namespace) -> None:
         spider_feed_partitions=args.spider_feed_partitions,
     )
     patience = Patience(log.warning)
-    stop = _Stop(patience)
+    stop = _SignalStop(patience)
     make = _database_worker if args.role == DB else _strategy_worker
     signals = stopped_by_signals(stop.ask)
     try:
@@ -169,7 +169,7 @@ def _work(args: argparse.Namespace) -> None:
 @contextmanager
 def _database_worker(
     args: argparse.Namespace, settings: Settings | None, bus: Bus, names: Streams, codec: Codec
-) -> Iterator[Worker]:
+) -> Iterator[BusWorker]:
     from budgetfrontier.bus.workers.database import DatabaseWorker
     from budgetfrontier.engine.frontier import Frontier
     from budgetfrontier.rules.run_history import BUS_WORKER
@@ -230,7 +230,7 @@ def _options(args: argparse.Namespace) -> list[str]:
 @contextmanager
 def _strategy_worker(
     args: argparse.Namespace, settings: Settings | None, bus: Bus, names: Streams, codec: Codec
-) -> Iterator[Worker]:
+) -> Iterator[BusWorker]:
     from budgetfrontier.bus.workers.conversion import seed_request
     from budgetfrontier.bus.workers.strategy import StrategyWorker
     from budgetfrontier.crawler.seeds import each_seed
@@ -269,7 +269,7 @@ def _strategy(reference: str, arguments: list[str]) -> Any:
         raise SettingsError(f"{reference} cannot be made: {type(error).__name__}: {error}") from error
 
 
-class _Stop:
+class _SignalStop:
     """The wish to stop, of a signal; the second raises KeyboardInterrupt, which loses nothing either."""
 
     def __init__(self, patience: Patience) -> None:

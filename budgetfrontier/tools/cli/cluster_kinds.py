@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cluster import merging
-from budgetfrontier.cluster.inspection import Leases, Selection
+from budgetfrontier.cluster.inspection import LeasePage, Selection
 from budgetfrontier.core.model import CrawlUri, Run
 from budgetfrontier.rules.forecasts import Held
 from budgetfrontier.storage.seed_list import ListedSeed
@@ -90,7 +90,7 @@ def _seeds(args: argparse.Namespace, operator: Operator) -> Rows:
 
 
 def _threads(args: argparse.Namespace, operator: Operator) -> Rows:
-    found: Iterable[Leases] = operator.ask("leases", Leases).values()
+    found: Iterable[LeasePage] = operator.ask("leases", LeasePage).values()
     return report_kinds.threads(args, [lease for one in found for lease in one.rows])
 
 

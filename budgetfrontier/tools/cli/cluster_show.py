@@ -18,13 +18,13 @@ from budgetfrontier.cluster.inspection import (
     MOST_LISTED,
     MOST_ROWS,
     Audited,
-    DeadLetters,
-    Found,
-    Leases,
+    DeadLetterPage,
+    FoundQueue,
+    LeasePage,
     Selection,
 )
 from budgetfrontier.cluster.operation import Operator, PartitionRow
-from budgetfrontier.cluster.standing import Standing
+from budgetfrontier.cluster.standing import PartitionProgress
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.core.vocabulary import ROW_FIELDS
@@ -45,7 +45,7 @@ def partitions(args: argparse.Namespace, operator: Operator) -> None:
     note_limit(operator, standings)
 
 
-def note_limit(operator: Operator, standings: Mapping[int, Standing] | None = None) -> None:
+def note_limit(operator: Operator, standings: Mapping[int, PartitionProgress] | None = None) -> None:
     """Say which total is used up, if one is: the partitions themselves are RUNNING."""
     if (setting := operator.limit(operator.standings() if standings is None else standings)) is not None:
         note(limit_sentence(setting))
@@ -148,17 +148,17 @@ def queue(args: argparse.Namespace, operator: Operator) -> None:
     output.write_queue(args, found.queue, items)
 
 
-def _queue(operator: Operator, key: str, *, limit: int | None = 1, spread: bool = False) -> Found:
+def _queue(operator: Operator, key: str, *, limit: int | None = 1, spread: bool = False) -> FoundQueue:
     """Return a queue from its owner: that of its key, or of what a URL or a host written differently means."""
-    found: Found = operator.ask_one(
-        operator.partition_of_queue(key), "queue", Found, key=key, limit=limit, spread=spread
+    found: FoundQueue = operator.ask_one(
+        operator.partition_of_queue(key), "queue", FoundQueue, key=key, limit=limit, spread=spread
     )
     if found.queue is None:
-        others = operator.ask("queue", Found, key=key, limit=1, spread=False)
+        others = operator.ask("queue", FoundQueue, key=key, limit=1, spread=False)
         meant = next((one.meant for one in others.values() if one.is_sure), None)
         if meant is not None:
             number = operator.partition_of_queue(meant)
-            found = operator.ask_one(number, "queue", Found, key=meant, limit=limit, spread=spread)
+            found = operator.ask_one(number, "queue", FoundQueue, key=meant, limit=limit, spread=spread)
         if found.queue is None:
             raise _no_queue(operator, key, others)
     if found.queue.queue != key:
@@ -173,13 +173,15 @@ def check_queue(operator: Operator, key: str) -> str:
 
     What changes a queue guesses none.
     """
-    found: Found = operator.ask_one(operator.partition_of_queue(key), "queue", Found, key=key, limit=1, spread=False)
+    found: FoundQueue = operator.ask_one(
+        operator.partition_of_queue(key), "queue", FoundQueue, key=key, limit=1, spread=False
+    )
     if found.queue is None:
-        raise _no_queue(operator, key, operator.ask("queue", Found, key=key, limit=1, spread=False))
+        raise _no_queue(operator, key, operator.ask("queue", FoundQueue, key=key, limit=1, spread=False))
     return found.queue.queue
 
 
-def _no_queue(operator: Operator, key: str, others: dict[int, Found]) -> FrontierError:
+def _no_queue(operator: Operator, key: str, others: dict[int, FoundQueue]) -> FrontierError:
     near = next((f"; did you mean {one.meant}?" for one in others.values() if one.meant), ";")
     return FrontierError(f"there is no queue {key!a}{near} `budgetfrontier queues {operator.job}` lists them")
 
@@ -190,7 +192,7 @@ def explain(args: argparse.Namespace, operator: Operator) -> None:
         args.parser.error("--log is for a job's folder: a crawl in partitions has the logs of its crawlers, if any")
     number = operator.partition_of_queue(args.target)
     if "://" in args.target:  # which is the key of a queue, or else a URL
-        found: Found = operator.ask_one(number, "queue", Found, key=args.target, limit=1, spread=False)
+        found: FoundQueue = operator.ask_one(number, "queue", FoundQueue, key=args.target, limit=1, spread=False)
         number = operator.partition_of_uri(args.target) if found.queue is None else number
     answer = _explained(operator, number, args.target)
     if answer.verdict == "never" and "://" not in args.target and answer.kind == "url":
@@ -268,12 +270,12 @@ def leases(args: argparse.Namespace, operator: Operator) -> None:
     """List the leases of all partitions, or of one queue."""
     key = None
     if args.queue is None:
-        found = operator.ask("leases", Leases)
+        found = operator.ask("leases", LeasePage)
     else:
         key = _queue(operator, args.queue).queue
         assert key is not None
         number = operator.partition_of_queue(key.queue)
-        found = {number: operator.ask_one(number, "leases", Leases)}
+        found = {number: operator.ask_one(number, "leases", LeasePage)}
     rows = [lease for number in sorted(found) for lease in found[number].rows]
     rows = rows if key is None else [lease for lease in rows if lease.queue == key.queue]
     leases_.write_leases(args, rows, is_whole=not operator.missing)
@@ -282,7 +284,7 @@ def leases(args: argparse.Namespace, operator: Operator) -> None:
 
 def dead_letters(args: argparse.Namespace, operator: Operator) -> None:
     """List the dead letters of all partitions, each as PARTITION/ID."""
-    found = operator.ask("dead_letters", DeadLetters)
+    found = operator.ask("dead_letters", DeadLetterPage)
     letters = [
         (transfer.LetterId(number, letter.id), letter) for number in sorted(found) for letter in found[number].rows
     ]

@@ -9,8 +9,8 @@ from typing import Any
 
 from budgetfrontier.cluster import merging, steering
 from budgetfrontier.cluster.inspection import InForce, Selection
-from budgetfrontier.cluster.operation import Command, Operator, refused
-from budgetfrontier.cluster.steering import NOTHING_KEPT, Plan
+from budgetfrontier.cluster.operation import Operator, OperatorCommand, refused
+from budgetfrontier.cluster.steering import NOTHING_KEPT, SteeringPlan
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.vocabulary import CrawlState
 from budgetfrontier.engine.remote import whoami
@@ -33,7 +33,7 @@ def steer_crawl(op: str, args: argparse.Namespace, operator: Operator) -> int:
     """Apply a command to all partitions, once each, and tell what it has changed."""
     steer.confirm_end(op, args)
     details = {"reason": args.reason or "operator"} if op == "pause" else {}
-    entries, code = _given(args, operator, op, Plan(details))
+    entries, code = _given(args, operator, op, SteeringPlan(details))
     changes = Counter((one.effect["before"]["state"], one.effect["after"]["state"]) for one in entries.values())
     for (before, after), count in changes.most_common():
         say(f"{before} -> {after}" + (f": {counted(count, 'partition')}" if len(changes) > 1 else ""))
@@ -123,7 +123,7 @@ def dead_letters(args: argparse.Namespace, operator: Operator) -> int:
     if args.drop:
         _check_for_good(args)
     more = None if "all" in ids else _letters(operator, ids)
-    entries, code = _given(args, operator, op, Plan({"ids": None, "queue": None}, more, more))
+    entries, code = _given(args, operator, op, SteeringPlan({"ids": None, "queue": None}, more, more))
     if entries:
         say(f"{done} {sum(one.effect[done] for one in entries.values()):,}")
     return code
@@ -171,7 +171,9 @@ def _list(args: argparse.Namespace, operator: Operator) -> None:
     adjustments.write_list(args, [(name, one.match, one.set, one.entry) for name, one in found])
 
 
-def _given(args: argparse.Namespace, operator: Operator, op: str, plan: Plan) -> tuple[dict[int, AuditEntry], int]:
+def _given(
+    args: argparse.Namespace, operator: Operator, op: str, plan: SteeringPlan
+) -> tuple[dict[int, AuditEntry], int]:
     """Give a command to partitions; return its audit entries, and the exit code. Raises an error if refused."""
     _, entries, left = steering.give(operator, _command(args, op, plan.args), plan)
     if left:
@@ -183,8 +185,8 @@ def _given(args: argparse.Namespace, operator: Operator, op: str, plan: Plan) ->
     return {number: one for number, one in entries.items() if not one.error}, ERROR if left or errors else OK
 
 
-def _command(args: argparse.Namespace, op: str, details: dict[str, Any]) -> Command:
-    return Command(op, details, args.who or whoami(), args.reason, getattr(args, "line", ""))
+def _command(args: argparse.Namespace, op: str, details: dict[str, Any]) -> OperatorCommand:
+    return OperatorCommand(op, details, args.who or whoami(), args.reason, getattr(args, "line", ""))
 
 
 def _missing(operator: Operator) -> dict[str, Any]:

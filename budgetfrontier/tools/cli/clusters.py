@@ -17,7 +17,7 @@ from budgetfrontier.connections import shown
 from budgetfrontier.core.endpoints import tokens
 from budgetfrontier.core.errors import MissingExtra
 from budgetfrontier.tools.cli import cluster_show, cluster_steer
-from budgetfrontier.tools.cli.common import ClusterJob, naming_options
+from budgetfrontier.tools.cli.common import ClusterUrl, naming_options
 from budgetfrontier.tools.cli.exits import ERROR
 from budgetfrontier.tools.cli.messages import note
 
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def connected(
-    job: ClusterJob,
+    job: ClusterUrl,
     *,
     token_file: Path | None = None,
     tls_ca: str | None = None,

@@ -64,7 +64,7 @@ def add_command(
     return parser
 
 
-class ClusterJob(str):
+class ClusterUrl(str):
     """A crawl in partitions in the place of a JOB: its URL, kafka://HOST:PORT/CRAWL."""
 
     __slots__ = ()
@@ -139,9 +139,9 @@ def add_log_format(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def job(text: str) -> Path | ClusterJob:
+def job(text: str) -> Path | ClusterUrl:
     """Parse the argument JOB: a folder, or the URL of a crawl in partitions."""
-    return ClusterJob(text) if text.startswith("kafka://") else Path(text)
+    return ClusterUrl(text) if text.startswith("kafka://") else Path(text)
 
 
 def add_who(parser: argparse.ArgumentParser) -> None:

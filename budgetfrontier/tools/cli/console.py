@@ -70,7 +70,7 @@ def console(args: argparse.Namespace) -> None:
         "hosts": args.allow_host,
         "started": lambda where: note(f"the console listens on {where}; Ctrl-C ends it"),
     }
-    if any(isinstance(job, common.ClusterJob) for job in args.jobs):
+    if any(isinstance(job, common.ClusterUrl) for job in args.jobs):
         _serve_cluster(args, options)
     elif args.tls_ca is not None:
         args.parser.error("--tls-ca is for a crawl in partitions: give it with --cluster")

@@ -29,7 +29,7 @@ from budgetfrontier.tools.cli.messages import note, say
 from budgetfrontier.tools.cli.submission import Counts, as_argument
 from budgetfrontier.tools.importers import lists
 from budgetfrontier.tools.importers.allowance import Allowance, RecordTooLarge
-from budgetfrontier.tools.importers.records import BadRecord, Item, Note, Record
+from budgetfrontier.tools.importers.records import BadRecord, Item, Record, SourceNote
 
 if TYPE_CHECKING:
     from budgetfrontier.cluster.client import ClusterFrontier
@@ -87,7 +87,7 @@ class SourceResult:
             note(clean(f"{self.name}: no URI in it could be imported"))
 
 
-class Totals:
+class ImportTotals:
     """The totals of all sources."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace, cluster: ClusterFrontier | None = None) -> int
         )
     if not args.dry_run and cluster is None:
         common.refuse_if_terminated(args)
-    totals = Totals()
+    totals = ImportTotals()
     for number, source in enumerate(args.sources):
         result = SourceResult(without_password(source))
         try:
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace, cluster: ClusterFrontier | None = None) -> int
     return exits.OK if totals.complete and totals.usable else exits.ERROR
 
 
-def _add(totals: Totals, result: SourceResult) -> None:
+def _add(totals: ImportTotals, result: SourceResult) -> None:
     totals.counts.merge(result.counts)
     totals.usable += result.usable
     totals.complete = totals.complete and (_is_url(result.name) or (bool(result.usable) and not result.broken))
@@ -209,7 +209,7 @@ def _url(source: str) -> Item:
 def _records(items: Iterable[Item], result: SourceResult, args: argparse.Namespace) -> Iterator[Record]:
     """Yield the records that can be imported; report the others."""
     for item in items:
-        if isinstance(item, Note):
+        if isinstance(item, SourceNote):
             note(clean(item.text))
         elif isinstance(item, BadRecord):
             result.refuse(item)

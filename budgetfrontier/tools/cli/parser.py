@@ -108,8 +108,8 @@ def _narrowed(text: str) -> str:
     width = get_terminal_size().columns
     if all(len(line) <= width for line in text.split("\n")):
         return text
-    from budgetfrontier.reports.layout import Layout
+    from budgetfrontier.reports.layout import ListingLayout
 
-    layout = Layout(width)
+    layout = ListingLayout(width)
     lines = (line if len(line) <= width else f"  {line.strip()}" for line in text.split("\n"))
     return "\n".join(part for line in lines for part in layout.wrapped(line, "    "))

@@ -20,7 +20,7 @@ from budgetfrontier.tools.cli.messages import note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import StoredLease, Summary
-    from budgetfrontier.reports.crawl_log import Entry
+    from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.over_time import Between
     from budgetfrontier.rules.forecasts import Forecast
     from budgetfrontier.settings.schema import Seed
@@ -159,7 +159,7 @@ def _shown(name: str, value: Any) -> str:
 # -- the kinds
 
 
-def _log(args: argparse.Namespace, reader: Reader) -> tuple[Iterator[Entry] | None, str]:
+def _log(args: argparse.Namespace, reader: Reader) -> tuple[Iterator[CrawlLogLine] | None, str]:
     """Return the lines of the crawl's log that count, None if there is no log, and when it begins if that is late.
 
     The latter is the end of a sentence on the log, "" if it has all of the time.
@@ -192,7 +192,7 @@ def _no_log(args: argparse.Namespace, reader: Reader) -> str:
     return told.format(log=log_path(args))
 
 
-def _whole_log(args: argparse.Namespace, reader: Reader) -> tuple[Iterator[Entry] | None, str]:
+def _whole_log(args: argparse.Namespace, reader: Reader) -> tuple[Iterator[CrawlLogLine] | None, str]:
     """Return the lines of the crawl's log that count, or None and why figures from it are not known."""
     log, begins = _log(args, reader)
     if log is None:

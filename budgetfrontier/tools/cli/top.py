@@ -28,11 +28,11 @@ def top(args: argparse.Namespace) -> None:
     from budgetfrontier.core.errors import MissingExtra
 
     try:
-        from budgetfrontier.tools.console.jobs import Job
+        from budgetfrontier.tools.console.jobs import ConsoleJob
         from budgetfrontier.tools.console.top_terminal import is_screen, print_once, watch
     except ModuleNotFoundError as error:
         raise MissingExtra("console") from error
-    job = Job("", args.job, common.frontier_path(args.job))
+    job = ConsoleJob("", args.job, common.frontier_path(args.job))
     try:
         if args.once or not is_screen(sys.stdin, sys.stdout):
             print_once(job)

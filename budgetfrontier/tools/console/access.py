@@ -28,7 +28,7 @@ HEADERS = {
 """The headers of every answer."""
 
 
-class Session(NamedTuple):
+class BrowserSession(NamedTuple):
     """A browser that has given the token. `who` is the name for the audit, `csrf` what its forms carry."""
 
     who: str
@@ -53,7 +53,7 @@ class Access:
     def __init__(self, token: TokenFile | None, *, hosts: Iterable[str] = ()) -> None:
         self._token, self._changes = token, 0
         self.hosts = KnownHosts(hosts)
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, BrowserSession] = {}
 
     @property
     def has_token(self) -> bool:
@@ -70,11 +70,11 @@ class Access:
         origin, host = headers.get("Origin", ""), headers.get("Host", "")
         return origin.partition("://")[2].lower() != host.lower() or not host
 
-    def bearer(self, headers: Mapping[str, str]) -> Session | None:
+    def bearer(self, headers: Mapping[str, str]) -> BrowserSession | None:
         """Return a session for a request that carries the token itself, as scripts do."""
         kind, _, text = headers.get("Authorization", "").partition(" ")
         if kind.lower() == "bearer" and self.is_token(text.strip()):
-            return Session("", "", 0.0)
+            return BrowserSession("", "", 0.0)
         return None
 
     def begin(self, who: str) -> str:
@@ -85,10 +85,10 @@ class Access:
         while len(self._sessions) >= _SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         name = secrets.token_urlsafe(32)
-        self._sessions[name] = Session(who, secrets.token_urlsafe(32), now + _LIFETIME)
+        self._sessions[name] = BrowserSession(who, secrets.token_urlsafe(32), now + _LIFETIME)
         return name
 
-    def session(self, name: str | None) -> Session | None:
+    def session(self, name: str | None) -> BrowserSession | None:
         """Return the session of a cookie; None if there is none, or if it is over: another token ends all."""
         if self._token is not None:
             self._token.look()

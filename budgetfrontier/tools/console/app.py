@@ -23,16 +23,16 @@ from budgetfrontier.engine.remote import whoami
 from budgetfrontier.reports import metrics
 from budgetfrontier.reports.known_hosts import REFUSED
 from budgetfrontier.tools.console import forms, rendering, static_files, steering
-from budgetfrontier.tools.console.access import HEADERS, Access, Session, cookie_name, is_inside
+from budgetfrontier.tools.console.access import HEADERS, Access, BrowserSession, cookie_name, is_inside
 from budgetfrontier.tools.console.downloads import Downloads
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.overtaken import Since, since
-from budgetfrontier.tools.console.pages import Page
+from budgetfrontier.tools.console.pages import ConsolePage
 from budgetfrontier.tools.console.pages.index import build as build_index
 from budgetfrontier.tools.console.pages.table import PAGES
-from budgetfrontier.tools.console.query import BadRequest, Busy, NotThere, Query
+from budgetfrontier.tools.console.query import BadRequest, NotThere, Query, ServiceUnavailable
 from budgetfrontier.tools.console.steering import Task, Tasks
-from budgetfrontier.tools.console.streams import Streams
+from budgetfrontier.tools.console.streams import EventStreams
 
 THREADS = 4
 """Pages that are made at a time."""
@@ -46,7 +46,7 @@ _SAMPLED = 1.0  # seconds between two samples of the totals
 _HTML, _PLAIN, _JSON = "text/html", "text/plain", "application/json"
 _METRICS = "/metrics"
 
-SESSION = web.RequestKey("session", Session)
+SESSION = web.RequestKey("session", BrowserSession)
 FORM = web.RequestKey("form", MultiDict)  # of texts
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _T = TypeVar("_T")
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 class Console:
     """The console of some jobs. `application` returns it as an aiohttp application."""
 
-    def __init__(self, jobs: Sequence[Job], access: Access, *, pages: Sequence[Page] = PAGES) -> None:
+    def __init__(self, jobs: Sequence[ConsoleJob], access: Access, *, pages: Sequence[ConsolePage] = PAGES) -> None:
         self.jobs = jobs
         self.pages = pages
         self.access = access
@@ -69,7 +69,7 @@ class Console:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")
         self._places = asyncio.Semaphore(THREADS)
         self._waiting = 0
-        self.streams = Streams(self._in_thread, has_ended=self._has_ended)
+        self.streams = EventStreams(self._in_thread, has_ended=self._has_ended)
         self._tasks: list[asyncio.Task[None]] = []
         self._scans: set[asyncio.Task[None]] = set()
 
@@ -101,7 +101,7 @@ class Console:
         app.router.add_get(f"{base}/reports/file", self._of_job(self.downloads.file))
         app.router.add_get(f"{base}/reports/{{kind}}.{{ending}}", self._of_job(self.downloads.report))
 
-    def _of_job(self, handler: Callable[[Job, web.Request], Awaitable[web.StreamResponse]]) -> Handler:
+    def _of_job(self, handler: Callable[[ConsoleJob, web.Request], Awaitable[web.StreamResponse]]) -> Handler:
         """Return a handler that finds the job in the path."""
         jobs = {job.name: job for job in self.jobs}
 
@@ -125,7 +125,7 @@ class Console:
         for job in self.jobs:
             job.close()
 
-    async def _sample(self, job: Job) -> None:
+    async def _sample(self, job: ConsoleJob) -> None:
         loop = asyncio.get_running_loop()
         while True:
             with suppress(FrontierError, OSError):  # pages say what is wrong
@@ -143,9 +143,9 @@ class Console:
             _log.error("a scan failed", exc_info=error)
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        """Do what reads or renders in a thread, a few at a time. Raises Busy if too many wait already."""
+        """Do what reads or renders in a thread, a few at a time. Raises ServiceUnavailable if too many wait already."""
         if self._waiting >= WAITING:
-            raise Busy
+            raise ServiceUnavailable
         self._waiting += 1
         try:
             async with self._places:
@@ -191,7 +191,7 @@ class Console:
             return self._message(request, 404, "Not found", str(error))
         except BadRequest as error:
             return self._message(request, 400, "Bad request", str(error))
-        except Busy:
+        except ServiceUnavailable:
             answer = self._message(request, 503, "Busy", "Too many requests at once. Try again in a moment.")
             answer.headers["Retry-After"] = "1"
             return answer
@@ -205,7 +205,7 @@ class Console:
             _log.exception("%s %s", request.method, request.path)
             return self._message(request, 500, "Error", "A bug in the console; its log has the details.")
 
-    async def _check_form(self, request: web.Request, session: Session | None) -> None:
+    async def _check_form(self, request: web.Request, session: BrowserSession | None) -> None:
         """Refuse a form that this console did not make for this session."""
         try:
             form = await request.post()
@@ -227,7 +227,7 @@ class Console:
 
     # -- pages
 
-    def _context(self, request: web.Request, job: Job | None, page: Page | None) -> dict[str, Any]:
+    def _context(self, request: web.Request, job: ConsoleJob | None, page: ConsolePage | None) -> dict[str, Any]:
         """Return what every template gets."""
         session = request.get(SESSION)
         return {
@@ -255,7 +255,7 @@ class Console:
         context = self._context(request, None, None) | {"title": title, "message": text, "back": ""}
         return _html(rendering.page(self.templates, "message.html", context), status)
 
-    async def _page(self, page: Page, job: Job, request: web.Request) -> web.StreamResponse:
+    async def _page(self, page: ConsolePage, job: ConsoleJob, request: web.Request) -> web.StreamResponse:
         """Answer with a page, or with the stream of its live section."""
         query = Query(request.query, target=request.match_info.get("target", ""))
         context = partial(self._context, request, job, page)
@@ -263,7 +263,9 @@ class Console:
             return await self.streams.send(request, partial(self._live, job, page, query, context), page.every)
         return _html(await self._in_thread(partial(self._whole, job, page, query, context, request.path)))
 
-    def _whole(self, job: Job, page: Page, query: Query, context: Callable[[], dict[str, Any]], path: str) -> str:
+    def _whole(
+        self, job: ConsoleJob, page: ConsolePage, query: Query, context: Callable[[], dict[str, Any]], path: str
+    ) -> str:
         found = page.build(job, query)
         query.check_names()
         shared = context()
@@ -271,7 +273,7 @@ class Console:
             shared["live_url"] = f"{quote(path)}?{urlencode(query.with_values() | {'live': '1'})}"
         return rendering.page(self.templates, page.template, shared | found)
 
-    def _live(self, job: Job, page: Page, query: Query, context: Callable[[], dict[str, Any]]) -> str:
+    def _live(self, job: ConsoleJob, page: ConsolePage, query: Query, context: Callable[[], dict[str, Any]]) -> str:
         found = page.build(job, query)
         return rendering.live(self.templates, page.template, context() | found)
 
@@ -298,7 +300,7 @@ class Console:
 
     # -- steering
 
-    async def _steer(self, job: Job, request: web.Request) -> web.StreamResponse:
+    async def _steer(self, job: ConsoleJob, request: web.Request) -> web.StreamResponse:
         """Begin a dry run, or apply what one has shown, and lead to the page that follows it."""
         form = request[FORM]
         applies = forms.applies(form)
@@ -306,7 +308,7 @@ class Console:
         read, again = (partial(each, partitions=not job.is_folder) for each in (forms.read, forms.again))
         asked = shown.asked if shown else again(form) if applies else read(form)
         if self.tasks.waiting(job) >= WAITING_TASKS:
-            raise Busy
+            raise ServiceUnavailable
         back = form.get("back", "")
         back = back if is_inside(back) else job.base or "/"
         task = Task(job, asked, self._who(request), dry_run=not applies, back=back, shown=shown)
@@ -318,7 +320,7 @@ class Console:
                 await task.ended.wait()
         raise web.HTTPSeeOther(f"{job.base}/steer/{task.id}")
 
-    async def _shown(self, job: Job, form: MultiDict[str], who: str) -> Task:
+    async def _shown(self, job: ConsoleJob, form: MultiDict[str], who: str) -> Task:
         """Return the dry run that a form applies; lead back to it if something has changed that it has not shown.
 
         It is applied once: whoever presses the button again is led to the page of the command.
@@ -330,7 +332,7 @@ class Console:
             raise web.HTTPSeeOther(f"{job.base}/steer/{shown.applied or shown.id}")
         return shown
 
-    async def _task(self, job: Job, request: web.Request) -> web.StreamResponse:
+    async def _task(self, job: ConsoleJob, request: web.Request) -> web.StreamResponse:
         task = self.tasks.find(request.match_info["task"], self._who(request))
         if _wanted(request) == _JSON:
             return web.json_response(steering.as_json(task))
@@ -387,7 +389,7 @@ class Console:
         raise answer
 
 
-def _since(job: Job, shown: Task) -> Since:
+def _since(job: ConsoleJob, shown: Task) -> Since:
     if not job.is_folder:
         found: Since = job.overtaken(shown.asked, shown.step)
         return found
@@ -424,5 +426,5 @@ async def _with_headers(request: web.Request, response: web.StreamResponse) -> N
         response.headers.setdefault(name, value)
 
 
-async def _moved(job: Job, request: web.Request) -> web.StreamResponse:
+async def _moved(job: ConsoleJob, request: web.Request) -> web.StreamResponse:
     raise web.HTTPPermanentRedirect(job.base)

@@ -14,7 +14,7 @@ from budgetfrontier.cluster import merging, steering
 from budgetfrontier.cluster.entry_names import name_of
 from budgetfrontier.cluster.inspection import Audited, Selection
 from budgetfrontier.cluster.merging import AuditRow, merged_audit, numbers_as_text
-from budgetfrontier.cluster.operation import Command, Operator, PartitionRow, refused
+from budgetfrontier.cluster.operation import Operator, OperatorCommand, PartitionRow, refused
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.engine.remote import whoami
@@ -22,11 +22,11 @@ from budgetfrontier.reports.overview import Overview
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
-from budgetfrontier.tools.console.forms import Asked
-from budgetfrontier.tools.console.jobs import Gone, Job
+from budgetfrontier.tools.console.forms import SubmittedCommand
+from budgetfrontier.tools.console.jobs import ConsoleJob, Gone
 from budgetfrontier.tools.console.overtaken import Since
 from budgetfrontier.tools.console.sampling import Sample
-from budgetfrontier.tools.console.steer_process import Order, Step
+from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 
 FRESH = 4.0
 """Seconds for which what was told of the partitions is good."""
@@ -67,21 +67,21 @@ def named_entry(row: AuditRow) -> AuditEntry:
     return replace(row.entry, id=row.id)
 
 
-def _apply(operator: Operator, order: Order) -> Step:
+def _apply(operator: Operator, order: SteerOrder) -> SteerLine:
     """Give a command to the partitions that it is for."""
     plan = steering.plan(operator, order.op, order.args)
-    command = Command(order.op, plan.args, order.who or whoami(), order.reason)
+    command = OperatorCommand(order.op, plan.args, order.who or whoami(), order.reason)
     name, entries, left = steering.give(operator, command, plan)
     refused(entries)
     if left:
-        return Step(done=1.0, error=operator.not_applied(left), in_progress=True)
+        return SteerLine(done=1.0, error=operator.not_applied(left), in_progress=True)
     errors = [f"partition {number}: {one.error}" for number, one in entries.items() if one.error]
     done = [one for one in entries.values() if not one.error]
     effect = merging.merged_result(order.op, [one.effect for one in done]) | _unanswered(operator)
     if errors:
         effect["refused"] = "; ".join(errors)[:1000]
     entry = {"id": name_of(name), "when": done[0].when, "effect": effect}
-    return Step(done=1.0, entry=entry)
+    return SteerLine(done=1.0, entry=entry)
 
 
 def _unanswered(operator: Operator) -> dict[str, str]:
@@ -93,7 +93,7 @@ def _missing_in_words(operator: Operator) -> str:
     return operator.without_owner(operator.missing) if operator.missing else ""
 
 
-class ClusterJob(Job):
+class ClusterJob(ConsoleJob):
     """A crawl in partitions. Its methods may be called from any thread, one at a time looks at the owners."""
 
     is_folder = False
@@ -163,7 +163,7 @@ class ClusterJob(Job):
             found = look(operator)
             return found, _missing_in_words(operator)
 
-    def obey(self, order: Order) -> Step:
+    def obey(self, order: SteerOrder) -> SteerLine:
         """Carry an order out: tell what it would do, or give the command, and wait until it was applied."""
         try:
             with self._steering:
@@ -173,14 +173,14 @@ class ClusterJob(Job):
                 if order.dry_run:
                     seen = [row.id for row in newest_commands(operator)]
                     effect = steering.preview(operator, order.op, order.args)
-                    return Step(done=1.0, effect=effect | _unanswered(operator), seen=seen)
+                    return SteerLine(done=1.0, effect=effect | _unanswered(operator), seen=seen)
                 done = _apply(operator, order)
                 self._current = self._whole = None  # whoever has changed something looks at it next
                 return done
         except (FrontierError, OSError) as error:
-            return Step(done=1.0, error=str(error))
+            return SteerLine(done=1.0, error=str(error))
 
-    def overtaken(self, asked: Asked, step: Step) -> Since:
+    def overtaken(self, asked: SubmittedCommand, step: SteerLine) -> Since:
         """Return the commands since a dry run that may have changed what it has shown."""
         effect = step.effect or {}
         key = effect.get("queue") if asked.op != "delete" else None

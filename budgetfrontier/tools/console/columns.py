@@ -43,7 +43,7 @@ _DENSE = 20_000  # keys with the text that is looked for, from which on the orde
 _WALK = 400_000  # rows that are looked at in the order, at the most
 
 
-class Layout(msgspec.Struct):
+class ColumnLayout(msgspec.Struct):
     """Where the columns are in the file: the number of queues, and the sizes in bytes of all parts, in order."""
 
     queues: int
@@ -89,7 +89,7 @@ class Builder:
                 amounts = list(map(get, queues))
             array("q", amounts).tofile(self._amounts[name])
 
-    def write(self, progress: Callable[[float], None]) -> Layout:
+    def write(self, progress: Callable[[float], None]) -> ColumnLayout:
         """Sort, and write the columns to the file. O(n log n), about 1 us for each queue and order."""
         sizes = {"names": self._written}
         self._file.write(_padding(self._written))
@@ -113,7 +113,7 @@ class Builder:
             progress((done + 1) / len(SORTS))
         self._file.write(bytes(8))  # an empty file cannot be mapped
         self._file.flush()
-        return Layout(len(self._ids), sizes)
+        return ColumnLayout(len(self._ids), sizes)
 
 
 def _padding(size: int) -> bytes:
@@ -139,7 +139,7 @@ def _sorted(amounts: array[int]) -> array[int]:
 class Columns:
     """The columns of a finished scan."""
 
-    def __init__(self, file: IO[bytes], layout: Layout) -> None:
+    def __init__(self, file: IO[bytes], layout: ColumnLayout) -> None:
         self.count = layout.queues
         self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._at: dict[str, tuple[int, int]] = {}

@@ -15,9 +15,9 @@ from aiohttp import web
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.reports.kinds import KINDS, formats
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.log_files import log_files
-from budgetfrontier.tools.console.query import Busy, NotThere
+from budgetfrontier.tools.console.query import NotThere, ServiceUnavailable
 
 AT_ONCE = 2
 """Reports that are made at a time."""
@@ -39,10 +39,10 @@ class Downloads:
         self._waiting = 0
         self._sending: dict[asyncio.Timeout, float] = {}  # the parts of reports that are not taken yet, since when
 
-    async def report(self, job: Job, request: web.Request) -> web.StreamResponse:
+    async def report(self, job: ConsoleJob, request: web.Request) -> web.StreamResponse:
         """Send a report as of now. What is wrong is known before the first byte is sent.
 
-        Raises Busy if none of the places becomes free. Slow readers cannot hold them: see GIVES_WAY.
+        Raises ServiceUnavailable if none of the places becomes free. Slow readers cannot hold them: see GIVES_WAY.
         """
         kind, ending = request.match_info["kind"], request.match_info["ending"]
         format = {ending: format for format, ending in formats(kind).items()}.get(ending)
@@ -73,7 +73,7 @@ class Downloads:
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
-        """Hold one of the places. Raises Busy if none becomes free."""
+        """Hold one of the places. Raises ServiceUnavailable if none becomes free."""
         self._waiting += 1
         try:
             if self._places.locked():
@@ -81,7 +81,7 @@ class Downloads:
             async with asyncio.timeout(PATIENCE):
                 await self._places.acquire()
         except TimeoutError:
-            raise Busy from None
+            raise ServiceUnavailable from None
         finally:
             self._waiting -= 1
         try:
@@ -105,7 +105,7 @@ class Downloads:
             del self._sending[limit]
 
     @staticmethod
-    async def file(job: Job, request: web.Request) -> web.StreamResponse:
+    async def file(job: ConsoleJob, request: web.Request) -> web.StreamResponse:
         """Send a file that the crawl has written."""
         folder, name = job.folder / "reports", request.query.get("name", "")
         if name not in {file.name for file in log_files(folder)}:

@@ -35,7 +35,7 @@ _OF_ALL = ("op", "reason", "back", "step")
 Form = MultiMapping[str]
 
 
-class Asked(NamedTuple):
+class SubmittedCommand(NamedTuple):
     """A command that somebody asks for."""
 
     op: str
@@ -43,7 +43,7 @@ class Asked(NamedTuple):
     reason: str
 
 
-def read(form: Form, *, partitions: bool = False) -> Asked:
+def read(form: Form, *, partitions: bool = False) -> SubmittedCommand:
     """Return the command of a form. Raises BadRequest, which says what is missing or wrong.
 
     Of a crawl in `partitions`, entries of the audit have names instead of numbers.
@@ -58,16 +58,16 @@ def read(form: Form, *, partitions: bool = False) -> Asked:
     args: dict[str, Any] = {"id": _name(form)} if partitions and op in ("undo", "withdraw") else _READ[op](form)
     if partitions and op == "undo":
         args["force"] = form.get("force") == "1"
-    return _without_code(Asked(op, args, reason))
+    return _without_code(SubmittedCommand(op, args, reason))
 
 
-def again(form: Form, *, partitions: bool = False) -> Asked:
+def again(form: Form, *, partitions: bool = False) -> SubmittedCommand:
     """Return the command of the form that applies what was shown. Its arguments are checked when it is applied."""
     op, args = _op(form, partitions), _plain(form.get("args", ""))
     if not isinstance(args, dict):
         raise BadRequest("This form is not one of the console.")
     check_names(form, (*_OF_ALL, "args"))
-    return _without_code(Asked(op, args, form.get("reason", "")[:LONGEST_REASON]))
+    return _without_code(SubmittedCommand(op, args, form.get("reason", "")[:LONGEST_REASON]))
 
 
 def check_names(form: Form, names: Collection[str]) -> None:
@@ -104,7 +104,7 @@ def _is_given(op: str, partitions: bool) -> bool:
     return op in _READ and not (partitions and op in NOT_OF_PARTITIONS)
 
 
-def _without_code(asked: Asked) -> Asked:
+def _without_code(asked: SubmittedCommand) -> SubmittedCommand:
     """Return a command that brings no code into the crawl. Raises BadRequest.
 
     A policy "module:name" is imported and called by the process of the crawl. Whoever has the console's token may steer

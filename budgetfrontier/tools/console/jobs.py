@@ -27,7 +27,7 @@ class Gone(FrontierError):
     """The files of the job are not there any more; the page shows it again once they are back."""
 
 
-class Job:
+class ConsoleJob:
     """A job and its frontier, opened read-only. `name` is its part of the path, "" if it is the only one."""
 
     is_folder = True
@@ -137,16 +137,16 @@ class Job:
             reader.close()
 
 
-def named(folders: Sequence[tuple[Path, Path]]) -> list[Job]:
+def named(folders: Sequence[tuple[Path, Path]]) -> list[ConsoleJob]:
     """Return jobs for pairs of a folder and its frontier; several are told apart by the names of their folders."""
     if len(folders) == 1:
-        return [Job("", *folders[0])]
+        return [ConsoleJob("", *folders[0])]
     wanted = [re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "job" for folder, _ in folders]
-    jobs: dict[str, Job] = {}
+    jobs: dict[str, ConsoleJob] = {}
     for name, (folder, frontier) in zip(wanted, folders, strict=True):
         unique, number = name, 2
         # /metrics is a page of all jobs. A number must not make the name of another folder.
         while unique in jobs or unique == "metrics" or (unique != name and unique in wanted):
             unique, number = f"{name}-{number}", number + 1
-        jobs[unique] = Job(unique, folder, frontier)
+        jobs[unique] = ConsoleJob(unique, folder, frontier)
     return list(jobs.values())

@@ -18,7 +18,7 @@ class BadRequest(Exception):
     """A request that cannot be answered as it is; the message says why."""
 
 
-class Busy(Exception):
+class ServiceUnavailable(Exception):
     """More requests than can be answered in a reasonable time."""
 
 

@@ -25,7 +25,7 @@ class Sample(NamedTuple):
     totals: Summary
 
 
-class Rate(NamedTuple):
+class RatePerSecond(NamedTuple):
     """A rate a second: over the last minute, over all that is kept, and as a curve."""
 
     name: str
@@ -72,7 +72,7 @@ class Samples:
         """Return the time between the first and the last sample."""
         return self._kept[-1].when - self._kept[0].when if self._kept else 0.0
 
-    def rates(self) -> list[Rate]:
+    def rates(self) -> list[RatePerSecond]:
         """Return the rates of what SHOWN counts; none before there are two samples."""
         kept = list(self._kept)
         if len(kept) < 2 or kept[-1].when <= kept[0].when:
@@ -88,7 +88,7 @@ class Samples:
                 for before, after in pairwise(points)
                 if after.when > before.when
             ]
-            found.append(Rate(name, _rate(recent, last, name), _rate(kept[0], last, name), values))
+            found.append(RatePerSecond(name, _rate(recent, last, name), _rate(kept[0], last, name), values))
         return found
 
 

@@ -17,11 +17,11 @@ import msgspec
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.reports.over_time import terms_of
-from budgetfrontier.reports.overview import Overview, Spend
+from budgetfrontier.reports.overview import Overview, SpendDistribution
 from budgetfrontier.rules.forecasts import Held, Holdings
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import View
-from budgetfrontier.tools.console.columns import Builder, Layout
+from budgetfrontier.tools.console.columns import Builder, ColumnLayout
 
 LISTED = 20
 """Queues in each list of the aggregates."""
@@ -32,8 +32,8 @@ class Scan(msgspec.Struct):
 
     when: float
     seconds: float
-    layout: Layout
-    spend: Spend
+    layout: ColumnLayout
+    spend: SpendDistribution
     longest: list[QueueRecord]
     waiting: list[tuple[int, int]]
     """The number of INACTIVE queues of each precedence."""
@@ -41,7 +41,7 @@ class Scan(msgspec.Struct):
     """The holdings of all queues, for forecasts."""
 
 
-class Step(msgspec.Struct, omit_defaults=True):
+class ScanLine(msgspec.Struct, omit_defaults=True):
     """A line that the process writes: the share that is done, the result, or why there is none."""
 
     done: float = 0.0
@@ -53,9 +53,9 @@ def main(frontier: str, fd: int) -> None:
     """Scan a frontier, at a low priority: the engine needs the processor more."""
     os.nice(10)
     try:
-        _say(Step(scan=_scan(frontier, fd)))
+        _say(ScanLine(scan=_scan(frontier, fd)))
     except (FrontierError, OSError) as e:
-        _say(Step(error=str(e)))
+        _say(ScanLine(error=str(e)))
 
 
 def _scan(frontier: str, fd: int) -> Scan:
@@ -64,7 +64,7 @@ def _scan(frontier: str, fd: int) -> Scan:
         total = 1
 
         def note(passed: int) -> None:
-            _say(Step(done=min(passed / total, 1.0) / 2))
+            _say(ScanLine(done=min(passed / total, 1.0) / 2))
 
         columns = Builder(file, note)
         with Reader(frontier) as reader:
@@ -75,13 +75,13 @@ def _scan(frontier: str, fd: int) -> Scan:
                 return columns.through(holdings.through(queues, terms_of(view)))
 
             head = overview.read(reader, passing)
-        layout = columns.write(lambda share: _say(Step(done=0.5 + share / 2)))
+        layout = columns.write(lambda share: _say(ScanLine(done=0.5 + share / 2)))
     spend, longest = overview.spend(), overview.longest(LISTED)
     waiting = overview.inactive_by_precedence()
     return Scan(head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held)
 
 
-def _say(step: Step) -> None:
+def _say(step: ScanLine) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(step) + b"\n")
     sys.stdout.buffer.flush()
 

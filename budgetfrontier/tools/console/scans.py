@@ -13,11 +13,11 @@ import msgspec
 
 from budgetfrontier.core.errors import in_words
 from budgetfrontier.tools.console.columns import Columns
-from budgetfrontier.tools.console.scan_process import Scan, Step
+from budgetfrontier.tools.console.scan_process import Scan, ScanLine
 
 EVERY = 60.0
 """Seconds between the beginnings of two scans, at least."""
-_decode = msgspec.json.Decoder(Step).decode
+_decode = msgspec.json.Decoder(ScanLine).decode
 _LINE = 1 << 24  # bytes of a line of the process
 
 

@@ -16,8 +16,8 @@ from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.server_log import SERVER_LOG
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
-from budgetfrontier.tools.console.jobs import Job
-from budgetfrontier.tools.console.pages import Page
+from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.pages import ConsolePage
 from budgetfrontier.tools.console.pages.table import PAGES
 
 DEFAULT = "127.0.0.1:8089"
@@ -26,13 +26,13 @@ _BACKLOG = 1024
 
 
 def serve(
-    jobs: Sequence[Job],
+    jobs: Sequence[ConsoleJob],
     *,
     listen: str,
     token_file: Path | None,
     anybody: bool = False,
     hosts: Sequence[str] = (),
-    pages: Sequence[Page] = PAGES,
+    pages: Sequence[ConsolePage] = PAGES,
     started: Callable[[str], None],
 ) -> None:
     """Serve `pages` of jobs until SIGINT or SIGTERM; `started` is called with the address.

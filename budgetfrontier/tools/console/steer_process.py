@@ -34,7 +34,7 @@ _EVERY = 10_000  # queues between two reports of progress
 _COUNTED = 100_000  # dead letters
 
 
-class Order(msgspec.Struct):
+class SteerOrder(msgspec.Struct):
     """An order: a dry run, or the command itself. `timeout` is how long a running engine may take to answer."""
 
     op: str
@@ -45,7 +45,7 @@ class Order(msgspec.Struct):
     timeout: float = 60.0
 
 
-class Step(msgspec.Struct, omit_defaults=True):
+class SteerLine(msgspec.Struct, omit_defaults=True):
     """A line of the process: the share that is done, the effect or the audit entry, or why there is none."""
 
     done: float = 0.0
@@ -60,7 +60,7 @@ class Step(msgspec.Struct, omit_defaults=True):
     """The same for a crawl in partitions: the names of the newest ones."""
 
 
-_decode = msgspec.json.Decoder(Order).decode
+_decode = msgspec.json.Decoder(SteerOrder).decode
 
 
 class _Counted(View):
@@ -70,7 +70,7 @@ class _Counted(View):
         total = self.counters().queues or 1
         for number, queue in enumerate(super().stored_queues()):
             if not number % _EVERY:
-                _say(Step(done=min(number / total, 1.0)))
+                _say(SteerLine(done=min(number / total, 1.0)))
             yield queue
 
 
@@ -86,7 +86,7 @@ def main(frontier: Path) -> None:
                     effect = undo_checks.preview(counted, frontier, order.args, time.time())
                 else:
                     effect = _DRY_RUNS[order.op](counted, order.args)
-                _say(Step(done=1.0, effect=effect, last_command=last))
+                _say(SteerLine(done=1.0, effect=effect, last_command=last))
             return
         args = order.args
         if order.op in _CHANGES:  # what is changed is found here: no engine waits for that
@@ -94,11 +94,11 @@ def main(frontier: Path) -> None:
                 counted = _Counted(view.txn, view.db)
                 args = args | {"survey": msgspec.structs.asdict(survey(counted, _CHANGES[order.op](counted, args)))}
         entry = steer(frontier, order.op, args, who=order.who or None, reason=order.reason, timeout=order.timeout)
-        _say(Step(done=1.0, entry=msgspec.structs.asdict(entry)))
+        _say(SteerLine(done=1.0, entry=msgspec.structs.asdict(entry)))
     except CommandInProgress as error:
-        _say(Step(done=1.0, error=str(error), in_progress=True))
+        _say(SteerLine(done=1.0, error=str(error), in_progress=True))
     except (FrontierError, OSError) as error:
-        _say(Step(done=1.0, error=str(error)))
+        _say(SteerLine(done=1.0, error=str(error)))
 
 
 def _adjust(view: View, args: dict[str, Any]) -> Change:
@@ -155,7 +155,7 @@ _DRY_RUNS: dict[str, Callable[[View, dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-def _say(step: Step) -> None:
+def _say(step: SteerLine) -> None:
     sys.stdout.write(json.dumps(msgspec.to_builtins(step), default=str) + "\n")
     sys.stdout.flush()
 

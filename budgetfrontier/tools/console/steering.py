@@ -13,10 +13,10 @@ import msgspec
 
 from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.engine.commands.undo_checks import FORCE
-from budgetfrontier.tools.console.forms import Asked
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.forms import SubmittedCommand
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import NotThere
-from budgetfrontier.tools.console.steer_process import Order, Step
+from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 
 AT_ONCE = 2
 """Dry runs of all jobs, and commands of one job, that run at a time; others wait."""
@@ -27,7 +27,7 @@ _NOT_GIVEN = (
     "crawl hangs, and give it again"
 )
 _KEPT = 100  # tasks whose results can be looked at
-_decode = msgspec.json.Decoder(Step).decode
+_decode = msgspec.json.Decoder(SteerLine).decode
 _LINE = 1 << 24  # bytes of a line
 
 
@@ -35,7 +35,7 @@ class Task:
     """A dry run or a command that was given, and what has become of it."""
 
     def __init__(
-        self, job: Job, asked: Asked, who: str, *, dry_run: bool, back: str, shown: Task | None = None
+        self, job: ConsoleJob, asked: SubmittedCommand, who: str, *, dry_run: bool, back: str, shown: Task | None = None
     ) -> None:
         self.id = secrets.token_urlsafe(12)
         self.job = job
@@ -43,7 +43,7 @@ class Task:
         self.who = who
         self.dry_run = dry_run
         self.back = back
-        self.step = Step()
+        self.step = SteerLine()
         self.ended = asyncio.Event()
         self.promised = shown.promise() if shown else {}
         """The argument by which the audit keeps what the dry run that this applies has shown."""
@@ -72,21 +72,21 @@ class Task:
                 async with asyncio.timeout(None if self.dry_run else GIVEN_WITHIN):
                     await places.acquire()
             except TimeoutError:
-                self.step = Step(done=1.0, error=_NOT_GIVEN)
+                self.step = SteerLine(done=1.0, error=_NOT_GIVEN)
                 return
             try:
                 await self._run()
             finally:
                 places.release()
         except Exception as error:
-            self.step = Step(done=1.0, error=f"it could not be done: {error}")
+            self.step = SteerLine(done=1.0, error=f"it could not be done: {error}")
             raise
         finally:
             self.ended.set()
 
     async def _run(self) -> None:
         asked = self.asked
-        order = Order(asked.op, asked.args | self.promised, self.who, asked.reason, self.dry_run)
+        order = SteerOrder(asked.op, asked.args | self.promised, self.who, asked.reason, self.dry_run)
         if not self.job.is_folder:
             self.step = await asyncio.to_thread(self.job.obey, order)
             return
@@ -102,7 +102,7 @@ class Task:
                 self.step = _decode(line)
             code = await process.wait()
             if code or not (self.step.effect is not None or self.step.entry or self.step.error):
-                self.step = Step(done=1.0, error=f"its process ended with code {code}; the console's log has more")
+                self.step = SteerLine(done=1.0, error=f"its process ended with code {code}; the console's log has more")
         finally:
             # A dry run can be ended at any time. A command goes on: it may be half-way through a stopped frontier.
             if process.returncode is None and self.dry_run:
@@ -116,9 +116,11 @@ class Tasks:
 
     def __init__(self) -> None:
         self._dry_runs = asyncio.Semaphore(AT_ONCE)
-        self._commands: dict[Job, asyncio.Semaphore] = {}  # a crawl that hangs keeps only its own from their turns
+        self._commands: dict[
+            ConsoleJob, asyncio.Semaphore
+        ] = {}  # a crawl that hangs keeps only its own from their turns
         self._tasks: dict[str, Task] = {}
-        self._running: dict[asyncio.Task[None], Job] = {}
+        self._running: dict[asyncio.Task[None], ConsoleJob] = {}
 
     def begin(self, task: Task) -> None:
         """Begin a task."""
@@ -149,7 +151,7 @@ class Tasks:
             raise NotThere("This dry run has shown nothing that could be applied.")
         return task
 
-    def waiting(self, job: Job) -> int:
+    def waiting(self, job: ConsoleJob) -> int:
         """Return the number of tasks of a job that have not ended."""
         return sum(one is job for one in self._running.values())
 

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.tools.console import rendering
-from budgetfrontier.tools.console.query import Busy, NotThere
+from budgetfrontier.tools.console.query import NotThere, ServiceUnavailable
 
 MOST = 32
 """Open pages that are kept current."""
@@ -26,8 +26,8 @@ Make = Callable[[], str]
 _log = logging.getLogger(__name__)
 
 
-class Streams:
-    """The streams of a console. `render` makes a section elsewhere than in the event loop, or raises Busy."""
+class EventStreams:
+    """The streams of a console. `render` makes a section outside the event loop, or raises ServiceUnavailable."""
 
     def __init__(self, render: Callable[[Make], Awaitable[str]], *, has_ended: Callable[[web.Request], bool]) -> None:
         self._render = render
@@ -38,10 +38,10 @@ class Streams:
     async def send(self, request: web.Request, make: Make, every: float) -> web.StreamResponse:
         """Send a section whenever it has changed, looking every so many seconds, until the page is closed.
 
-        Ends, too, when the session has. Raises Busy if too many are open.
+        Ends, too, when the session has. Raises ServiceUnavailable if too many are open.
         """
         if self.open >= MOST:
-            raise Busy
+            raise ServiceUnavailable
         self.open += 1
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         try:
@@ -62,7 +62,7 @@ class Streams:
         while await _still_there(request, every):
             try:
                 section = await self._render(make)
-            except Busy:
+            except ServiceUnavailable:
                 continue
             except (FrontierError, OSError, NotThere) as error:
                 section = rendering.problem(str(error))

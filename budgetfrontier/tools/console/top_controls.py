@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from budgetfrontier.tools.console.forms import LONGEST_REASON, Asked
+from budgetfrontier.tools.console.forms import LONGEST_REASON, SubmittedCommand
 
 SORTS = {"expenditure": "spend", "queued": "size", "errors": "errors"}
 """The orders of the list, each with its name on the screen."""
@@ -92,7 +92,7 @@ class Controls:
         self.keys = keys
         self.selected = max(min(self.selected, self.start + len(keys) - 1), 0)
 
-    def press(self, key: str) -> Asked | None:
+    def press(self, key: str) -> SubmittedCommand | None:
         """Take a key; return the command that it confirms, if any."""
         if self.mode in (Mode.FILTER, Mode.REASON):
             self._type(key)
@@ -147,10 +147,10 @@ class Controls:
         elif len(key) == 1 and len(self.typed) < (_LONGEST_FILTER if self.mode is Mode.FILTER else LONGEST_REASON):
             self.typed += key
 
-    def _confirm(self, key: str) -> Asked | None:
+    def _confirm(self, key: str) -> SubmittedCommand | None:
         if key not in ("y", "Y"):
             self.mode, self.message = self._behind, f"no {self.op}: nothing was changed"
             return None
         self.mode = self._behind
         reason = self.typed.strip()
-        return Asked(self.op, {"reason": reason} if self.op == "pause" else {}, reason)
+        return SubmittedCommand(self.op, {"reason": reason} if self.op == "pause" else {}, reason)

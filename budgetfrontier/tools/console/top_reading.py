@@ -14,7 +14,7 @@ from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.queue_listing import queues_by_id
 from budgetfrontier.storage.standing import standing
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.sampling import read
 from budgetfrontier.tools.console.scans import Scanned
 from budgetfrontier.tools.console.top_controls import SORTS, Controls, Mode
@@ -26,10 +26,10 @@ LISTED = 10
 """Queues in each list that is printed once."""
 
 
-class Reading:
+class JobReading:
     """The reading of one job, again and again."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ConsoleJob) -> None:
         self._job = job
         self._explained = ("", "")
         self._page: tuple[object, list[int]] = (None, [])

@@ -19,11 +19,11 @@ from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.layout import layout_for
-from budgetfrontier.tools.console.forms import Asked
-from budgetfrontier.tools.console.jobs import Gone, Job
+from budgetfrontier.tools.console.forms import SubmittedCommand
+from budgetfrontier.tools.console.jobs import ConsoleJob, Gone
 from budgetfrontier.tools.console.steering import Task
 from budgetfrontier.tools.console.top_controls import Controls, Mode, split_keys
-from budgetfrontier.tools.console.top_reading import Reading
+from budgetfrontier.tools.console.top_reading import JobReading
 from budgetfrontier.tools.console.top_view import plain, room, screen
 
 EVERY = 1.0
@@ -41,9 +41,9 @@ def is_screen(stdin: IO[str], stdout: IO[str]) -> bool:
         return False
 
 
-def print_once(job: Job) -> None:
+def print_once(job: ConsoleJob) -> None:
     """Print the overview once, as plain text. Waits for a scan of all queues."""
-    reading = Reading(job)
+    reading = JobReading(job)
     asyncio.run(job.scans.run())
     scanned = job.scans.latest
     if scanned is None:
@@ -53,7 +53,7 @@ def print_once(job: Job) -> None:
         print(line.plain)
 
 
-def watch(job: Job) -> None:
+def watch(job: ConsoleJob) -> None:
     """Show the overview until a key or a signal ends it. A signal other than Ctrl-C ends the process as usual."""
     ended_by = asyncio.run(_Top(job, _Terminal(sys.stdin.fileno())).run())
     if ended_by is signal.SIGINT:
@@ -111,10 +111,10 @@ class _Terminal:
 class _Top:
     """The loop: a screen each second and after each key, a scan when one is due."""
 
-    def __init__(self, job: Job, terminal: _Terminal) -> None:
+    def __init__(self, job: ConsoleJob, terminal: _Terminal) -> None:
         self._job = job
         self._terminal = terminal
-        self._reading = Reading(job)
+        self._reading = JobReading(job)
         self._controls = Controls()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
@@ -209,7 +209,7 @@ class _Top:
             self._controls.message = f"it failed: {error}"
         self._wake.set()
 
-    async def _steer(self, asked: Asked) -> None:
+    async def _steer(self, asked: SubmittedCommand) -> None:
         """Give a command in a process of its own, and say what the audit has about it."""
         task = Task(self._job, asked, whoami(), dry_run=False, back="")
         await task.run(asyncio.Semaphore())

@@ -22,7 +22,7 @@ from budgetfrontier.rules.rates import SHOWN, curves, window
 from budgetfrontier.rules.verdict import Verdict, opener, say_ago
 from budgetfrontier.storage.series import SeriesRow
 from budgetfrontier.storage.view import PendingUri
-from budgetfrontier.tools.console.sampling import Rate, Sample
+from budgetfrontier.tools.console.sampling import RatePerSecond, Sample
 from budgetfrontier.tools.console.top_controls import SORTS, Controls, Mode
 
 EXACT = 1_000_000
@@ -79,7 +79,7 @@ class Shown:
     sample: Sample
     process: Process
     verdict: Verdict
-    rates: list[Rate] = field(default_factory=list)
+    rates: list[RatePerSecond] = field(default_factory=list)
     series: list[SeriesRow] = field(default_factory=list)
     """The totals over time, of the last hour at least."""
     forecast: str = ""

@@ -22,8 +22,8 @@ from budgetfrontier.tools.importers.records import (
     MAX_HOPS,
     BadRecord,
     Item,
-    Note,
     Record,
+    SourceNote,
     lines,
     open_source,
     truncated_file,
@@ -73,7 +73,7 @@ def _pass(path: Path, allowance: Allowance, *, done: bool) -> Iterator[Item]:
         if done:
             yield truncated_file(str(path), number, error)
     if skipped and not done:
-        yield Note(
+        yield SourceNote(
             f"{path}: {counted(skipped, 'URI')} of DNS look-ups and prerequisites left out: a crawl makes its own"
         )
 

@@ -21,7 +21,15 @@ from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.settings import url_lists
 from budgetfrontier.settings.url_lists import BadLine
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, Allowance, RecordTooLarge
-from budgetfrontier.tools.importers.records import GZIP_ERRORS, BadRecord, Item, Note, Record, lines, truncated_file
+from budgetfrontier.tools.importers.records import (
+    GZIP_ERRORS,
+    BadRecord,
+    Item,
+    Record,
+    SourceNote,
+    lines,
+    truncated_file,
+)
 
 _PACKED = "$msgpack"
 _MOST_NAMED = 100  # names of metadata that are remembered for a message
@@ -45,7 +53,7 @@ def read(file: IO[bytes], name: str, allowance: Allowance) -> Iterator[Item]:
     except GZIP_ERRORS as error:
         yield truncated_file(name, number, error)
     if named:
-        yield Note(f"{name}: {url_lists.metadata_note(named)}")
+        yield SourceNote(f"{name}: {url_lists.metadata_note(named)}")
 
 
 def item(location: str, line: bytes, allowance: Allowance) -> Item:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from budgetfrontier.tools.importers.allowance import STEP_SIZE, Allowance
-from budgetfrontier.tools.importers.pickled import Unreadable, Window, dict_of
+from budgetfrontier.tools.importers.pickled import BoundedFile, Unreadable, dict_of
 from budgetfrontier.tools.importers.records import FrozenSetOf, SetOf
 
 STARTS = b"{\xfb"
@@ -31,7 +31,7 @@ _SEQUENCES: dict[bytes, Callable[[list[Any]], Any]] = {
 def load(file: IO[bytes], allowance: Allowance) -> object:
     """Read the next value of a file, and leave the file right after it. Raises pickled.Unreadable."""
     try:
-        return _MarshalReader(Window(file, allowance), allowance).value()
+        return _MarshalReader(BoundedFile(file, allowance), allowance).value()
     except LookupError:
         raise Unreadable("it is damaged: it refers to a value that is not there") from None
     except (ValueError, TypeError, OverflowError, MemoryError, struct.error) as error:
@@ -39,7 +39,7 @@ def load(file: IO[bytes], allowance: Allowance) -> object:
 
 
 class _MarshalReader:
-    def __init__(self, file: Window, allowance: Allowance) -> None:
+    def __init__(self, file: BoundedFile, allowance: Allowance) -> None:
         self._file = file
         self._allowance = allowance
         self._known: list[Any] = []

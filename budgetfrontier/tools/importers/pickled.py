@@ -51,7 +51,7 @@ _VALUES = (
 """Operations that push a number, bytes or text."""
 
 
-class Window:
+class BoundedFile:
     """A file that is read up to MAX_RECORD_SIZE bytes, and as far as an allowance lasts."""
 
     def __init__(self, file: IO[bytes], allowance: Allowance) -> None:
@@ -81,7 +81,7 @@ def load(file: IO[bytes], allowance: Allowance) -> object:
     Takes about 0.1 ms for a request.
     """
     try:
-        return _run(Window(file, allowance), allowance)
+        return _run(BoundedFile(file, allowance), allowance)
     except LookupError:  # of the stack, or of the memo
         raise Unreadable("it is damaged: an operation takes a value that is not there") from None
     except (ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:

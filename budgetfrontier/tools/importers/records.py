@@ -48,13 +48,13 @@ class BadRecord(NamedTuple):
     """Whether the rest of its file cannot be read."""
 
 
-class Note(NamedTuple):
+class SourceNote(NamedTuple):
     """A message about the source as a whole."""
 
     text: str
 
 
-Item = Record | BadRecord | Note
+Item = Record | BadRecord | SourceNote
 
 
 class NotPlain(ValueError):

@@ -29,8 +29,8 @@ from budgetfrontier.tools.importers.records import (
     BadRecord,
     Item,
     Kinds,
-    Note,
     Record,
+    SourceNote,
     headers,
     hops,
     integer,
@@ -67,9 +67,9 @@ def read(folder: Path, allowance: Allowance) -> Iterator[Item]:
         yield from _read_queue(path, allowance)
 
 
-def fingerprints_note(location: str, count: int) -> Note:
+def fingerprints_note(location: str, count: int) -> SourceNote:
     """Return the message that the fingerprints of requests were left out."""
-    return Note(
+    return SourceNote(
         f"{location}: {counted(count, 'fingerprint')} of Scrapy's own cannot be turned into URLs: what was "
         "fetched there counts as new here; a list of those URLs can be imported with --seen"
     )

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from budgetfrontier.bus.codecs.codec import Codec
-from budgetfrontier.bus.counters import Counters
+from budgetfrontier.bus.counters import BusCounters
 from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.memory import MemoryBroker
 from budgetfrontier.bus.streams import STATISTICS, streams
@@ -18,7 +18,7 @@ from tests.support import logged
 class Steps:
     """A worker whose steps raise what is in a list."""
 
-    counters = Counters("test")
+    counters = BusCounters("test")
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors = list(errors)

@@ -23,11 +23,11 @@ from budgetfrontier.core.errors import PolicyError, StorageFull
 from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.crawler.progress import ProgressDisplay
 from budgetfrontier.crawler.shared import frontier as shared_frontier
-from budgetfrontier.crawler.shared.frontier import SharedFrontier
-from budgetfrontier.crawler.shared.held import HeldLeases
+from budgetfrontier.crawler.shared.frontier import LeasingFrontier
+from budgetfrontier.crawler.shared.held import LeaseTable
 from budgetfrontier.crawler.shared.job import crawl
 from budgetfrontier.crawler.shared.rests import Rests
-from budgetfrontier.crawler.shared.server import SILENT, Server
+from budgetfrontier.crawler.shared.server import SILENT, CrawlServer
 from tests.support import PATIENCE, logged, memory, pages
 
 TTL = 60.0
@@ -114,7 +114,7 @@ class Remote:
 
 @asynccontextmanager
 async def shared(remote: Remote, *, most: int = 4, ttl: float = TTL, sync: Callable[[], None] | None = None) -> Any:
-    frontier = SharedFrontier(
+    frontier = LeasingFrontier(
         remote, most_visits=most, most_resting=2, ttl=ttl, sync=sync or (lambda: remote.journal.append("sync"))
     )
     await frontier.begin(lambda: None)
@@ -130,7 +130,7 @@ async def happens(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def leased(frontier: SharedFrontier, count: int = 4) -> list[Lease]:
+async def leased(frontier: LeasingFrontier, count: int = 4) -> list[Lease]:
     found: list[Lease] = []
 
     def enough() -> bool:
@@ -387,7 +387,7 @@ def test_the_crawl_is_over_when_nobody_has_anything() -> None:
 
 
 def test_a_lease_that_expires_while_it_waits_is_dropped() -> None:
-    held = HeldLeases()
+    held = LeaseTable()
     first, second, third = (Lease(number, "a.test", CrawlUri("http://a.test/"), 1, 0.0, 1) for number in range(3))
     held.add([first, second], 10.0)
     held.add([third], 20.0)
@@ -473,7 +473,7 @@ def test_who_begins_to_rest_gives_the_place_to_one_that_has_rested() -> None:
 def test_an_outage_is_logged_once_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         now = 0.0
-        server = Server("there", now=lambda: now)
+        server = CrawlServer("there", now=lambda: now)
         back = asyncio.Event()
 
         fails: list[Exception] = []

@@ -11,14 +11,14 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Lease, ManualClock, Outcome
 from budgetfrontier.crawler.cache import CrawlCache
-from budgetfrontier.crawler.fetch.response import PutBack, Response
+from budgetfrontier.crawler.fetch.response import FetchResult, PutBack
 from budgetfrontier.crawler.robots import Permission, Robots
 from budgetfrontier.crawler.robots_redirects import RobotsRedirects
 from budgetfrontier.crawler.shared.page_robots import LONGEST_REST, PageRobots
 from budgetfrontier.crawler.shared.questions import Questions
 from tests.support import memory, one
 
-RULES = Response(status=200, body=b"User-agent: *\nDisallow: /no\nCrawl-delay: 7", seconds=1.0)
+RULES = FetchResult(status=200, body=b"User-agent: *\nDisallow: /no\nCrawl-delay: 7", seconds=1.0)
 
 
 class Asked:
@@ -43,7 +43,7 @@ class Process:
         self.frontier = memory(self.clock, hold_queues=False, retry={"max_retries": 1, "delay": 100}, **settings)
         self.cache = CrawlCache(folder / "cache")
         self.robots = Robots("tester", cache=self.cache, now=self.clock.time)
-        self.web: dict[str, Response] = {}
+        self.web: dict[str, FetchResult] = {}
         self.asked: list[str] = []
         self.rested: list[float] = []
         self.written: list[tuple[str, Outcome]] = []
@@ -59,7 +59,7 @@ class Process:
             now=self.clock.time,
         )
 
-    async def _fetch(self, lease: Lease, uri: CrawlUri) -> Response:
+    async def _fetch(self, lease: Lease, uri: CrawlUri) -> FetchResult:
         self.asked.append(uri.url)
         return self.web[uri.url]
 
@@ -104,7 +104,7 @@ def test_the_host_rests_after_it_as_long_as_it_says(process: Process) -> None:
 
 
 def test_one_that_fails_is_tried_again_and_given_up(process: Process) -> None:
-    process.web = {"http://a.test/robots.txt": Response(status=503, seconds=1.0)}
+    process.web = {"http://a.test/robots.txt": FetchResult(status=503, seconds=1.0)}
     back = process.prepare("http://a.test/1")
     assert isinstance(back, PutBack) and back.seconds == 100.0
     soon = process.prepare("http://a.test/2")
@@ -115,8 +115,10 @@ def test_one_that_fails_is_tried_again_and_given_up(process: Process) -> None:
 
 def test_the_rest_of_another_host_that_fails_is_not_that_of_the_page(tmp_path: Path) -> None:
     process = Process(tmp_path, politeness={"min_delay": 200, "max_delay": 200})
-    process.web["http://a.test/robots.txt"] = Response(status=302, headers={"Location": "http://c.test/"}, seconds=1.0)
-    process.web["http://c.test/"] = Response(status=503, seconds=1.0)
+    process.web["http://a.test/robots.txt"] = FetchResult(
+        status=302, headers={"Location": "http://c.test/"}, seconds=1.0
+    )
+    process.web["http://c.test/"] = FetchResult(status=503, seconds=1.0)
     back = process.prepare("http://a.test/1")
     assert isinstance(back, PutBack) and back.seconds == 100.0 and process.rested == [200.0]
     process.cache.close()
@@ -132,7 +134,7 @@ def test_the_crawl_stops_while_the_host_rests(process: Process) -> None:
 def test_where_turns_are_apart_the_page_has_the_next_one(tmp_path: Path) -> None:
     process = Process(tmp_path, politeness={"min_interval": 1, "delay_factor": 0, "min_delay": 0})
     process.web = {
-        "http://a.test/robots.txt": Response(status=302, headers={"Location": "/rules"}, seconds=1.0),
+        "http://a.test/robots.txt": FetchResult(status=302, headers={"Location": "/rules"}, seconds=1.0),
         "http://a.test/rules": RULES,
     }
     for asked in 1, 2:
@@ -145,7 +147,7 @@ def test_where_turns_are_apart_the_page_has_the_next_one(tmp_path: Path) -> None
 
 def test_another_host_is_asked_when_its_queue_allows_it(process: Process) -> None:
     for host in "ab":
-        process.web[f"http://{host}.test/robots.txt"] = Response(
+        process.web[f"http://{host}.test/robots.txt"] = FetchResult(
             status=302, headers={"Location": f"http://c.test/{host}"}, seconds=1.0
         )
         process.web[f"http://c.test/{host}"] = RULES

@@ -20,7 +20,7 @@ from budgetfrontier.crawler.demo.run import serve
 from budgetfrontier.crawler.demo.web import CALENDAR, SHOP
 from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.crawler.shared.addresses import remote_crawl
-from budgetfrontier.crawler.shared.frontier import SharedFrontier
+from budgetfrontier.crawler.shared.frontier import LeasingFrontier
 from budgetfrontier.remote import RemoteFrontier
 from tests.crawler.held_up import FEW_WORKERS, HELD_UP, held_up
 from tests.crawler.shared.served import Crawler, logged, pages_of, run, served_settings
@@ -91,12 +91,12 @@ def test_leases_are_checked_right_before_each_request(
 ) -> None:
     checked: list[tuple[str, int]] = []
 
-    def check(frontier: SharedFrontier, lease: Lease) -> None:
+    def check(frontier: LeasingFrontier, lease: Lease) -> None:
         checked.append((lease.uri.url, site.hits.total()))
         if len(checked) in (1, 3):
             raise PutBack(0.0, "its lease could not be renewed in time")
 
-    monkeypatch.setattr(SharedFrontier, "check_lease", check)
+    monkeypatch.setattr(LeasingFrontier, "check_lease", check)
     with Site({"a.test/": "page"}) as site:
         settings = site.settings(HOME)
         with serving(settings) as served:
@@ -292,7 +292,7 @@ def test_workers_go_on_while_a_sync_is_held_up_and_nothing_is_told(
 ) -> None:
     web: dict[str, Page] = {f"{'abc'[number % 3]}.test/{number}": "" for number in range(30)}
     with Site(web) as site:
-        finished = held_up(monkeypatch, SharedFrontier, until=lambda _: site.hits.total() == len(web))
+        finished = held_up(monkeypatch, LeasingFrontier, until=lambda _: site.hits.total() == len(web))
         settings = site.settings(*(f"http://{page}" for page in web), frontier=HELD_UP, **FEW_WORKERS)
         with serving(settings) as served:
             assert run(settings, tmp_path / "a", served.address)[0] == 0

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import grpc
 
-from budgetfrontier.server.calls import Handed, Turns
+from budgetfrontier.server.calls import Handed, MessageTurns
 from budgetfrontier.server.urlfrontier.methods import METHODS, SERVICE
 from tests.support import PATIENCE
 
@@ -16,7 +16,7 @@ from tests.support import PATIENCE
 @contextmanager
 def served(hand_over: Callable[[list[Handed]], None]) -> Iterator[str]:
     """Serve all RPCs on a free port, and yield the address."""
-    turns = Turns(hand_over)
+    turns = MessageTurns(hand_over)
     handlers = {name: turns.handler(method) for name, method in METHODS.items()}
     server = grpc.server(ThreadPoolExecutor(1), handlers=[grpc.method_handlers_generic_handler(SERVICE, handlers)])
     port = server.add_insecure_port("127.0.0.1:0")

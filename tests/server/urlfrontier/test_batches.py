@@ -55,9 +55,9 @@ def test_of_a_batch_whose_call_ends_no_more_is_stored_and_nothing_is_acknowledge
     stream, ends = Stream(), list[BaseException | None]()
 
     async def put(crawl_id: str, infos: Sequence[Any]) -> list[int]:
-        return await tasks.Step[list[int]](lambda done: steps.append((len(infos), done)))
+        return await tasks.CallbackStep[list[int]](lambda done: steps.append((len(infos), done)))
 
-    taken = batches.Batches(put)
+    taken = batches.DiscoveredBatches(put)
     for each in (batch("a", 2001), batch("b", 1)):
         tasks.run(taken.take(each, stream), lambda result, error: ends.append(error))  # type: ignore[arg-type]
     for ended in (False, True):

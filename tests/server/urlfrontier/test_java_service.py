@@ -12,7 +12,7 @@ import pytest
 
 from budgetfrontier.server.crawls import Crawls
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as messages
-from budgetfrontier.server.urlfrontier.service import Service
+from budgetfrontier.server.urlfrontier.service import UrlFrontierService
 from budgetfrontier.settings import Settings
 from tests.server.urlfrontier.conftest import Connect
 from tests.server.urlfrontier.serving import served
@@ -21,9 +21,9 @@ HERE = "127.0.0.1:7071"
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
+def service(tmp_path: Path) -> Iterator[UrlFrontierService]:
     crawls = Crawls(tmp_path, Settings.from_dict({"profile": "served"}))
-    yield Service(crawls, HERE)
+    yield UrlFrontierService(crawls, HERE)
     crawls.close()
 
 
@@ -39,7 +39,7 @@ def fetched(info: Any, again: int = 0) -> Any:
     return messages.URLItem(known=messages.KnownURLItem(info=info, refetchable_from_date=again))
 
 
-def test_each_rpc_of_the_java_api(java: Connect, service: Service, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_rpc_of_the_java_api(java: Connect, service: UrlFrontierService, caplog: pytest.LogCaptureFixture) -> None:
     with served(service.hand_over) as address, java(address) as client:
         definition = client.definition()
         has = {method.name for service in definition.service for method in service.method}

@@ -24,7 +24,7 @@ from budgetfrontier.server import server_metrics
 from budgetfrontier.server.call_stats import BOUNDS, MethodStats
 from budgetfrontier.server.stopping import Stop
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as m
-from budgetfrontier.server.urlfrontier.service import Service
+from budgetfrontier.server.urlfrontier.service import UrlFrontierService
 from tests.server.urlfrontier.service_client import Client, Process, command, discovered, serving
 from tests.support import PATIENCE, token_file, until
 
@@ -351,7 +351,7 @@ def test_a_server_whose_thread_hangs_is_not_said_to_be_alive(
     with serving(tmp_path / "jobs") as client:
         assert manager.told()[0] == "READY=1"
         assert manager.told() == ["WATCHDOG=1"]
-        monkeypatch.setattr(Service, "ListNodes", hang)
+        monkeypatch.setattr(UrlFrontierService, "ListNodes", hang)
         ended: SimpleQueue[Any] = SimpleQueue()
         threading.Thread(target=lambda: ended.put(client.ListNodes(m.Empty())), daemon=True).start()
         assert held.wait(PATIENCE)

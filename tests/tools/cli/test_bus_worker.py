@@ -176,7 +176,7 @@ def test_the_bus_is_that_of_connect() -> None:
 
 def test_a_signal_ends_the_patience_with_the_bus_and_a_second_one_the_worker() -> None:
     patience = Patience()
-    stop = bus_worker._Stop(patience)
+    stop = bus_worker._SignalStop(patience)
     assert not stop.wait(0.0)
     stop.ask("SIGINT")
     assert patience.stopped is not None and stop.wait(0.0)

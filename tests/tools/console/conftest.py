@@ -17,7 +17,7 @@ from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
-from budgetfrontier.tools.console.jobs import Job, named
+from budgetfrontier.tools.console.jobs import ConsoleJob, named
 from tests.support import token_file
 
 _T = TypeVar("_T")
@@ -59,7 +59,7 @@ def job(tmp_path: Path) -> Path:
     return folder
 
 
-def jobs_at(*folders: Path) -> list[Job]:
+def jobs_at(*folders: Path) -> list[ConsoleJob]:
     """The jobs of a console."""
     return named([(folder, folder / "frontier") for folder in folders])
 

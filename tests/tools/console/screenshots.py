@@ -28,10 +28,10 @@ from rich.terminal_theme import MONOKAI
 
 from budgetfrontier import CrawlState, Reader, Summary
 from budgetfrontier.crawler.demo.run import serve
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages.table import PAGES
 from budgetfrontier.tools.console.top_controls import Controls
-from budgetfrontier.tools.console.top_reading import Reading
+from budgetfrontier.tools.console.top_reading import JobReading
 from budgetfrontier.tools.console.top_view import room, screen
 from tests.support import PATIENCE
 from tests.tools.console.browser import CHROMIUM, Tab, chromium, served, tab
@@ -118,10 +118,10 @@ def compress(path: Path) -> None:
 def take_top(folder: Path, job: Path) -> None:
     """Save what `top` shows in a terminal."""
     width, height = TERMINAL
-    opened = Job("", job, job / "frontier")
+    opened = ConsoleJob("", job, job / "frontier")
     try:
         asyncio.run(opened.scans.run())
-        reading, controls = Reading(opened), Controls()
+        reading, controls = JobReading(opened), Controls()
         reading.read()
         time.sleep(1.0)  # rates are those between two looks
         shown = reading.read()

@@ -20,7 +20,7 @@ from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.tools.console import app as app_module
 from budgetfrontier.tools.console import rendering, streams
 from budgetfrontier.tools.console.app import Console
-from budgetfrontier.tools.console.pages import Page
+from budgetfrontier.tools.console.pages import ConsolePage
 from budgetfrontier.tools.console.pages.table import PAGES as TABLE
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import key_path
@@ -293,7 +293,7 @@ def test_a_page_of_several_jobs_says_which_cannot_be_read(job: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("page", [page for page in TABLE if not page.steers], ids=lambda page: page.title)
-def test_a_parameter_that_a_page_does_not_have_is_refused_and_named(job: Path, page: Page) -> None:
+def test_a_parameter_that_a_page_does_not_have_is_refused_and_named(job: Path, page: ConsolePage) -> None:
     path = "/queue/snoozed.test" if "target" in page.path else page.path or "/"
     if page.path == "/queue":
         path = "/queue?key=snoozed.test"
@@ -398,7 +398,7 @@ def test_too_many_requests_at_once_are_told_to_come_back(job: Path, monkeypatch:
 
 @pytest.mark.parametrize("page", [page for page in TABLE if page.every], ids=lambda page: page.path or "/")
 @pytest.mark.usefixtures("stopped_time")
-def test_every_live_section_is_part_of_its_page(job: Path, page: Page) -> None:
+def test_every_live_section_is_part_of_its_page(job: Path, page: ConsolePage) -> None:
     """A section is made by itself, without what the template has around it."""
 
     async def act(client: Client, console: Console) -> tuple[str, str]:

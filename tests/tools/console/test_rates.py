@@ -14,10 +14,10 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.reports.over_time import RATES
 from budgetfrontier.rules.rates import FIGURES
 from budgetfrontier.tools.cli import main
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import rates
 from budgetfrontier.tools.console.query import Query
-from budgetfrontier.tools.console.top_reading import Reading
+from budgetfrontier.tools.console.top_reading import JobReading
 from budgetfrontier.tools.console.top_view import last_hour
 from tests.support import make_settings, on_disk, pages
 from tests.tools.console.conftest import get
@@ -54,11 +54,11 @@ def test_a_figure_is_the_same_on_every_page_in_top_and_in_the_report(
     report = {row["figure"]: row for row in told}
     assert report["discovered"]["count"] == 86 and report["fetched"]["count"] == 32
     assert (report["failed"]["count"], report["buried"]["count"]) == (8, 8)
-    job = Job("", busy, busy / "frontier")
+    job = ConsoleJob("", busy, busy / "frontier")
     try:
         page = {row[0]: row for row in rates.build(job, Query({"span": "1h"}))["rates"]}
         overview = {curve.name: curve for curve in job.over_time.curves(job.reader)}
-        top, _ = last_hour(Reading(job).read().series, now)
+        top, _ = last_hour(JobReading(job).read().series, now)
     finally:
         job.close()
     for name in FIGURES:

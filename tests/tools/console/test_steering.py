@@ -14,8 +14,8 @@ import pytest
 
 from budgetfrontier import Reader
 from budgetfrontier.tools.console.app import Console
-from budgetfrontier.tools.console.forms import Asked
-from budgetfrontier.tools.console.steer_process import Step
+from budgetfrontier.tools.console.forms import SubmittedCommand
+from budgetfrontier.tools.console.steer_process import SteerLine
 from budgetfrontier.tools.console.steering import Task
 from tests.engine_process import running_engine
 from tests.tools.console.conftest import TOKEN, Client, get, visit
@@ -175,7 +175,7 @@ def test_a_dry_run_that_has_not_ended_is_neither_offered_nor_applied(
     end = asyncio.Event()
 
     async def run(task: Task) -> None:
-        task.step = Step(done=1.0, effect={"queue": "snoozed.test"})
+        task.step = SteerLine(done=1.0, effect={"queue": "snoozed.test"})
         await end.wait()
 
     async def act(client: Client, console: Console) -> str:
@@ -183,7 +183,11 @@ def test_a_dry_run_that_has_not_ended_is_neither_offered_nor_applied(
         operator = Operator(client)
         await operator.sign_in()
         task = Task(
-            console.jobs[0], Asked("retire", {"queue": "snoozed.test"}, "a trap"), "alice", dry_run=True, back="/"
+            console.jobs[0],
+            SubmittedCommand("retire", {"queue": "snoozed.test"}, "a trap"),
+            "alice",
+            dry_run=True,
+            back="/",
         )
         console.tasks.begin(task)
         while not task.step.effect:

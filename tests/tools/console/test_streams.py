@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from budgetfrontier.tools.console import streams
-from budgetfrontier.tools.console.streams import Make, Streams
+from budgetfrontier.tools.console.streams import EventStreams, Make
 from tests.support import PATIENCE
 
 
@@ -22,7 +22,7 @@ def test_a_stream_that_is_not_read_takes_no_place_of_others(monkeypatch: pytest.
         return make()
 
     async def act() -> int:
-        made = Streams(render, has_ended=lambda request: False)
+        made = EventStreams(render, has_ended=lambda request: False)
 
         async def answer(request: web.Request) -> web.StreamResponse:
             return await made.send(request, lambda: f"{next(numbers)}" * (1 << 20), 0.0)

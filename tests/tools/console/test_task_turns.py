@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier.tools.console import steering
-from budgetfrontier.tools.console.forms import Asked
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.forms import SubmittedCommand
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.steering import Task, Tasks
 from tests.support import PATIENCE
 
 
 def test_a_job_that_hangs_keeps_no_other_from_being_steered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hung, other = Job("hung", tmp_path, tmp_path), Job("other", tmp_path, tmp_path)
+    hung, other = ConsoleJob("hung", tmp_path, tmp_path), ConsoleJob("other", tmp_path, tmp_path)
     given = []
 
     async def run(task: Task) -> None:
@@ -23,8 +23,8 @@ def test_a_job_that_hangs_keeps_no_other_from_being_steered(tmp_path: Path, monk
         if task.job is hung and not task.dry_run:
             await asyncio.sleep(PATIENCE)
 
-    def task(job: Job, *, dry_run: bool = False) -> Task:
-        return Task(job, Asked("wake", {}, "because"), "alice", dry_run=dry_run, back="/")
+    def task(job: ConsoleJob, *, dry_run: bool = False) -> Task:
+        return Task(job, SubmittedCommand("wake", {}, "because"), "alice", dry_run=dry_run, back="/")
 
     async def steer() -> None:
         tasks = Tasks()

@@ -27,9 +27,9 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.storage.queue_listing import queues
 from budgetfrontier.storage.series import SeriesRow
 from budgetfrontier.tools.cli import main
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.top_controls import Controls, Mode, split_keys
-from budgetfrontier.tools.console.top_reading import Reading
+from budgetfrontier.tools.console.top_reading import JobReading
 from budgetfrontier.tools.console.top_view import last_hour, screen, spark
 from tests.engine_process import running_engine
 from tests.support import PATIENCE, until
@@ -47,14 +47,14 @@ def hostile(job: Path) -> Path:
 
 def drawn(folder: Path, controls: Controls, *, width: int, height: int = 24, listed: bool = True) -> list[str]:
     """The lines of one screen, as rich writes them to a terminal."""
-    job = Job("", folder, folder / "frontier")
+    job = ConsoleJob("", folder, folder / "frontier")
     try:
-        shown = Reading(job).read()
+        shown = JobReading(job).read()
         if listed:
             with job.view() as view:
                 shown.rows, shown.as_of = list(queues(view)), shown.now
             controls.show([queue.queue for queue in shown.rows])
-        shown.opened = Reading(job).opened(controls)
+        shown.opened = JobReading(job).opened(controls)
         console = Console(record=True, width=width, height=height, file=io.StringIO(), color_system=None)
         console.print(Group(*screen(shown, controls, width=width, height=height)))
         return console.export_text().splitlines()

@@ -9,7 +9,7 @@ import pytest
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.tools import importers as formats
-from budgetfrontier.tools.importers.records import BadRecord, Item, Note, Record
+from budgetfrontier.tools.importers.records import BadRecord, Item, Record, SourceNote
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -36,4 +36,4 @@ def bad(items: list[Item]) -> list[BadRecord]:
 
 
 def notes(items: list[Item]) -> list[str]:
-    return [item.text for item in items if isinstance(item, Note)]
+    return [item.text for item in items if isinstance(item, SourceNote)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
-Build = Callable[[Job, Query], dict[str, Any]]
+Build = Callable[[ConsoleJob, Query], dict[str, Any]]
 
 
-class Page(NamedTuple):
+class ConsolePage(NamedTuple):
     """A page: its path below that of the job, its title, and the function that reads what it shows.
 
     `every` is the number of seconds after which a page that is open looks whether it has changed; 0: it never does.

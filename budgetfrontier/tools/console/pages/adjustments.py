@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
 ROWS = 100
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of adjustments; the later ones win."""
     start = query.number("start", 0, most=10_000_000)
     with job.view() as view:

@@ -12,7 +12,7 @@ from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import AuditEntry, decode_audit
 from budgetfrontier.storage.view import View
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import NotThere, Query
 
 ROWS = 50
@@ -20,7 +20,7 @@ READ = 5000
 """Entries that are read for one page, at the most."""
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of entries, or one entry in full."""
     before, only = query.number("before", 0, most=1 << 62), query.number("id", 0, most=1 << 62)
     command, who, text = query.text("command"), query.text("who"), query.text("q")

@@ -12,8 +12,8 @@ from budgetfrontier.rules.verdict import process_line
 from budgetfrontier.settings.matching import queue_test
 from budgetfrontier.tools.console.cluster_job import ClusterJob
 from budgetfrontier.tools.console.columns import SORTS
-from budgetfrontier.tools.console.jobs import Job
-from budgetfrontier.tools.console.pages import Page, cluster_steering
+from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.pages import ConsolePage, cluster_steering
 from budgetfrontier.tools.console.pages.overview import TOP
 from budgetfrontier.tools.console.pages.queues import COLUMNS, ROWS
 from budgetfrontier.tools.console.query import BadRequest, Query
@@ -23,7 +23,7 @@ FARTHEST = 4000
 """Rows before a page, at the most: all before it are sent by each owner."""
 
 
-def overview(job: Job, query: Query) -> dict[str, Any]:
+def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return what the overview shows."""
     assert isinstance(job, ClusterJob)
     current, whole = job.current(), job.whole()
@@ -47,7 +47,7 @@ def overview(job: Job, query: Query) -> dict[str, Any]:
     }
 
 
-def queues(job: Job, query: Query) -> dict[str, Any]:
+def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of queues."""
     assert isinstance(job, ClusterJob)
     state = QueueState(found) if (found := query.choice("state", list(QueueState))) else None
@@ -87,12 +87,12 @@ def _ranked(found: list[QueueRecord], amount: str) -> list[tuple[str, str, int]]
 
 
 PAGES = (
-    Page("", "Overview", "cluster_overview.html", overview, every=5.0),
-    Page("/queues", "Queues", "cluster_queues.html", queues),
-    Page(r"/queue/{target:[\s\S]+}", "Queue", "queue.html", cluster_steering.queue, listed=False),
-    Page("/queue", "Queue", "queue.html", cluster_steering.queue, listed=False),
-    Page("/adjustments", "Adjustments", "adjustments.html", cluster_steering.adjustments),
-    Page("/steer", "Steer", "steer.html", cluster_steering.steer, steers=True),
-    Page("/audit", "Audit", "audit.html", cluster_steering.audit),
+    ConsolePage("", "Overview", "cluster_overview.html", overview, every=5.0),
+    ConsolePage("/queues", "Queues", "cluster_queues.html", queues),
+    ConsolePage(r"/queue/{target:[\s\S]+}", "Queue", "queue.html", cluster_steering.queue, listed=False),
+    ConsolePage("/queue", "Queue", "queue.html", cluster_steering.queue, listed=False),
+    ConsolePage("/adjustments", "Adjustments", "adjustments.html", cluster_steering.adjustments),
+    ConsolePage("/steer", "Steer", "steer.html", cluster_steering.steer, steers=True),
+    ConsolePage("/audit", "Audit", "audit.html", cluster_steering.audit),
 )
 """The pages of a crawl in partitions, in the order of the navigation."""

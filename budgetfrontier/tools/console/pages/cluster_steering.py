@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.cluster.inspection import Audited, Found, InForce
+from budgetfrontier.cluster.inspection import Audited, FoundQueue, InForce
 from budgetfrontier.cluster.merging import merged_adjustments, merged_audit, numbers_as_text
 from budgetfrontier.cluster.operation import Operator
 from budgetfrontier.reports.explanation import Explanation
@@ -12,7 +12,7 @@ from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.path_patterns import path_patterns
 from budgetfrontier.settings.overrides import Effective, Override
 from budgetfrontier.tools.console.cluster_job import ClusterJob, named_entry, newest_commands
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages.adjustments import ROWS
 from budgetfrontier.tools.console.pages.queue import HEAD, sources, with_terms
 from budgetfrontier.tools.console.query import NotThere, Query
@@ -21,7 +21,7 @@ _READ = 1000  # entries of the audit of each partition
 _HISTORY = 50
 
 
-def queue(job: Job, query: Query) -> dict[str, Any]:
+def queue(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return what the owner of a queue tells of it. Raises NotThere."""
     assert isinstance(job, ClusterJob)
     asked = query.target or query.text("key")
@@ -29,12 +29,12 @@ def queue(job: Job, query: Query) -> dict[str, Any]:
     def look(operator: Operator) -> dict[str, Any]:
         key = asked
         number = operator.partition_of_queue(key)
-        found: Found = operator.ask_one(number, "queue", Found, key=key, limit=HEAD, spread=False)
+        found: FoundQueue = operator.ask_one(number, "queue", FoundQueue, key=key, limit=HEAD, spread=False)
         if found.queue is None:
             meant = f"; did you mean {clean(found.meant)}?" if found.meant else "."
             raise NotThere(f"There is no queue {clean(key[:300])!a}{meant}")
         key = found.queue.queue
-        sample: Found = operator.ask_one(number, "queue", Found, key=key, limit=_READ, spread=True)
+        sample: FoundQueue = operator.ask_one(number, "queue", FoundQueue, key=key, limit=_READ, spread=True)
         explanation: Explanation = operator.ask_one(number, "explain", Explanation, target=key, job=operator.job)
         settings = operator.settings
         in_force = operator.ask_one(number, "adjustments", list[InForce])
@@ -58,7 +58,7 @@ def queue(job: Job, query: Query) -> dict[str, Any]:
     return job.ask(look)[0]
 
 
-def adjustments(job: Job, query: Query) -> dict[str, Any]:
+def adjustments(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of the adjustments in force in any partition, by their names."""
     assert isinstance(job, ClusterJob)
     start = query.number("start", 0, most=10_000_000)
@@ -75,7 +75,7 @@ def adjustments(job: Job, query: Query) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def audit(job: Job, query: Query) -> dict[str, Any]:
+def audit(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the newest commands, those that match, or one in full."""
     assert isinstance(job, ClusterJob)
     only, command, who, text = (query.text(name) for name in ("id", "command", "who", "q"))
@@ -100,7 +100,7 @@ def audit(job: Job, query: Query) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def steer(job: Job, query: Query) -> dict[str, Any]:
+def steer(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return what the forms show besides their fields."""
     assert isinstance(job, ClusterJob)
     return {"totals": job.current().report.totals, "for_good_only": True}

@@ -11,7 +11,7 @@ from budgetfrontier.rules.uri_outcomes import cause
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import dead_letter, decode_dead
 from budgetfrontier.storage.view import View
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
 ROWS = 50
@@ -19,7 +19,7 @@ READ = 5000
 """Dead letters that are read for one page, at the most."""
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of dead letters, the oldest first, all or those with a reason or of a queue."""
     after, reason, queue = query.number("after", 0, most=1 << 62), query.text("reason"), query.text("queue")
     rows: list[DeadLetter] = []

@@ -11,7 +11,7 @@ from budgetfrontier.reports.log_coverage import lacks_beginning
 from budgetfrontier.reports.log_tables import meaning
 from budgetfrontier.reports.totals import by_outcome, refusals
 from budgetfrontier.storage.queue_listing import queues_by_id
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages.dead_letters import counted_reasons
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import key_path, link_to
@@ -20,7 +20,7 @@ from budgetfrontier.tools.console.status_counts import LOG
 TOP = 20
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the errors of a job."""
     totals, scanned = job.sample_now().totals, job.scanned()
     queues = []
@@ -53,7 +53,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _statuses(job: Job) -> tuple[Counter[int], float]:
+def _statuses(job: ConsoleJob) -> tuple[Counter[int], float]:
     """Return how often each status that is no success is in the crawl log, and the share of it that was counted."""
     found, share = job.status_counts.counted(job.folder / "logs")
     return Counter({status: count for status, count in found.items() if not 200 <= status < 400}), share

@@ -10,18 +10,18 @@ from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.rules.verdict import last_commit, verdict
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.standing import standing
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.sampling import read
 
 _LEVELS = ("bad", "warn", "good")
 
 
-def build(jobs: Sequence[Job]) -> dict[str, Any]:
+def build(jobs: Sequence[ConsoleJob]) -> dict[str, Any]:
     """Return a row for each job, the worst first; for one that cannot be read, why not."""
     return {"rows": sorted(map(_row, jobs), key=lambda row: _LEVELS.index(row["level"]))}
 
 
-def _row(job: Job) -> dict[str, Any]:
+def _row(job: ConsoleJob) -> dict[str, Any]:
     row: dict[str, Any] = {"name": job.name, "base": job.base, "folder": str(job.folder.resolve()), "level": "bad"}
     now = time.time()
     try:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from budgetfrontier.reports.lease_rows import for_people, lease_rows
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
 READ = 5000
@@ -15,7 +15,7 @@ READ = 5000
 ROWS = 200
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the oldest leases."""
     now = time.time()
     with job.view() as view:

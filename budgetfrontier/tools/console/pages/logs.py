@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.log_files import before, log_files
 from budgetfrontier.tools.console.query import NotThere, Query
 
@@ -12,7 +12,7 @@ LINES = 200
 _LONGEST = 2000  # characters of a line
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the end of a log, or the lines before a byte of it that contain a text."""
     folder = job.folder / "logs"
     files, text = log_files(folder), query.text("q")

@@ -13,7 +13,7 @@ from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import verdict
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.standing import standing
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import key_path
 from budgetfrontier.tools.console.sampling import read
@@ -22,7 +22,7 @@ TOP = 10
 """Queues in each ranking."""
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return what the overview shows. O(1): what needs all queues is that of the latest scan."""
     now = time.time()
     with job.view() as view:  # one commit, for the verdict and for the figures below it
@@ -60,5 +60,5 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     return context
 
 
-def _ranked(job: Job, queues: list[QueueRecord], amount: str) -> list[tuple[str, str, int]]:
+def _ranked(job: ConsoleJob, queues: list[QueueRecord], amount: str) -> list[tuple[str, str, int]]:
     return [(queue.queue, job.base + key_path(queue.queue), getattr(queue, amount)) for queue in queues[:TOP]]

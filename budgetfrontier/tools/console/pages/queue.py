@@ -19,7 +19,7 @@ from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.view import PendingUri, View
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.overtaken import MATCHED
 from budgetfrontier.tools.console.query import NotThere, Query
 
@@ -28,7 +28,7 @@ HEAD = SPREAD = 50
 _COMMANDS = 5000  # of the audit, that are looked through
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return what is known of a queue. Raises NotThere, with the nearest keys that there are."""
     key = query.target or query.text("key")
     with job.view() as view:

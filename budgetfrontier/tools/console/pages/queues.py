@@ -19,7 +19,7 @@ from budgetfrontier.storage.queue_listing import queues_by_id
 from budgetfrontier.storage.turn_order import INDEXED, in_turn, is_turn
 from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.columns import SORTS
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
 ROWS = 50
@@ -35,7 +35,7 @@ COLUMNS = (
 """The columns, each with the name of the order by it."""
 
 
-class Part(NamedTuple):
+class ListingPart(NamedTuple):
     """A part of a listing by an index: its rows, the key of the next one, and whether the search was given up."""
 
     rows: list[QueueRecord]
@@ -43,7 +43,7 @@ class Part(NamedTuple):
     cut: bool = False
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of queues."""
     state = QueueState(found) if (found := query.choice("state", list(QueueState))) else None
     text, start = query.text("q"), query.number("start", 0, most=FARTHEST)
@@ -99,12 +99,12 @@ def _by_key(view: View, prefix: str, after: bytes) -> Iterator[tuple[bytes, Queu
     return ((key, view.queue_by_id(keys.u32.unpack(number)[0])) for key, number in items)
 
 
-def _part(view: View, found: Iterator[tuple[bytes, QueueRecord]], test: Callable[[QueueRecord], bool]) -> Part:
+def _part(view: View, found: Iterator[tuple[bytes, QueueRecord]], test: Callable[[QueueRecord], bool]) -> ListingPart:
     """Return the first rows that pass a test, of so many at the most."""
     show, rows = BudgetsInForce(view).show, list[QueueRecord]()
     for looked_at, (key, queue) in enumerate(found):
         if looked_at == _LOOKED_AT or len(rows) == ROWS:
-            return Part(rows, key, looked_at == _LOOKED_AT)
+            return ListingPart(rows, key, looked_at == _LOOKED_AT)
         if test(queue):
             rows.append(show(queue))
-    return Part(rows)
+    return ListingPart(rows)

@@ -8,7 +8,7 @@ from typing import Any
 from budgetfrontier.reports.over_time import DAY, HOUR, LONGEST, between, busiest_known, rate_rows, rates_known
 from budgetfrontier.rules.rates import curves
 from budgetfrontier.storage.series import SeriesRow
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import key_path
 
@@ -27,7 +27,7 @@ LEVELS: dict[str, Callable[[SeriesRow], int]] = {
 """The levels at each time, besides the figures."""
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the rates of a time until now: the rows of `report --kind rates`, with a curve each."""
     span = query.choice("span", SPANS, "1d")
     length = SPANS[span]

@@ -6,12 +6,12 @@ import shlex
 from typing import Any
 
 from budgetfrontier.reports.kinds import KINDS, formats
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.log_files import log_files
 from budgetfrontier.tools.console.query import Query
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the lists of reports."""
     command = shlex.join(("budgetfrontier", "report", str(job.folder)))
     return {

@@ -15,7 +15,7 @@ from budgetfrontier.rules.budgets import has_completed, is_over_total
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.queue_listing import queues_by_id
 from budgetfrontier.storage.turn_order import in_turn, is_turn
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
 ROWS = 50
@@ -23,7 +23,7 @@ LOOKED_AT = 2000
 """INACTIVE queues, of those next in turn, that are asked whether they are over budget."""
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of retired queues."""
     after = query.key("after", partial(is_turn, QueueState.RETIRED))
     with job.view() as view:

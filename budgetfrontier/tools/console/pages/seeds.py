@@ -13,7 +13,7 @@ from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.seed_list import ListedSeed, listed, unlisted
 from budgetfrontier.storage.view import View
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import key_path
 from budgetfrontier.tools.console.status_counts import LOG
@@ -31,7 +31,7 @@ _WORDS = {
 }
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of the seeds, all of them or those with a fate, and the counts by fate."""
     fate = query.choice("fate", [str(fate) for fate in SeedFate])
     after = query.number("after", 0, most=(1 << 62) - 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.tools.console.jobs import Job
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
 
-def build(job: Job, query: Query) -> dict[str, Any]:
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return what the forms show besides their fields."""
     return {"totals": job.sample_now().totals}

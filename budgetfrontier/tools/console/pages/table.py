@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from budgetfrontier.tools.console.pages import (
-    Page,
+    ConsolePage,
     adjustments,
     audit,
     dead_letters,
@@ -21,19 +21,19 @@ from budgetfrontier.tools.console.pages import (
 )
 
 PAGES = (
-    Page("", "Overview", "overview.html", overview.build, every=1.0),
-    Page("/queues", "Queues", "queues.html", queues.build, every=5.0),
-    Page(r"/queue/{target:[\s\S]+}", "Queue", "queue.html", queue.build, every=5.0, listed=False),
-    Page("/queue", "Queue", "queue.html", queue.build, every=5.0, listed=False),
-    Page("/rates", "Rates", "rates.html", rates.build, every=30.0),
-    Page("/retired", "Retired", "retired.html", retired.build, every=5.0),
-    Page("/leases", "Leases", "leases.html", leases.build, every=2.0),
-    Page("/errors", "Errors", "errors.html", errors.build, every=5.0),
-    Page("/dead-letters", "Dead letters", "dead_letters.html", dead_letters.build, every=5.0),
-    Page("/seeds", "Seeds", "seeds.html", seeds.build),
-    Page("/reports", "Reports", "reports.html", reports.build),
-    Page("/logs", "Logs", "logs.html", logs.build, every=2.0),
-    Page("/adjustments", "Adjustments", "adjustments.html", adjustments.build, every=5.0),
-    Page("/steer", "Steer", "steer.html", steer.build, steers=True),
-    Page("/audit", "Audit", "audit.html", audit.build, every=5.0),
+    ConsolePage("", "Overview", "overview.html", overview.build, every=1.0),
+    ConsolePage("/queues", "Queues", "queues.html", queues.build, every=5.0),
+    ConsolePage(r"/queue/{target:[\s\S]+}", "Queue", "queue.html", queue.build, every=5.0, listed=False),
+    ConsolePage("/queue", "Queue", "queue.html", queue.build, every=5.0, listed=False),
+    ConsolePage("/rates", "Rates", "rates.html", rates.build, every=30.0),
+    ConsolePage("/retired", "Retired", "retired.html", retired.build, every=5.0),
+    ConsolePage("/leases", "Leases", "leases.html", leases.build, every=2.0),
+    ConsolePage("/errors", "Errors", "errors.html", errors.build, every=5.0),
+    ConsolePage("/dead-letters", "Dead letters", "dead_letters.html", dead_letters.build, every=5.0),
+    ConsolePage("/seeds", "Seeds", "seeds.html", seeds.build),
+    ConsolePage("/reports", "Reports", "reports.html", reports.build),
+    ConsolePage("/logs", "Logs", "logs.html", logs.build, every=2.0),
+    ConsolePage("/adjustments", "Adjustments", "adjustments.html", adjustments.build, every=5.0),
+    ConsolePage("/steer", "Steer", "steer.html", steer.build, steers=True),
+    ConsolePage("/audit", "Audit", "audit.html", audit.build, every=5.0),
 )

@@ -12,10 +12,20 @@ from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.reports.format import counted
 from budgetfrontier.tools.importers import scrapy
 from budgetfrontier.tools.importers.allowance import Allowance
-from budgetfrontier.tools.importers.records import BadRecord, Item, Note
+from budgetfrontier.tools.importers.records import BadRecord, Item, SourceNote
 from budgetfrontier.tools.importers.redis import members, pages
-from budgetfrontier.tools.importers.redis.connection import Server, connected, explained, explanation
-from budgetfrontier.tools.importers.redis.finding import LIST, PENDING, SET, SORTED, Crawl, Part, find, size, type_of
+from budgetfrontier.tools.importers.redis.connection import RedisConnection, connected, explained, explanation
+from budgetfrontier.tools.importers.redis.finding import (
+    LIST,
+    PENDING,
+    SET,
+    SORTED,
+    RedisCrawl,
+    RedisKey,
+    find,
+    size,
+    type_of,
+)
 
 _NAMES = {
     "scrapy": "scrapy-redis, spider {}",
@@ -42,7 +52,7 @@ def read(url: str, kind: str | None, key: str | None, allowance: Allowance) -> I
             except FrontierError as error:
                 raise FrontierError(f"{server.name}: {error}") from None
             sizes = {part.key: size(server.client, part) for part in crawl.parts.values()}
-        yield Note(f"{server.name}: {_NAMES[crawl.kind].format(crawl.name)}: {_shown(sizes)}")
+        yield SourceNote(f"{server.name}: {_NAMES[crawl.kind].format(crawl.name)}: {_shown(sizes)}")
         try:
             yield from _crawl(server, crawl, allowance)
             now = {part.key: size(server.client, part) for part in crawl.parts.values()}
@@ -52,7 +62,7 @@ def read(url: str, kind: str | None, key: str | None, allowance: Allowance) -> I
             )
             return
     if now != sizes:
-        yield Note(
+        yield SourceNote(
             f"{server.name}: it has changed meanwhile (now {_shown(now)}): a crawl goes on with it; when that has "
             "stopped, import it again for what was missed"
         )
@@ -62,7 +72,7 @@ def _shown(sizes: dict[str, int]) -> str:
     return ", ".join(f"{key} {count:,}" for key, count in sizes.items())
 
 
-def _crawl(server: Server, crawl: Crawl, allowance: Allowance) -> Iterator[Item]:
+def _crawl(server: RedisConnection, crawl: RedisCrawl, allowance: Allowance) -> Iterator[Item]:
     """Yield the URIs of each part, and messages about those parts that cannot be imported."""
     client, parts = server.client, crawl.parts
     if crawl.kind == "qcrawl":
@@ -84,7 +94,7 @@ def _crawl(server: Server, crawl: Crawl, allowance: Allowance) -> Iterator[Item]
                 yield from _each(server, parts[name], members.of_scrapy, allowance, backwards=backwards)
 
 
-def _kumo(server: Server, crawl: Crawl, allowance: Allowance) -> Iterator[Item]:
+def _kumo(server: RedisConnection, crawl: RedisCrawl, allowance: Allowance) -> Iterator[Item]:
     """Yield the URIs of leases, in their order, then those that are ready, then delayed ones, then dead letters."""
     parts = crawl.parts
     if "leases" in parts and "lease_deadlines" in parts:
@@ -104,14 +114,14 @@ def _kumo(server: Server, crawl: Crawl, allowance: Allowance) -> Iterator[Item]:
         yield from _each(server, parts["dead_letters"], members.of_kumo if alone else members.letter_of_kumo, allowance)
     seen = f"{crawl.name.removesuffix('queue')}seen" if crawl.name.endswith("queue") else ""
     if seen and type_of(server.client, seen) == SET and (count := server.client.scard(seen)):
-        yield Note(
+        yield SourceNote(
             f"{seen}: {counted(count, 'URL')} pushed so far: when the crawl has stopped, and its pending ones are "
             f"imported, mark the others as seen with --key {seen} --seen"
         )
 
 
 def _each(
-    server: Server, part: Part, decode: _Decoder, allowance: Allowance, *, backwards: bool = False
+    server: RedisConnection, part: RedisKey, decode: _Decoder, allowance: Allowance, *, backwards: bool = False
 ) -> Iterator[Item]:
     """Yield the URIs of the members of a key; `backwards`: from the tail of a list, or the highest score down."""
     if part.type == LIST:
@@ -124,10 +134,10 @@ def _each(
         yield decode(f"{part.key}: member {number:,}", value, allowance)
 
 
-def _left(server: Server, values: Part | None, index: Part | None) -> Iterator[Note]:
+def _left(server: RedisConnection, values: RedisKey | None, index: RedisKey | None) -> Iterator[SourceNote]:
     """Yield a message if a hash has requests that are not in the sorted set that gives their order."""
     left = (size(server.client, values) if values else 0) - (size(server.client, index) if index else 0)
     if values and left > 0:
-        yield Note(
+        yield SourceNote(
             f"{values.key}: {counted(left, 'request')} without a place in the queue: left out; a worker has them"
         )

@@ -19,7 +19,7 @@ _PLAIN = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|PACKET_LENGTH_TOO
 _CUT_OFF = re.compile("closed by server|reset by peer", re.IGNORECASE)
 
 
-class Server(NamedTuple):
+class RedisConnection(NamedTuple):
     """A server that was reached."""
 
     name: str
@@ -28,7 +28,7 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def connected(url: str) -> Iterator[Server]:
+def connected(url: str) -> Iterator[RedisConnection]:
     """Connect to a server. Raises FrontierError if the URL, the server or its answer is not right."""
     try:
         import redis
@@ -51,7 +51,7 @@ def connected(url: str) -> Iterator[Server]:
         with explained(name, first=True):
             client.ping()
         client.set_retry(Retry(ExponentialBackoff(), RETRIES))
-        yield Server(name, client)
+        yield RedisConnection(name, client)
     finally:
         client.close()
 

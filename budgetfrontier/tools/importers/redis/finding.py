@@ -35,23 +35,23 @@ _SHOWN = 20
 _SIZE = {SORTED: "zcard", LIST: "llen", SET: "scard", HASH: "hlen"}
 
 
-class Part(NamedTuple):
+class RedisKey(NamedTuple):
     """One key of a crawl."""
 
     key: str
     type: str
 
 
-class Crawl(NamedTuple):
+class RedisCrawl(NamedTuple):
     """A crawl in a database: the spider of scrapy-redis, the queue key of kumo, or the namespace of qcrawl."""
 
     kind: str
     name: str
-    parts: dict[str, Part]
+    parts: dict[str, RedisKey]
     """Its keys by part; "" is a key that was named itself."""
 
 
-def find(client: Any, kind: str | None, key: str | None) -> Crawl:
+def find(client: Any, kind: str | None, key: str | None) -> RedisCrawl:
     """Return the crawl to import. Raises FrontierError if there is none, or several of which none was named."""
     if key:
         return _named(client, kind, key)
@@ -71,7 +71,7 @@ def find(client: Any, kind: str | None, key: str | None) -> Crawl:
     raise FrontierError(f"it has {len(found):,} queues; choose one: {'; '.join(shown)}{more}")
 
 
-def _scanned(client: Any, kind: str | None) -> Iterator[Crawl]:
+def _scanned(client: Any, kind: str | None) -> Iterator[RedisCrawl]:
     """Yield the crawls of a database with pending requests. O(keys) time; the server is free between two steps."""
     seen = set()
     for given in client.scan_iter(count=1000):
@@ -92,16 +92,16 @@ def _part_of(key: str) -> tuple[str, str, str] | None:
     return None
 
 
-def _crawl(client: Any, kind: str, name: str) -> Crawl:
+def _crawl(client: Any, kind: str, name: str) -> RedisCrawl:
     """Return a crawl with those of its parts that are there, and of a type that they may have."""
-    found = {part: Part(f"{name}:{part}", type_of(client, f"{name}:{part}")) for part in LAYOUTS[kind]}
-    crawl = Crawl(kind, name, {part: one for part, one in found.items() if one.type in LAYOUTS[kind][part]})
+    found = {part: RedisKey(f"{name}:{part}", type_of(client, f"{name}:{part}")) for part in LAYOUTS[kind]}
+    crawl = RedisCrawl(kind, name, {part: one for part, one in found.items() if one.type in LAYOUTS[kind][part]})
     if kind == "kumo" and (alone := type_of(client, name)) == LIST:
-        crawl.parts[""] = Part(name, alone)  # where kumo 0.1 had its queue; newer ones take it over step by step
+        crawl.parts[""] = RedisKey(name, alone)  # where kumo 0.1 had its queue; newer ones take it over step by step
     return crawl
 
 
-def _named(client: Any, kind: str | None, key: str) -> Crawl:
+def _named(client: Any, kind: str | None, key: str) -> RedisCrawl:
     """Return the crawl of a name, or the key of that name."""
     kinds = [one for one in LAYOUTS if kind in (None, one)]
     crawls = [crawl for one in kinds if (crawl := _crawl(client, one, key)).parts.keys() & set(PENDING[one])]
@@ -117,10 +117,10 @@ def _named(client: Any, kind: str | None, key: str) -> Crawl:
         expected = LAYOUTS[part[0]][part[2]]
         if found not in expected:
             raise FrontierError(f"{key} is {_TYPES[found]}; expected: {_one_of(expected)}")
-        return Crawl(part[0], part[1], {part[2]: Part(key, found)})
+        return RedisCrawl(part[0], part[1], {part[2]: RedisKey(key, found)})
     if kind == "qcrawl":
         raise FrontierError(f"{key} is no namespace of qcrawl: there is no sorted set {key}:queue:zset")
-    return Crawl(kind or "list", key, {"": Part(key, found)})
+    return RedisCrawl(kind or "list", key, {"": RedisKey(key, found)})
 
 
 def _what_is_wrong(client: Any, kinds: list[str], key: str) -> str:
@@ -141,12 +141,12 @@ def _one_of(types: tuple[str, ...]) -> str:
     return " or ".join(_TYPES[one] for one in types)
 
 
-def size(client: Any, part: Part) -> int:
+def size(client: Any, part: RedisKey) -> int:
     """Return how many members a key has. O(1)."""
     return int(getattr(client, _SIZE[part.type])(part.key))
 
 
-def _sizes(client: Any, crawl: Crawl) -> str:
+def _sizes(client: Any, crawl: RedisCrawl) -> str:
     return f" ({', '.join(f'{name or crawl.name} {size(client, part):,}' for name, part in crawl.parts.items())})"
 
 
