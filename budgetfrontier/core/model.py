@@ -49,7 +49,6 @@ class CrawlUri(_UrlField, array_like=True, gc=False, kw_only=True, frozen=True):
     assigned, as the URI of a lease is the frontier's own record; `msgspec.structs.replace` makes a changed copy.
     """
 
-    # Append new fields only: older records then decode with their defaults.
     via: str | None = None
     hops: str = ""
     source: str | None = None
@@ -122,7 +121,7 @@ class StoredLease(Lease, gc=False, eq=False, frozen=True):
     """A lease that was out at a commit. A field more in each Lease would cost every URI a hundred instructions."""
 
     began: float = 0.0
-    """When it was handed out (epoch seconds); 0.0 if an older version wrote it."""
+    """When it was handed out (epoch seconds)."""
 
 
 Number = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
@@ -338,7 +337,7 @@ class Summary(msgspec.Struct, kw_only=True):
     full: int = 0
     """URIs that were refused as FULL."""
     full_reasons: dict[str, int] = {}
-    """The same by the limit that they met: `max_queued`, `max_queue_size`; "unknown" if an older version counted it."""
+    """The same by the limit that they met: `max_queued`, `max_queue_size`."""
     invalid: int = 0
     """URIs that were refused as INVALID."""
     invalid_reasons: dict[str, int] = {}
@@ -352,7 +351,7 @@ class Summary(msgspec.Struct, kw_only=True):
     retried_expenditure: int = 0
     given_up_expenditure: int = 0
     other_expenditure: int = 0
-    """The rest: charged by `mark_seen`, or before schema 3."""
+    """The rest: charged by `mark_seen`, or counted anew by a repair."""
     penalties: int = 0
     """The part of `failed_expenditure` beyond the costs of the URIs."""
     buried: int = 0

@@ -102,8 +102,7 @@ class Leases:
     def follow_clock(self, ahead: float) -> None:
         """Bring the times of leases of an earlier run back by `ahead` seconds, by which its clock was ahead."""
         for lease in self.out.values():
-            if began := self._written.get(lease.id):
-                self._written[lease.id] = began - ahead
+            self._written[lease.id] -= ahead
             self.renewed(lease, lease.expires - ahead)
 
     def landed(self, lease: Lease) -> None:

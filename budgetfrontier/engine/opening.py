@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,12 +122,9 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
         restore_lease(lease_id, row, tables.queues.look(row.queue).queue, tables.pending.value(row.key))
         for lease_id, row in tables.leases.stored()
     ]
-    landed = Counter(lease.queue_id for lease in leases if lease.landed)
-    queues = tables.queues.each(lease.queue_id for lease in leases)
-    for lease, queue in zip(leases, queues, strict=True):
+    for lease in leases:
         tables.leases.keep(lease)
         tables.pending.taken.add(lease.key)
-        queue.landed = landed[queue.id]  # an older version did not count them
     if not keep_leases:
         kernel.unfinished_leases.drop(leases, now)
 

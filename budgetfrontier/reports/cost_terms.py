@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.settings import plugins
 
@@ -50,10 +49,7 @@ def _wag(uri: CrawlUri) -> list[CostTerm]:
 def _additive(rules: Any, uri: CrawlUri) -> list[CostTerm]:
     found = []
     for rule in rules:
-        try:
-            amount = _asked({"additive": {"rules": [rule]}}, uri) - 1
-        except PolicyError:
-            continue  # the settings were checked by another version
+        amount = _asked({"additive": {"rules": [rule]}}, uri) - 1
         if amount:
             what = ", ".join(f"{key} {value}" for key, value in rule.items() if key not in ("add", "add-each", "when"))
             found.append(CostTerm(f"{rule.get('when', '?')}{f' ({what})' if what else ''}", amount))

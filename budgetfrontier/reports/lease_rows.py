@@ -13,18 +13,18 @@ DROP = ("via", "began", "cost", "id", "landed", "attempt", "queue")
 
 
 def lease_rows(leases: Iterable[StoredLease], now: float) -> Iterator[dict[str, Any]]:
-    """Yield a row for each lease. `age` is in seconds, None if an older version wrote the lease; times are absolute."""
+    """Yield a row for each lease. `age` is in seconds, other times are absolute."""
     for lease in leases:
         yield {
             "id": lease.id,
             "queue": lease.queue,
             "url": lease.uri.url,
-            "age": max(now - lease.began, 0.0) if lease.began else None,
+            "age": max(now - lease.began, 0.0),
             "deliveries": lease.delivery,
             "attempt": lease.attempt,
             "landed": lease.landed,
             "deadline": lease.expires,
-            "began": lease.began or None,
+            "began": lease.began,
             "cost": lease.cost,
             "via": lease.uri.via or "",
         }
@@ -34,7 +34,7 @@ def for_people(row: dict[str, Any], now: float, when: str) -> dict[str, Any]:
     """Return a row with durations instead of seconds: the deadline as the time left. `when` is the text of `began`."""
     left = row["deadline"] - now
     return row | {
-        "age": None if row["age"] is None else short_duration(row["age"]),
+        "age": short_duration(row["age"]),
         "deadline": f"in {short_duration(left)}" if left > 0 else f"{short_duration(-left)} ago",
         "landed": "yes" if row["landed"] else None,
         "began": when,

@@ -62,14 +62,12 @@ def by_outcome(totals: Summary) -> Iterator[OutcomeTotals]:
     if totals.expired:
         yield OutcomeTotals("no outcome", totals.expired, None, 0, "the lease expired, or the process died")
     if totals.other_expenditure:
-        yield OutcomeTotals(
-            "other spend", None, None, totals.other_expenditure, "URIs marked as seen, or before this version"
-        )
+        yield OutcomeTotals("other spend", None, None, totals.other_expenditure, "URIs marked as seen")
 
 
 def refusals(totals: Summary) -> list[tuple[str, int]]:
     """Return how often URIs were refused, by reason, the most frequent first; INVALID ones have their slugs."""
-    full = [(f"FULL by {_LIMITS.get(limit, limit)}", count) for limit, count in totals.full_reasons.items()]
+    full = [(f"FULL by {limit}", count) for limit, count in totals.full_reasons.items()]
     return sorted([*totals.invalid_reasons.items(), *full], key=lambda item: -item[1])
 
 
@@ -100,4 +98,3 @@ def reasons_of(tally: Tally) -> tuple[list[tuple[str, int]], list[tuple[str, int
 
 
 _REASONS = 5
-_LIMITS = {admission_limits.UNKNOWN: "an unknown limit"}

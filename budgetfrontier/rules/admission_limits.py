@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.model import Directive
@@ -19,8 +19,6 @@ MAXSIZE = "maxsize"
 """The limit of a scheduler for asyncio, an argument of it: the frontier itself is not asked then."""
 LIMITS = frozenset((MAX_QUEUED, MAX_QUEUE_SIZE, MAXSIZE))
 """All reasons for which a URI is FULL; none of them is a reason for which one is INVALID."""
-UNKNOWN = "unknown"
-"""The reason of the URIs that were FULL before reasons were recorded."""
 
 
 def any_limit(frontier: FrontierSettings) -> bool:
@@ -55,9 +53,3 @@ def may_overfill(uri: CrawlUri | None, via: CrawlUri | None) -> bool:
     is a revisit passed to the finish of `via`, because it takes that URI's place.
     """
     return uri is not None and ((uri.force and uri.directive is Directive.HIGHEST) or comes_again(uri, via))
-
-
-def by_reason(full: int, recorded: Mapping[str, int]) -> dict[str, int]:
-    """Return the URIs that were FULL by the limit that they met; those of which no limit is recorded are UNKNOWN."""
-    rest = full - sum(recorded.values())
-    return {**recorded, UNKNOWN: rest} if rest > 0 else dict(recorded)

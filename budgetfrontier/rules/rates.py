@@ -80,14 +80,14 @@ def successive(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
     """Yield each row, except for the beginnings of runs, with the row before it, from rows in order of time.
 
     If the clock was set back between two runs, their rows alternate: a row follows the last one of its own run. The
-    first row of a run that does not begin with it (thinned, or written by an older version, which did not tell runs
-    apart) follows the one with the most progress that is not beyond its own. If a later row has a progress between the
-    two, it is the one that follows: the other row is of a run that began before the first row.
+    first row of a run whose beginning was thinned out follows the one with the most progress that is not beyond its
+    own. If a later row has a progress between the two, it is the one that follows: the other row is of a run that began
+    before the first row.
     """
     in_order = list(rows)
-    ends = {row.run: number for number, row in enumerate(in_order) if row.run}
+    ends = {row.run: number for number, row in enumerate(in_order)}
     of_run: dict[int, Row] = {}
-    latest: list[Row] = []  # those that end their runs, or whose runs are not known, in order of progress
+    latest: list[Row] = []  # those that end their runs, in order of progress
     for number, (row, below) in enumerate(zip(in_order, _below(in_order), strict=True)):
         before = of_run.get(row.run)
         if before is None and not row.begins:
@@ -96,17 +96,16 @@ def successive(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
                 before = latest.pop(place - 1)
         if before is not None:
             yield before, row
-        if row.run:
-            of_run[row.run] = row
-        if ends.get(row.run, number) == number:
+        of_run[row.run] = row
+        if ends[row.run] == number:
             insort_right(latest, row, key=progress)
 
 
 def _below(rows: Sequence[Totals]) -> list[int]:
     """Return, for each row, the most progress below its own of a later row that looks for the one before it; or -1."""
-    known, looks = {0}, list[bool]()
+    known, looks = set[int](), list[bool]()
     for row in rows:
-        looks.append(not row.begins and (row.run == 0 or row.run not in known))
+        looks.append(not row.begins and row.run not in known)
         known.add(row.run)
     found, later = [-1] * len(rows), list[int]()
     for number in range(len(rows) - 1, -1, -1):

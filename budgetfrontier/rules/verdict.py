@@ -132,7 +132,7 @@ def process_line(standing: Standing) -> str:
     s = standing
     if (last := last_commit(s)) is not None:
         commit = f"{_of_crawl(s, last)}last commit {_ago(s, last)}"
-    else:  # an older version, which kept no times, may have committed much
+    else:  # a repair may have lost the totals, and with them the time of the last commit
         commit = "when it last committed is not known" if s.totals.scheduled else "nothing committed"
     if s.process.alive:
         hangs = ""

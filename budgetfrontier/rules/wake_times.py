@@ -65,8 +65,8 @@ class Waits(NamedTuple):
 
     @classmethod
     def told(cls, look: dict[str, Any]) -> Self:
-        """Return those that the audit has; an older version has no `delayed` and no `rest`."""
-        return cls(look["wake_time"], look["block"], look.get("delayed", 0), look.get("rest", 0))
+        """Return those that the audit has."""
+        return cls(look["wake_time"], look["block"], look["delayed"], look["rest"])
 
     @property
     def earned(self) -> float:

@@ -49,38 +49,25 @@ def read_settings(txn: keys.Txn, db: Any) -> tuple[Settings | None, list[Overrid
         raise CorruptFrontier(f"the stored settings cannot be read ({e}); restore a backup") from None
 
 
-GONE = (("fetch", "robots_tags"),)
-"""Settings that frontiers of older schemas have stored, and that are passed over."""
-
 # Readers need the settings in each call, and decoding them takes longer than most calls.
 
 
 @lru_cache(maxsize=4)
 def _settings(value: bytes, sources: bytes | None) -> Settings:
     settings = decode_settings(value)
-    places = None if sources is None else decode_sources(sources)
-    if places is None or places.checksum != zlib.crc32(value) or len(places.overrides) != len(settings.overrides):
-        return settings  # an older version has written other settings since
-    found = zip(settings.overrides, places.overrides, strict=True)
+    places = [] if sources is None else decode_sources(sources)
+    if len(places) != len(settings.overrides):  # a repair has lost them
+        return settings
+    found = zip(settings.overrides, places, strict=True)
     return msgspec.structs.replace(settings, overrides=tuple(msgspec.structs.replace(o, at=at) for o, at in found))
 
 
 def decode_settings(value: bytes) -> Settings:
-    """Return stored settings; those that are gone are passed over. Raises ValueError and SettingsError."""
-    data = msgspec.json.decode(value)
-    for section, name in GONE:
-        data.get(section, {}).pop(name, None)
-    return Settings.from_dict(data)
+    """Return stored settings. Raises ValueError and SettingsError."""
+    return Settings.from_dict(msgspec.json.decode(value))
 
 
-class Sources(msgspec.Struct):
-    """Where the overrides of the stored settings are written, as FILE:LINE; `checksum` is that of the settings."""
-
-    checksum: int
-    overrides: list[str]
-
-
-decode_sources = msgspec.json.Decoder(Sources).decode
+decode_sources = msgspec.json.Decoder(list[str]).decode  # FILE:LINE of each override of the settings
 decode_overrides = msgspec.json.Decoder(list[Override]).decode
 
 
@@ -93,10 +80,8 @@ def _adjustments(value: bytes) -> tuple[Override, ...]:
 
 def write_settings(txn: keys.Txn, db: Any, settings: Settings, adjustments: list[Override]) -> None:
     """Store settings and adjustments in the current transaction."""
-    value = msgspec.json.encode(settings.to_dict())
-    txn.put(b"settings", value, db=db)
-    sources = Sources(zlib.crc32(value), [override.at for override in settings.overrides])
-    txn.put(b"sources", msgspec.json.encode(sources), db=db)
+    txn.put(b"settings", msgspec.json.encode(settings.to_dict()), db=db)
+    txn.put(b"sources", msgspec.json.encode([override.at for override in settings.overrides]), db=db)
     txn.put(b"adjustments", msgspec.json.encode(adjustments), db=db)
 
 

@@ -77,7 +77,6 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     time: float = 0.0
     """The time of the last commit; if the clock is behind it at the next opening, it was set back."""
     bytes: Number = 0
-    full: Number = 0
     invalid_reasons: dict[str, Number] = {}
     given_up: Number = 0
     failed_expenditure: Number = 0
@@ -93,7 +92,7 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     unneeded: list[Number] = []
     """Files of what was deleted (`storage.removed`) that nothing needs any more; they are removed after the commit."""
     full_reasons: dict[str, Number] = {}
-    """The part of `full` of which the limit is recorded, by limit: the rest was counted by an older version."""
+    """URIs that were refused as FULL, by the limit that they met."""
     urls: Number = 0
     """With the next three fields, the totals of the table `urls`: rows, those completed, and queues with any."""
     completed: Number = 0
@@ -142,9 +141,9 @@ class LeaseRow(msgspec.Struct, array_like=True, gc=False):
     queue: QueueId
     key: bytes
     expires: float
-    landed: bool = False
-    began: float = 0.0
-    """When it was handed out; 0.0 if an older version wrote it."""
+    landed: bool
+    began: float
+    """When it was handed out."""
 
 
 class FutureRow(msgspec.Struct, array_like=True, gc=False):

@@ -63,7 +63,7 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     robots_denials: Number = 0
     prerequisites: Number = 0
     run: Number = 0
-    """The epoch of the run that wrote it, as in the ids of its leases; 0 if an older version did."""
+    """The epoch of the run that wrote it, as in the ids of its leases."""
     prerequisites_succeeded: Number = 0
     prerequisites_disregarded: Number = 0
 
@@ -85,8 +85,6 @@ class BusyRow(msgspec.Struct, array_like=True, gc=False):
     fetched_low: Number = 0
     """The most by which their attempts may be too low."""
     counts: list[Number] = []
-    sampled: bool = False
-    """Always false: an older version counted a part of the attempts, and said so here."""
     spent_low: Number = 0
     """The most by which what they spent may be too low."""
     others: tuple[Number, Number] = NOTHING

@@ -91,7 +91,7 @@ def _rate(found: Standing, view: View) -> float | None:
 def _look_at_leases(found: Standing, view: View) -> None:
     """Find the oldest lease. Ids grow with time; renewals and other runs do not change when a lease began."""
     rows = [decode_lease(value) for _, value in islice(view.items(keys.LEASES), LOOKED_AT)]
-    oldest = min((row for row in rows if row.began), key=lambda row: row.began, default=None)
+    oldest = min(rows, key=lambda row: row.began, default=None)
     if oldest is None:
         return
     found.first_lease = oldest.began

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from itertools import islice, takewhile
 from typing import Any
 
@@ -10,7 +10,7 @@ import lmdb
 import msgspec
 
 from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord, QueueState, StoredLease, Summary
-from budgetfrontier.rules import admission_limits, queue_keys
+from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Effective, Override
@@ -106,8 +106,8 @@ class View:
             expenditure=c.expenditure,
             queues={state.value: count for state, count in states.items()},
             bytes=c.bytes,
-            full=c.full,
-            full_reasons=admission_limits.by_reason(c.full, c.full_reasons),
+            full=sum(c.full_reasons.values()),
+            full_reasons=dict(c.full_reasons),
             invalid=sum(c.invalid_reasons.values()),
             invalid_reasons=dict(c.invalid_reasons),
             given_up=c.given_up,
@@ -137,11 +137,8 @@ class View:
         return settings or Settings(), adjustments
 
     def adjustments(self) -> list[Override]:
-        """Return the adjustments, oldest first, with the ids of their audit entries (0: the audit lacks it).
-
-        Older versions stored no ids: for such adjustments, the audit is searched. O(audit) then, else O(adjustments).
-        """
-        return identified(self.settings()[1], self.newest_commands())
+        """Return the adjustments, oldest first, with the ids of their audit entries."""
+        return self.settings()[1]
 
     def in_force(self, more: Iterable[Override] = ()) -> Effective:
         """Return the settings in force, with `more` adjustments on top."""
@@ -315,19 +312,3 @@ class View:
         """Return the first `limit` dead letters, 0 or None: all, oldest first."""
         found = islice(self.items(keys.DEAD), limit or None)
         return [dead_letter(keys.u64.unpack(key)[0], decode_dead(value)) for key, value in found]
-
-
-def identified(adjustments: Sequence[Override], newest_commands: Iterable[AuditEntry]) -> list[Override]:
-    """Return adjustments with their ids: of those that have none, the newest audit entry that set the same."""
-    found, unknown = list(adjustments), [n for n, one in enumerate(adjustments) if not one.id]
-    for entry in newest_commands if unknown else ():
-        if entry.command == "adjust" and not entry.error:
-            same = [
-                n for n in unknown if entry.args.get("match") == found[n].match and entry.args["set"] == found[n].set
-            ]
-            for n in same[-1:]:
-                found[n] = msgspec.structs.replace(found[n], id=entry.id)
-                unknown.remove(n)
-        if not unknown:
-            break
-    return found

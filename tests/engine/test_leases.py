@@ -14,8 +14,6 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.errors import LeaseExpired
 from budgetfrontier.engine.opening import REPLICA
 from budgetfrontier.storage import keys
-from budgetfrontier.storage.encoding import encode
-from budgetfrontier.storage.records import LeaseRow, decode_lease
 from budgetfrontier.testing import crash
 from tests.support import START, memory, on_disk, one, pages, record
 
@@ -105,11 +103,6 @@ def test_the_age_of_leases_follows_a_clock_that_was_ahead(tmp_path: Path) -> Non
     crash(f)
     with on_disk(tmp_path, ManualClock(START), keep_leases=True):
         assert began(tmp_path) == {"https://a.test/0": 0.0}
-
-
-def test_leases_that_an_older_version_wrote_have_no_known_age() -> None:
-    older = encode([1, bytes(21), 5.0, True])
-    assert decode_lease(older) == LeaseRow(1, bytes(21), 5.0, True, 0.0)
 
 
 def refuses(call: Callable[[], object]) -> bool:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from budgetfrontier import Frontier, Outcome, Summary, Tally
 from budgetfrontier.reports import html, text
 from budgetfrontier.reports.totals import by_outcome, refusals, refused_in, refused_line, tiles
-from budgetfrontier.rules.admission_limits import by_reason
 from tests.support import make_settings
 
 
@@ -56,12 +54,6 @@ def test_nothing_is_said_of_refusals_if_there_were_none(tmp_path: Path) -> None:
     with Frontier.open(tmp_path / "frontier", make_settings()) as f:
         assert (refused_line(f.summary()), refusals(f.summary())) == ("", [])
         assert [row.share for row in by_outcome(f.summary())] == [None] * 6
-
-
-def test_refusals_that_an_older_version_counted_are_of_an_unknown_limit(ended: Path) -> None:
-    totals = summary(ended)
-    older = msgspec.structs.replace(totals, full=9, full_reasons=by_reason(9, totals.full_reasons))
-    assert dict(refusals(older))["FULL by an unknown limit"] == 7
 
 
 def test_a_tally_tells_the_limits_apart_from_what_is_not_valid() -> None:

@@ -54,13 +54,6 @@ def test_each_limit_has_the_name_of_its_setting() -> None:
     assert names < set(FrontierSettings.__struct_fields__) and names < admission_limits.LIMITS
 
 
-def test_what_an_older_version_counted_is_of_an_unknown_limit() -> None:
-    assert admission_limits.by_reason(0, {}) == {}
-    assert admission_limits.by_reason(5, {"max_queued": 5}) == {"max_queued": 5}
-    assert admission_limits.by_reason(5, {"max_queued": 3}) == {"max_queued": 3, "unknown": 2}
-    assert admission_limits.by_reason(5, {}) == {"unknown": 5}
-
-
 def test_prerequisites_may_overfill() -> None:
     robots = CrawlUri("https://a.test/robots.txt", force=True, directive=Directive.HIGHEST)
     assert admission_limits.may_overfill(robots, None)

@@ -26,7 +26,7 @@ def test_a_rate_is_the_change_of_the_totals_by_the_hour() -> None:
 
 
 def test_time_in_which_no_process_ran_does_not_count() -> None:
-    rows = [row(0, 0, begins=True), row(1, 60), row(100, 60, begins=True), row(101, 90)]
+    rows = [row(0, 0, begins=True), row(1, 60), row(100, 60, begins=True, run=1), row(101, 90, run=1)]
     found = window(rows, 0, 101 * 60)
     assert (found.seconds, found.rates["fetched"].per_hour) == (120, 2700)
 
@@ -62,21 +62,21 @@ def test_dead_letters_that_were_replayed_count_as_no_change() -> None:
 
 
 def test_nothing_is_known_between_totals_that_fall() -> None:
-    rows = [row(0, 900), row(1, 5), row(2, 7)]
+    rows = [row(0, 900), row(1, 5, run=1), row(2, 7, run=1)]
     assert (window(rows, 0, 120).seconds, window(rows, 0, 120).rates["fetched"].count) == (60, 2)
 
 
 def test_rows_that_alternate_because_the_clock_was_set_back_count_once() -> None:
-    first = [row(minute, 100 * minute, begins=not minute) for minute in range(10)]
-    second = [row(minute + 0.5, 900 + 100 * minute, begins=not minute) for minute in range(10)]
+    first = [row(minute, 100 * minute, begins=not minute, run=1) for minute in range(10)]
+    second = [row(minute + 0.5, 900 + 100 * minute, begins=not minute, run=2) for minute in range(10)]
     rows = sorted(first + second, key=lambda row: row.time)
     assert window(rows[1:], 0, 600).rates["succeeded"].count == 1700
     assert (window(rows, 0, 600).seconds, window(rows, 0, 600).rates["succeeded"].per_hour) == (18 * 60, 6000)
 
 
 def test_alternating_rows_count_once_too_if_the_beginning_of_the_later_run_is_not_among_them() -> None:
-    first = [row(minute, 100 * minute) for minute in range(10)]
-    second = [row(minute + 0.5, 900 + 100 * minute) for minute in range(10)]
+    first = [row(minute, 100 * minute, run=1) for minute in range(10)]
+    second = [row(minute + 0.5, 900 + 100 * minute, run=2) for minute in range(10)]
     rows = sorted(first + second, key=lambda row: row.time)
     found = window(rows, 0, 600)
     assert (found.seconds, found.rates["succeeded"].count) == (18 * 60, 1800)
@@ -113,7 +113,7 @@ def test_no_interval_is_lost_or_made_up_whatever_clocks_and_repairs_do(seed: int
 
 
 def test_a_curve_has_the_rate_of_each_part_of_a_time() -> None:
-    rows = [row(0, 0), row(1, 10), row(2, 10), row(3, 40), row(5, 40, begins=True), row(6, 41)]
+    rows = [row(0, 0), row(1, 10), row(2, 10), row(3, 40), row(5, 40, begins=True, run=1), row(6, 41, run=1)]
     assert curves(rows, 0, 360, 6)["fetched"] == [600, 0, 1800, 0, 0, 60]
     assert curves(rows, 0, 360, 3)["fetched"] == [300, 1800, 60]
     assert curves([], 0, 360, 2)["fetched"] == [0, 0]

@@ -464,7 +464,7 @@ def test_what_a_clock_that_was_ahead_has_dated_is_not_said_to_be_of_now() -> Non
     assert text.endswith("; the last commit was 40d ahead of this clock.")
 
 
-def test_a_frontier_of_an_older_version_has_commits_of_unknown_time() -> None:
+def test_if_a_repair_has_lost_the_totals_the_time_of_the_last_commit_is_not_known() -> None:
     assert process_line(standing(process=Process(alive=False, pid=None), scheduled=24)) == (
         "none; when it last committed is not known"
     )

@@ -59,8 +59,6 @@ def test_an_operator_covers_the_rests_of_a_queue_and_uncovers_them() -> None:
     assert wake_times.restored(covered, before, after).wake_time == NOW + 50
     covered.wake_time = NOW + 110  # a rest beyond the block
     assert wake_times.restored(covered, before, after).wake_time == NOW + 110
-    told = {"wake_time": NOW + 100, "block": NOW + 100}  # by an older version
-    assert wake_times.restored(covered, Waits.told(told), after).block == NOW + 100
 
 
 def test_another_interval_counts_from_the_last_lease_and_leaves_other_waits_alone() -> None:

@@ -27,10 +27,6 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "the retired": (each(keys.RETIRED), "RETIRED, but found in"),
     "the leases": (each(keys.LEASES), "lease"),
     "the total of queued URIs": (lambda d: d.change_totals(queued=12345), "12345"),
-    "refusals by reason": (
-        lambda d: d.change_totals(full=3, full_reasons={"max_queued": 2, "max_queue_size": 3}),
-        "totals: full is 3, its reasons say 5",
-    ),
     "a URL": (lambda d: d.put(keys.PENDING, d.items(keys.PENDING)[0][0], b"\xc1"), "unreadable"),
     "a record": (lambda d: d.put(keys.QUEUES, d.queue("ready.test"), b"\xc1"), "a record cannot be read"),
 }
@@ -39,14 +35,6 @@ DAMAGES: dict[str, tuple[Change, str]] = {
 def test_a_sound_frontier_passes(path: Path) -> None:
     with Reader(path) as reader:
         reader.check()
-
-
-def test_refusals_that_an_older_version_counted_have_no_reason(path: Path) -> None:
-    with damaging(path) as damage:
-        damage.change_totals(full=3, full_reasons={"max_queued": 2})
-    with Reader(path) as reader:
-        reader.check()
-        assert reader.summary().full_reasons == {"max_queued": 2, "unknown": 1}
 
 
 @pytest.mark.parametrize("what", DAMAGES)

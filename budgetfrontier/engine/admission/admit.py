@@ -321,7 +321,6 @@ class Admitter:
     def _refuse(self, limit: str, count: int, tally: Tally | None) -> None:
         """Count URIs that are FULL because of a limit, in the totals and the tally, if there is one."""
         counters = self._tables.counters
-        counters.full += count
         counters.full_reasons[limit] = counters.full_reasons.get(limit, 0) + count
         if tally is not None:
             tally.find_full(limit, count)

@@ -19,7 +19,6 @@ from budgetfrontier.settings.overrides import Effective, Override, compacted, va
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.meta import write_settings
 from budgetfrontier.storage.uri_values import expand, short_url
-from budgetfrontier.storage.view import identified
 
 COUNTED = 1000
 """The most queues of a frontier that a change counts by itself: some milliseconds."""
@@ -138,7 +137,8 @@ def promise(effect: dict[str, Any]) -> dict[str, Any]:
 
 def withdraw(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Take an adjustment out of those in force; what it had replaced does not come back."""
-    adjustments, in_force = adjustments_of(kernel), kernel.tables.in_force
+    in_force = kernel.tables.in_force
+    adjustments = in_force.adjustments
     override = next((one for one in adjustments if one.id == args["id"]), None)
     if override is None:
         raise not_in_force(args["id"])
@@ -160,18 +160,13 @@ class Edit(NamedTuple):
     restore: Sequence[Override]
 
 
-def adjustments_of(kernel: Kernel) -> list[Override]:
-    """Return the adjustments of an engine, with their ids."""
-    return identified(kernel.tables.in_force.adjustments, kernel.tables.env.view().newest_commands())
-
-
 def edit(kernel: Kernel, change: Edit, now: float) -> dict[str, Any]:
     """Change the adjustments: a change of settings. Return its part of the effect, with what would take it back.
 
     Adjustments are in the order of their ids, which is that in which they were made.
     """
     tables, counters = kernel.tables, kernel.counters
-    before, settings = adjustments_of(kernel), tables.in_force.settings
+    before, settings = tables.in_force.adjustments, tables.in_force.settings
     kept = [one for one in before if one.id not in change.remove]
     after = compacted(sorted([*kept, *change.restore], key=attrgetter("id")))
     stay, were = {one.id for one in after}, {one.id for one in before}

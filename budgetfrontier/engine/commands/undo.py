@@ -11,7 +11,7 @@ from typing import Any
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import restoring, undo_bury
-from budgetfrontier.engine.commands.adjustment import adjustments_of, edit
+from budgetfrontier.engine.commands.adjustment import edit
 from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
 from budgetfrontier.engine.commands.undo_checks import (
     PAUSED,
@@ -82,7 +82,7 @@ def _at_once(kernel: Kernel, entry: AuditEntry, command: str, force: bool, now: 
 
 
 def _undo_adjusting(kernel: Kernel, entry: AuditEntry, force: bool, now: float) -> dict[str, Any]:
-    change = check_adjusting(entry, adjustments_of(kernel), force=force)
+    change = check_adjusting(entry, kernel.tables.in_force.adjustments, force=force)
     told = {"removed": list(change.remove), "restored": [one.id for one in change.restore]}
     return told | edit(kernel, change, now)
 

@@ -74,11 +74,7 @@ def numbers_of(entry: AuditEntry) -> Numbers:
     """Return the numbers of the dead letters that an entry has added. Raises FrontierError if it has added none."""
     numbers = entry.effect.get("letters")
     if not numbers:
-        added = entry.effect.get("added")
-        why = (
-            "an older version has not recorded which dead letters it added" if added else "it has added no dead letter"
-        )
-        raise FrontierError(f"{entry.id}, bury, cannot be undone: {why}")
+        raise FrontierError(f"{entry.id}, bury, cannot be undone: it has added no dead letter")
     return numbers  # type: ignore[no-any-return]
 
 

@@ -58,7 +58,7 @@ def cannot(entry: AuditEntry, command: str) -> FrontierError:
 
 def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: bool) -> Edit:
     """Return the change of the adjustments that undoes an entry. Raises FrontierError."""
-    inverse = entry.effect.get("inverse") or {"remove": [entry.id], "restore": []}  # of an older version
+    inverse = entry.effect["inverse"]
     there = {one.id: one for one in in_force}
     restore = [Override(one["match"], one["set"], id=one["id"]) for one in inverse["restore"]]
     restore = [one for one in restore if one.id not in there]
@@ -95,8 +95,6 @@ def check_queue(entry: AuditEntry, command: str, queue: QueueRecord | None, *, f
     before, after = entry.effect["before"], entry.effect["after"]
     if queue is None:
         raise FrontierError(f"there is no queue {key_of(entry)!r} any more")
-    if "block" not in before:
-        raise FrontierError(f"{entry.id} was recorded by an older version, without what an undo needs")
     if before == after:
         raise FrontierError(f"{entry.id}, {command}, has changed nothing")
     found = look_at_queue(queue)

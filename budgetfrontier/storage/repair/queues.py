@@ -244,7 +244,6 @@ class QueueRebuild:
             )
         elif stored is not None:
             _divide_expenditure(totals, stored.expenditure)
-        totals.full = max(totals.full, sum(totals.full_reasons.values()))
         of_prerequisites = totals.prerequisites_succeeded + totals.prerequisites_disregarded
         totals.prerequisites = max(totals.prerequisites, of_prerequisites)
         parts = totals.prerequisites_succeeded + sum(totals.error_answers.values())
@@ -255,7 +254,7 @@ class QueueRebuild:
             setattr(totals, name, min(getattr(totals, name), totals.fifo_back))
         totals.regrade_precedence = min(totals.regrade_precedence, queue_states.WORST_PRECEDENCE)
         self._settle()
-        for name in (*_COUNTED, *_GIVEN_OUT, "full", "prerequisites", "succeeded", "state") if stored else ():
+        for name in (*_COUNTED, *_GIVEN_OUT, "prerequisites", "succeeded", "state") if stored else ():
             if getattr(totals, name) != getattr(stored, name):
                 self._notes.note_change(f"totals: {name} {getattr(stored, name)} is {getattr(totals, name)}")
         self._tables.put(keys.META, b"counters", encode(totals))

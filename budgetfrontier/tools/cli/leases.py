@@ -52,7 +52,7 @@ def write_leases(args: argparse.Namespace, found: Sequence[StoredLease], *, is_w
     now = time.time()
     rows: Iterable[dict[str, Any]] = lease_rows.lease_rows(found, now)
     if args.older_than is not None:
-        rows = (row for row in rows if row["age"] is not None and row["age"] >= args.older_than)
+        rows = (row for row in rows if row["age"] >= args.older_than)
     if is_whole:
         rows = named.noting_none(rows, "no lease matches" if found else "no URI is leased")
     rows = common.page(rows, args, key=lambda row: _sort_key(row[args.sort]))

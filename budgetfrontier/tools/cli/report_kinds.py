@@ -294,7 +294,7 @@ def threads(args: argparse.Namespace, leases: Iterable[StoredLease]) -> Rows:
 
     now = time.time()
     rows: Iterable[dict[str, Any]] = sorted(
-        lease_rows.lease_rows(leases, now), key=lambda row: row["age"] or 0.0, reverse=True
+        lease_rows.lease_rows(leases, now), key=lambda row: row["age"], reverse=True
     )
     if args.format == "text":
         rows = (lease_rows.for_people(row, now, _shown("began", row["began"])) for row in rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import lmdb
 import msgspec
 import pytest
 
@@ -189,23 +188,6 @@ def test_an_adjustment_has_the_id_of_its_audit_entry_and_can_be_withdrawn(tmp_pa
             f.withdraw(first.id)
         f.check()
     assert listed(tmp_path / "frontier") == [(2, "*")]
-
-
-def test_adjustments_of_older_versions_get_their_ids_from_the_audit(tmp_path: Path) -> None:
-    with on_disk(tmp_path, queue_total_budget=1) as f:
-        for match, budget in (("queue:a.test", 3), ("queue:b.test", 3), ("queue:a.test", 4), ("queue:a.test", 3)):
-            f.adjust(match=match, queue_total_budget=budget)
-    with lmdb.open(str(tmp_path / "frontier"), max_dbs=20, map_size=1 << 30) as env:
-        db = env.open_db(b"meta", create=False)
-        with env.begin(write=True) as txn:
-            stored = msgspec.json.decode(txn.get(b"adjustments", db=db) or b"")
-            txn.put(
-                b"adjustments", msgspec.json.encode([{"match": s["match"], "set": s["set"]} for s in stored]), db=db
-            )
-    assert listed(tmp_path / "frontier") == [(2, "queue:b.test"), (4, "queue:a.test")]
-    with on_disk(tmp_path) as f:
-        f.withdraw(2)
-    assert listed(tmp_path / "frontier") == [(4, "queue:a.test")]
 
 
 def test_a_withdrawal_changes_precedences() -> None:

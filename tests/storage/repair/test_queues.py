@@ -157,14 +157,3 @@ def test_the_parts_of_what_was_spent_add_up_to_the_sum_of_the_queues(
         totals = reader.summary()
     assert totals.expenditure == spent
     assert {name: getattr(totals, f"{name}_expenditure") for name in parts} == parts
-
-
-def test_refusals_by_reason_are_no_more_than_all(tmp_path: Path) -> None:
-    with on_disk(tmp_path, max_queue_size=2) as f:
-        f.schedule_many(pages("A", 5))
-    path = tmp_path / "frontier"
-    with damaging(path) as damage:
-        damage.change_totals(full=1)
-    assert_repaired(path)
-    with Reader(path) as reader:
-        assert (reader.summary().full, reader.summary().full_reasons) == (3, {"max_queue_size": 3})

@@ -72,7 +72,7 @@ FOLLOWING: dict[str, Change] = {
     "numbers given out": wrong_totals(ordinal=0, queue_id=0, audit=0, command=0, fifo_back=0, retired_back=0),
     "the ring's ends": wrong_totals(ring_front=5, ring_back=3),
     "a lease of nothing": lambda damage: damage.put(
-        keys.LEASES, keys.u64.pack(1 << 40), encode(LeaseRow(1, bytes(21), 5.0))
+        keys.LEASES, keys.u64.pack(1 << 40), encode(LeaseRow(1, bytes(21), 5.0, False, 0.0))
     ),
     "a lease twice": lambda damage: damage.put(
         keys.LEASES, keys.u64.pack((2 << 40) - 1), damage.items(keys.LEASES)[0][1]

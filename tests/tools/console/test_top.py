@@ -140,8 +140,8 @@ def test_rates_of_the_last_hour_leave_out_the_time_without_a_process() -> None:
     rows = [
         SeriesRow(1000.0, succeeded=100),
         SeriesRow(1060.0, succeeded=160),
-        SeriesRow(3000.0, True, succeeded=160),
-        SeriesRow(3060.0, succeeded=280),
+        SeriesRow(3000.0, True, succeeded=160, run=1),
+        SeriesRow(3060.0, succeeded=280, run=1),
     ]
     rates, curve = last_hour(rows, 3100.0)
     assert rates["fetched"] == 1.5 and rates["spent"] == 0
@@ -151,7 +151,11 @@ def test_rates_of_the_last_hour_leave_out_the_time_without_a_process() -> None:
 
 
 def test_rows_that_alternate_because_the_clock_was_set_back_count_once() -> None:
-    rows = [SeriesRow(60.0 * n + 30 * run, n == 0, succeeded=90 * run + 10 * n) for n in range(10) for run in range(2)]
+    rows = [
+        SeriesRow(60.0 * n + 30 * run, n == 0, succeeded=90 * run + 10 * n, run=run + 1)
+        for n in range(10)
+        for run in range(2)
+    ]
     rates, _ = last_hour(rows, 600.0)
     assert rates["fetched"] == pytest.approx(10 / 60)
 

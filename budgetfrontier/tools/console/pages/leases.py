@@ -23,7 +23,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         ttl = view.settings()[0].frontier.lease_ttl
     key = query.text("queue")
     chosen = [lease for lease in leases if key in ("", lease.queue)]
-    rows = sorted(lease_rows(chosen, now), key=lambda row: row["began"] or 0.0)
+    rows = sorted(lease_rows(chosen, now), key=lambda row: row["began"])
     return {
         "rows": [row | for_people(row, now, "") for row in rows[:ROWS]],
         "matching": len(rows),
