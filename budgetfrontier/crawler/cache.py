@@ -41,7 +41,7 @@ _SCOPE, _FOUND, _FINISHED = b"scope", b"found", b"finished"
 
 _DAMAGE = (CorruptFrontier, NotAFrontier)
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.crawl")
 
 
 class StoredRobots(NamedTuple):

@@ -55,7 +55,7 @@ _SEEDS_TOLD = 10
 _CLOSING = (FrontierError, OSError)  # what may have closed the frontier, or a disk that fails: nothing may be finished
 NO_TIMEOUT = 300.0  # seconds that a page waits for its robots.txt if fetches have no timeout
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.crawl")
 
 
 class CrawlParts(NamedTuple):

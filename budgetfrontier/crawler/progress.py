@@ -27,7 +27,7 @@ LINE_EVERY = 10.0
 RATE_OVER = 30.0
 """Seconds over which current rates are averaged, so that they do not jump."""
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.crawl")
 
 
 class _ProgressSample(NamedTuple):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from budgetfrontier.reports import files
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.crawl")
 
 
 async def write_reports(frontier: Path, folder: Path) -> None:

@@ -27,7 +27,7 @@ from budgetfrontier.server.call_stats import MethodStats
 
 Handed = tuple["RpcCall", bytes | None]
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("budgetfrontier.service")
 _MORE_FOLLOWS: Final = 1  # GRPC_WRITE_BUFFER_HINT: need not be written to the socket at once
 _NOT_THE_LAST: Final = (None, ())  # what grpc.server expects of a tag whose event does not end its call
 

@@ -14,7 +14,7 @@ from budgetfrontier.server.calls import Handed
 
 SERVICE: Final[str] = reflection.SERVICE_NAME
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("budgetfrontier.service")
 
 
 class ReflectionMethod(NamedTuple):

@@ -36,7 +36,7 @@ _AT_ONCE = 1 << 23  # bytes between two syncs: the most that a running crawl has
 _NUMBER = Struct("=Q")
 _PAGE_NUMBER, _TRANSACTION = 0, 144
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.store")
 
 
 def copy(env: lmdb.Environment, path: Path, folder: Path, *, max_growth: int | None = None) -> None:

@@ -35,7 +35,7 @@ MOST_WRITTEN = 32 << 20  # bytes of URIs between two commits: a single URI may h
 MOST_QUEUES = 12_000  # changed between two commits: each dirties at least one page of `pending` and one of `seen`
 MOST_SEEN_PAGES = 20_000  # pages of `seen` dirtied between two commits: a new URI may be on any page of its host
 OPERATION_ROOM = 1 << 15  # the most bytes of the map that one operation may dirty
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.store")
 
 # LMDB forbids opening an environment twice in one process.
 _open_here: dict[str, Environment] = {}

@@ -33,7 +33,7 @@ FOLDER = "removed"
 _CHUNK = 1 << 20
 _HEAD = Struct(">II")  # length and CRC-32 of the block that follows
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.store")
 
 
 class Look(msgspec.Struct, array_like=True, gc=False):

@@ -13,7 +13,7 @@ import pytest
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import Tally
 
-PACKAGE = Path(__file__).parent.parent / "budgetfrontier"
+PACKAGE = Path(__file__).parents[2] / "budgetfrontier"
 
 AT_ONCE = """
 import os, threading

@@ -51,7 +51,7 @@ BATCH = 512
 ASIDE = 5.0
 """Seconds for which a queue is set aside whose partition of the feed is full, so that others have their turn."""
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.workers")
 
 
 class _ScoredRequest(msgspec.Struct):

@@ -13,7 +13,7 @@ from budgetfrontier.core.errors import FrontierError
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.workers")
 
 
 class LogReader(Generic[T]):

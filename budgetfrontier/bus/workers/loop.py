@@ -17,7 +17,7 @@ WAIT = 0.1
 PAUSE = 1.0
 """Seconds before the next step after one in which the bus did not answer."""
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.workers")
 
 
 class BusWorker(Protocol):

@@ -45,7 +45,7 @@ BATCH = 512
 """Messages in one step."""
 _MOST_HOPS = 255
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.workers")
 
 
 class StrategyWorker:

@@ -52,12 +52,18 @@ class Loopback:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._thread.run(self._runner.cleanup())
+        self._thread.run(self._end())
         self._thread.stop()
 
+    async def _end(self) -> None:
+        transports = [connection.transport for connection in self._server.connections]
+        await self._runner.cleanup()
+        for transport in filter(None, transports):
+            transport.abort()  # one whose client does not read would stay open with what it has to send
+
     async def _start(self) -> int:
-        server = web.Server(self._handler, access_log=None)
-        self._runner = web.ServerRunner(server, shutdown_timeout=0.5)
+        self._server = web.Server(self._handler, access_log=None)
+        self._runner = web.ServerRunner(self._server, shutdown_timeout=0.5)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
@@ -70,3 +76,5 @@ async def _cancel_others() -> None:
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)
+    for _ in range(3):
+        await asyncio.sleep(0)  # the sockets of connections are closed in the turn after their end

@@ -15,7 +15,7 @@ REST = 10.0
 """Seconds after which a URI is tried again whose fetch this machine could not make."""
 _SHORTAGES = frozenset({*NO_FILES, errno.ENOMEM, errno.ENOBUFS})
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.crawl")
 
 
 def put_back(error: BaseException) -> PutBack | None:

@@ -19,7 +19,7 @@ _BLOCK = 1 << 16
 _LOCKED_BYTE = 0
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of file systems that have none
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.crawl")
 
 
 class GrowingFile:

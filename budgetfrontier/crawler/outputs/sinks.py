@@ -15,7 +15,7 @@ from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.links import text
 from budgetfrontier.settings import plugins
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.crawl")
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -34,7 +34,7 @@ _PASSWORD = re.compile(r"(?<=://)[^/?#@\s\"]*@")
 _EMPTY = hashlib.sha1(b"", usedforsecurity=False).digest()
 _READ_SIZE, _INFLATE_SIZE = 1 << 16, 1 << 20
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.crawl")
 
 
 class Originals(Protocol):

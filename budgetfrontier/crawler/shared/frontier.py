@@ -52,7 +52,7 @@ MOST_WAITING = 100_000
 _OVER = (CrawlState.NEW, CrawlState.FINISHED)
 _PAUSED = (CrawlState.PAUSED, CrawlState.PAUSING)
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.crawl")
 
 
 class LeasingFrontier:

@@ -17,7 +17,7 @@ SILENT = 5.0
 
 _PASSING = (ConnectionLost, StorageFull, FrontierClosed, FrontierLocked)
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("budgetfrontier.crawl")
 
 _T = TypeVar("_T")
 

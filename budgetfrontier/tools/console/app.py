@@ -50,7 +50,7 @@ SESSION = web.RequestKey("session", BrowserSession)
 FORM = web.RequestKey("form", MultiDict)  # of texts
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _T = TypeVar("_T")
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("budgetfrontier.console")
 
 
 class Console:

@@ -23,7 +23,7 @@ ALIVE = 15.0
 _LOOKED = 0.2  # seconds after which a stream looks whether its page was closed
 
 Make = Callable[[], str]
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("budgetfrontier.console")
 
 
 class EventStreams:

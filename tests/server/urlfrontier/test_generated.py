@@ -44,7 +44,7 @@ def earlier() -> FileDescriptorProto:
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
-    command, root = [sys.executable, "-W", "error", "-c", script], PACKAGE.parents[1]
+    command, root = [sys.executable, "-W", "error", "-c", script], PACKAGE.parents[2]
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
