@@ -56,7 +56,7 @@ class Canonicalization:
     PLAIN: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~./-?=&:+,!*$@"
     """A path of these characters alone is canonical already, and a query of these needs no decoding."""
 
-    VERSION: Final = 2
+    VERSION: Final = 1
     """Version of the rules, increased with every change: stored fingerprints do not match those of another version."""
 
     def __init__(

@@ -15,7 +15,7 @@ from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.remote.protocol import Uri
 
 VERSION: Final = 1
-"""Increased when older workers would misunderstand an entry."""
+"""The version of entries: one of another version ends the worker."""
 LONGEST: Final = 16 << 20
 """Bytes of an entry."""
 
@@ -25,7 +25,7 @@ class BadEntry(FrontierError):
 
 
 class NewerEntry(FrontierError):
-    """The log has an entry of a newer version of budgetfrontier; start this worker with that version."""
+    """The log has an entry of another version of budgetfrontier; start this worker with that version."""
 
 
 class Claimed(msgspec.Struct, array_like=True, tag=True, frozen=True):
@@ -170,10 +170,10 @@ def decode(data: bytes, *, crawl: str) -> tuple[float, Body]:
         entry = _decode_entry(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise BadEntry(f"no entry of a log: {e}") from None
-    if entry.version > VERSION:
+    if entry.version != VERSION:
         raise NewerEntry(
-            f"the log of crawl {crawl!r} has an entry of version {entry.version}, and this budgetfrontier knows "
-            f"{VERSION}: start this worker with the newer release"
+            f"the log of crawl {crawl!r} has an entry of version {entry.version}, and this budgetfrontier reads "
+            f"version {VERSION} only: start this worker with the release that wrote it; it has changed nothing"
         )
     if entry.crawl != crawl:
         raise BadEntry(f"an entry of the crawl {entry.crawl[:100]!r}: give each crawl a name of its own")

@@ -347,7 +347,7 @@ def look(reader: Reader, name: str, named: dict[str, Any]) -> Any:
     """Return the answer to a look by its name. Raises FrontierError, and ValueError for arguments of other types."""
     found = LOOKS.get(name)
     if found is None:
-        raise FrontierError(f"this worker has no look {name[:50]!r}; it may be older than its client")
+        raise FrontierError(f"this worker has no look {name[:50]!r}: use the same release of budgetfrontier for both")
     return found(reader, **{n: _ARGUMENTS[n](v) if n in _ARGUMENTS else v for n, v in named.items()})
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from budgetfrontier.cluster import archive, state
 from budgetfrontier.cluster.snapshots import DamagedSnapshot, Snapshot, SnapshotError, Store, newest_first, prefix_of
 from budgetfrontier.cluster.state import PartitionState
-from budgetfrontier.core.errors import CorruptFrontier, FrontierError, disk_full
+from budgetfrontier.core.errors import CorruptFrontier, FrontierError, NewerSchema, disk_full
 from budgetfrontier.storage.lmdb_env import sync_folder
 from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.reader import Reader
@@ -112,6 +112,8 @@ class Restorer:
             shutil.rmtree(restoring, ignore_errors=True)
             log.error("%s is not used: %s", snapshot.name, e, extra={"event": "snapshot_unusable"})
             return False
+        except NewerSchema as e:
+            raise NewerSchema(f"the snapshot {snapshot.name} cannot be restored: {e}") from e
         finally:
             shutil.rmtree(room, ignore_errors=True)
         return True

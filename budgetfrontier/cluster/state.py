@@ -12,7 +12,6 @@ from budgetfrontier.cluster.treasury import Treasury
 from budgetfrontier.core.errors import CorruptFrontier
 from budgetfrontier.engine.opening import REPLICA
 
-VERSION: Final = 1
 ADJUSTMENTS: Final = 10_000
 """Adjustments that are remembered, so that they can be withdrawn in all partitions."""
 COMMANDS: Final = 1000
@@ -20,7 +19,7 @@ COMMANDS: Final = 1000
 
 
 class PartitionState(msgspec.Struct):
-    """The state of a partition after the entries before `position`. Append fields only."""
+    """The state of a partition after the entries before `position`."""
 
     crawl: str
     partition: int
@@ -91,23 +90,18 @@ class PartitionState(msgspec.Struct):
             del commands[next(iter(commands))]
 
 
-class _StateNote(msgspec.Struct, array_like=True):
-    version: int
-    state: PartitionState
-
-
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(_StateNote).decode
+_decode: Final = msgspec.msgpack.Decoder(PartitionState).decode
 
 
 def encode(state: PartitionState) -> bytes:
     """Return the note of a state."""
-    return REPLICA + _encode(_StateNote(VERSION, state))
+    return REPLICA + _encode(state)
 
 
 def decode(note: bytes) -> PartitionState:
     """Return the state in a note. Raises CorruptFrontier."""
     try:
-        return _decode(note.removeprefix(REPLICA)).state
+        return _decode(note.removeprefix(REPLICA))
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise CorruptFrontier(f"the position in the log cannot be read ({e}); restore a snapshot") from None

@@ -26,8 +26,8 @@ from budgetfrontier.core.model import (
 )
 
 SERVICE: Final = "budgetfrontier.Frontier"
-VERSION: Final = 2
-"""Increased when clients of the version before would misunderstand the server, or it them."""
+VERSION: Final = 1
+"""The version of the protocol; a server refuses clients of another."""
 MOST_BYTES: Final = 8 << 20
 """Bytes of URIs in one call, and of leases in one reply."""
 MOST_ITEMS: Final = 5000

@@ -220,7 +220,9 @@ def plain(frontier: Frontier, request: protocol.MethodCall, method: protocol.Met
     """Call a method of the frontier with plain data. Raises FrontierError for one that is not offered."""
     offered = protocol.PLAIN.get(request.name)
     if offered is None or offered.method is not method:
-        raise FrontierError(f"this server has no {method.name} {request.name[:50]!r}; it may be older than its client")
+        raise FrontierError(
+            f"this server has no {method.name} {request.name[:50]!r}: use the same release of budgetfrontier for both"
+        )
     found = getattr(frontier, request.name, None)
     if found is None:
         raise FrontierError(f"{request.name} is for crawls in partitions, and this is a frontier of its own")

@@ -333,14 +333,14 @@ def test_nothing_is_committed_for_a_claim_before_the_others_are_told(owner: Owne
         assert second.frontier.settings == owner.log.settings
 
 
-def test_bad_entries_are_counted_and_newer_ones_end_the_worker(owner: Owner) -> None:
+def test_bad_entries_are_counted_and_those_of_another_version_end_the_worker(owner: Owner) -> None:
     for data in (b"", b"\x94", protocol.encode([1, CRAWL, 0.0, ["Nothing"]]), protocol.encode([1, "other", 0.0, None])):
         owner.log.entries.append((len(owner.log.entries), data))
     owner.schedule(f"https://{OWN[0]}/")
     assert owner.partition.state.rejected == 4
     owner.log.entries.append((len(owner.log.entries), protocol.encode([entries.VERSION + 1, CRAWL, 0.0, None])))
     position = owner.partition.state.position
-    with pytest.raises(NewerEntry, match="start this worker with the newer release"):
+    with pytest.raises(NewerEntry, match="start this worker with the release that wrote it"):
         owner.apply()
     assert owner.partition.state.position == position
 

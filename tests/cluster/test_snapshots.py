@@ -13,15 +13,17 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import entries, restoring, snapshot_process
+from budgetfrontier.cluster import archive, entries, restoring, snapshot_process
 from budgetfrontier.cluster.continuity import LogGap
 from budgetfrontier.cluster.entries import Claimed
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.restoring import Restorer, set_aside, state_in
 from budgetfrontier.cluster.snapshot_process import SnapshotTask, Taken, take
 from budgetfrontier.cluster.snapshots import SnapshotError, Store, name_of, newest_first, store_of
-from budgetfrontier.core.errors import CorruptFrontier, FrontierError, StorageFull
+from budgetfrontier.core.errors import CorruptFrontier, FrontierError, NewerSchema, StorageFull
 from budgetfrontier.settings.schema import SnapshotSettings
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.lmdb_env import opened_lmdb
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
 from tests.cluster.test_partition import random_log
 from tests.support import START
@@ -161,6 +163,29 @@ def test_damaged_and_foreign_copies_are_kept(tmp_path: Path, settings: SnapshotS
     shutil.copy(tmp_path / "snapshots" / name_of(CRAWL, 0, 2), tmp_path / "snapshots" / name_of(CRAWL, 1, 9))
     restore(1, tmp_path / "another")  # the name lies: it is not used
     assert state_in(tmp_path / "another" / "frontier") is None
+
+
+@pytest.mark.parametrize("settings", ["folder"], indirect=True)
+def test_a_snapshot_and_a_copy_of_another_schema_are_refused_and_stay(
+    tmp_path: Path, settings: SnapshotSettings
+) -> None:
+    restore = Restorer(store(settings), CRAWL, PARTITIONS)
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        owner.schedule("https://a.test/")
+        snapshot(owner, settings)
+    frontier = owner.partition.folder / "frontier"
+    with opened_lmdb(frontier) as env, env.begin(write=True) as txn:
+        txn.put(b"schema", b"2", db=env.open_db(keys.META.encode(), txn=txn))
+    archive.pack(frontier, tmp_path / "snapshots" / name_of(CRAWL, 0, 9))
+    before = (frontier / "data.mdb").read_bytes()
+    for folder, words in (
+        (owner.partition.folder, "frontier has schema 2"),
+        (tmp_path / "two", "the snapshot test-0000-"),
+    ):
+        with pytest.raises(NewerSchema, match=f"{words}.*open it with the version that wrote it"):
+            restore(0, folder)
+    assert (frontier / "data.mdb").read_bytes() == before
+    assert not (tmp_path / "two" / "frontier").exists()
 
 
 def test_a_store_that_does_not_answer_is_an_error_only_if_it_is_needed(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_what_is_no_token_and_no_certificate_is_refused_before_it_is_sent(kind: 
 
 def test_another_version_of_the_protocol_is_refused(served: Served) -> None:
     def connect() -> Any:
-        yield Rpc(protocol.CONNECT, protocol.encode(protocol.Connect(protocol.VERSION - 1)))
+        yield Rpc(protocol.CONNECT, protocol.encode(protocol.Connect(protocol.VERSION + 1)))
 
     with RemoteFrontier(served.address) as remote, pytest.raises(FrontierError, match="use the same release"):
         remote._run(connect())

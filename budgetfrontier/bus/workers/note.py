@@ -11,7 +11,7 @@ from budgetfrontier.bus.streams import Stream
 from budgetfrontier.core.errors import FrontierError
 
 
-class WorkerNote(msgspec.Struct, array_like=True, tag="budgetfrontier.bus 2"):
+class WorkerNote(msgspec.Struct, array_like=True, tag="budgetfrontier.bus 1"):
     """The place of a worker in its logs, and what it has to send."""
 
     stream: str
@@ -55,7 +55,8 @@ def opened(stored: bytes | None, spider_log: Stream, partitions: Iterable[int]) 
         note = _decode(stored)
     except ValueError:  # msgspec's errors are ValueErrors
         raise FrontierError(
-            "another program, or a newer one, reads its messages into this frontier: give this worker a job of its own"
+            "another program, or another version of this one, reads its messages into this frontier: give this worker "
+            "a job of its own, or start that version"
         ) from None
     if note.stream != spider_log.name:
         raise FrontierError(

@@ -88,7 +88,10 @@ class Journal:
         data = self._path.read_bytes()
         if not data.startswith(_MAGIC):
             self._file.close()
-            raise BusError(f"{self._path} is not the journal of a broker; name another file")
+            raise BusError(
+                f"{self._path} is not the journal of a broker of this version: name another file, or start the version "
+                "that wrote it"
+            )
         self._size = len(_MAGIC)
         while self._size < len(data):
             begin = self._size + _HEAD

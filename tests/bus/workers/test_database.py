@@ -246,10 +246,13 @@ def test_the_streams_are_those_of_the_beginning(desk: Desk) -> None:
     desk.frontier.close()
 
 
-def test_another_programs_note_is_left_alone(desk: Desk) -> None:
-    with desk.frontier.atomic(note=b"of another program"):
+@pytest.mark.parametrize(
+    "found", [b"of another program", msgspec.msgpack.encode(["budgetfrontier.bus 2", "s", [0], 1, b"f"])]
+)
+def test_the_note_of_another_program_or_version_is_left_alone(desk: Desk, found: bytes) -> None:
+    with desk.frontier.atomic(note=found):
         pass
-    with pytest.raises(FrontierError, match="another program"):
+    with pytest.raises(FrontierError, match="another program, or another version"):
         desk.reopen(kill=True)
     desk.frontier.close()
 

@@ -47,6 +47,14 @@ def test_a_journal_restores_the_log(tmp_path: Path) -> None:
     again.close()
 
 
+@pytest.mark.parametrize("found", [b"of another program\n", b"budgetfrontier bus journal 2\n"])
+def test_a_file_that_is_no_journal_of_this_version_is_left_alone(tmp_path: Path, found: bytes) -> None:
+    (tmp_path / "journal").write_bytes(found)
+    with pytest.raises(BusError, match="name another file, or start the version that wrote it"):
+        opened(tmp_path / "journal")
+    assert (tmp_path / "journal").read_bytes() == found
+
+
 def test_what_was_cut_off_is_dropped_and_the_rest_is_there(tmp_path: Path) -> None:
     broker, journal, _ = opened(tmp_path / "whole")
     states: list[list[object]] = [[]]
