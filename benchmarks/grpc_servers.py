@@ -17,7 +17,7 @@ from typing import Any
 
 import grpc
 
-from budgetfrontier.server.calls import Handed, MessageTurns, RpcCall
+from budgetfrontier.server.rpc_calls import Handed, MessageTurns, RpcCall
 from budgetfrontier.server.urlfrontier.methods import METHODS, SERVICE
 from budgetfrontier.server.urlfrontier.urlfrontier_pb2 import (
     AckMessage,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from budgetfrontier.aio.outbox import BATCH
+from budgetfrontier.aio.turn_batching import BATCH
 from budgetfrontier.core.model import CrawlUri, Lease, RunEnd, Summary, Tally
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.remote import capacity as room

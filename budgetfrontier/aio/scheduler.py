@@ -18,10 +18,10 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from budgetfrontier.aio.outbox import Future, TurnBatcher, futures_of
+from budgetfrontier.aio.frontier_thread import Failure, FrontierThread, Reply
 from budgetfrontier.aio.own import OwnFrontier
-from budgetfrontier.aio.remote import SharedFrontier, connector, name_of
-from budgetfrontier.aio.worker import Failure, FrontierThread, Reply
+from budgetfrontier.aio.shared_frontier import SharedFrontier, connector, name_of
+from budgetfrontier.aio.turn_batching import Future, TurnBatcher, futures_of
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.core.errors import FrontierClosed, WrongThread
 from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally

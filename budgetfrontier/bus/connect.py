@@ -29,9 +29,9 @@ def connect(url: str = DEFAULT, *, session: float = SESSION, patience: Patience 
     """
     scheme = url.partition(":")[0].lower()
     if scheme.startswith("zmq+"):
-        from budgetfrontier.bus.zeromq import client
+        from budgetfrontier.bus.zeromq import broker_client
 
-        return client.connect(url.removeprefix("zmq+"), session=session, patience=patience)
+        return broker_client.connect(url.removeprefix("zmq+"), session=session, patience=patience)
     if scheme in redis_url.SCHEMES:
         from budgetfrontier.bus import redis_streams
 

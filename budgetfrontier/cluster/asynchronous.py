@@ -11,12 +11,12 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from budgetfrontier.cluster.begun import CANCELLED_WITHIN
-from budgetfrontier.cluster.calls import Calls
 from budgetfrontier.cluster.client import JUST_NOW, SHORT
+from budgetfrontier.cluster.cluster_calls import Calls
 from budgetfrontier.cluster.owners import Directory, Owner
-from budgetfrontier.cluster.standing import PartitionProgress, crawl_state, crawl_summary
+from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, crawl_summary
 from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, LookUp, Steps, silent
+from budgetfrontier.cluster.thread_calls import CANCELLED_WITHIN
 from budgetfrontier.core.errors import FrontierClosed, FrontierError
 from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
 from budgetfrontier.engine import arguments

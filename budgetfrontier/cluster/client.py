@@ -12,13 +12,13 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from budgetfrontier.cluster import asking
-from budgetfrontier.cluster.begun import CANCELLED_WITHIN, Begun
-from budgetfrontier.cluster.calls import Calls
+from budgetfrontier.cluster import partition_router
+from budgetfrontier.cluster.cluster_calls import Calls
 from budgetfrontier.cluster.owners import Directory, Owner
+from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, crawl_summary, limit_reached
 from budgetfrontier.cluster.routing import Router
-from budgetfrontier.cluster.standing import PartitionProgress, crawl_state, crawl_summary, limit_reached
 from budgetfrontier.cluster.steps import Answers, GiveUp, LookUp, Steps
+from budgetfrontier.cluster.thread_calls import CANCELLED_WITHIN, Begun
 from budgetfrontier.core.errors import FrontierBusy, FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.core.model import (
     Admission,
@@ -42,7 +42,7 @@ from budgetfrontier.settings.schema import Override
 
 _T = TypeVar("_T")
 
-PAUSE: Final = asking.PAUSE
+PAUSE: Final = partition_router.PAUSE
 """Seconds before owners are looked up again."""
 SHORT: Final = 1.0
 """Seconds for which a call to one worker is repeated, before its partitions are looked for elsewhere."""

@@ -11,8 +11,8 @@ import msgspec
 
 from budgetfrontier.cluster.entry_names import name_of
 from budgetfrontier.cluster.inspection import Audited, InForce
-from budgetfrontier.cluster.standing import PartitionProgress as Partition
-from budgetfrontier.cluster.totals import merged_summary
+from budgetfrontier.cluster.partition_progress import PartitionProgress as Partition
+from budgetfrontier.cluster.summed_totals import merged_summary
 from budgetfrontier.core.model import CrawlState, Process, Run, Summary
 from budgetfrontier.core.units import counted
 from budgetfrontier.rules.crawl_states import LIMIT

@@ -12,8 +12,8 @@ from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
 from budgetfrontier.cluster.inspection import MOST_ROWS, AppliedCommand, QueuePage, Reported, Selection
 from budgetfrontier.cluster.owner_calls import OwnerCalls
+from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, limit_reached, to_standings
 from budgetfrontier.cluster.routing import partition_of_queue
-from budgetfrontier.cluster.standing import PartitionProgress, crawl_state, limit_reached, to_standings
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.errors import ConnectionLost, FrontierError, NotOwner
 from budgetfrontier.core.model import CrawlUri, QueueRecord

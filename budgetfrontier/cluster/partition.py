@@ -18,9 +18,7 @@ import msgspec
 
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.cluster import entries, state
-from budgetfrontier.cluster.commands import Commands
 from budgetfrontier.cluster.continuity import LogGap, gap
-from budgetfrontier.cluster.elsewhere import Elsewhere
 from budgetfrontier.cluster.entries import (
     BadEntry,
     Called,
@@ -35,8 +33,10 @@ from budgetfrontier.cluster.entries import (
     Told,
 )
 from budgetfrontier.cluster.fixed import in_partition, refusal
+from budgetfrontier.cluster.link_forwarding import Elsewhere
+from budgetfrontier.cluster.operator_commands import Commands
+from budgetfrontier.cluster.quota_spending import Spending
 from budgetfrontier.cluster.routing import Router
-from budgetfrontier.cluster.spending import Spending
 from budgetfrontier.cluster.state import PartitionState
 from budgetfrontier.core.errors import FrontierError, SettingsError
 from budgetfrontier.engine.atomic import AtomicBatch

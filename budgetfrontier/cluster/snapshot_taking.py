@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from budgetfrontier.cluster.restoring import FRONTIER, SNAPSHOT
 from budgetfrontier.cluster.snapshot_process import SnapshotTask, Taken
+from budgetfrontier.cluster.snapshot_restore import FRONTIER, SNAPSHOT
 from budgetfrontier.cluster.snapshot_schedule import Schedule
 from budgetfrontier.core.units import format_size, say_duration
 from budgetfrontier.settings.schema import ClusterSettings

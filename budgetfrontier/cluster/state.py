@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from budgetfrontier.cluster.entries import Steered
-from budgetfrontier.cluster.slices import Slice
-from budgetfrontier.cluster.treasury import Treasury
+from budgetfrontier.cluster.quota_grants import Treasury
+from budgetfrontier.cluster.quota_slices import Slice
 from budgetfrontier.core.errors import CorruptFrontier
 from budgetfrontier.engine.opening import REPLICA
 

@@ -22,10 +22,10 @@ from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster import entries
 from budgetfrontier.cluster.continuity import LogGap, begun_again, other_log
 from budgetfrontier.cluster.entries import Called, Claimed, Ticked
-from budgetfrontier.cluster.looks import Looks
-from budgetfrontier.cluster.opening import Opener, Restore
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition import AHEAD, Partition
+from budgetfrontier.cluster.partition_opening import Opener, Restore
+from budgetfrontier.cluster.read_queue import Looks
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.writer import Writer

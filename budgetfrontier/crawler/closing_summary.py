@@ -9,7 +9,7 @@ from pathlib import Path
 
 from budgetfrontier.core.model import CrawlState, Summary
 from budgetfrontier.core.units import format_size
-from budgetfrontier.crawler.limits import CrawlLimit
+from budgetfrontier.crawler.crawl_limits import CrawlLimit
 from budgetfrontier.crawler.progress import amount, backlog, ends, queues
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview, SpendDistribution

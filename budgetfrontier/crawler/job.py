@@ -13,12 +13,12 @@ from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlState, DeadLetter, RunEnd
 from budgetfrontier.crawler.cache import SHARED, CrawlCache
 from budgetfrontier.crawler.closing_summary import StopReason, closing_summary
+from budgetfrontier.crawler.crawl_limits import CrawlLimits
 from budgetfrontier.crawler.fetch import encodings
 from budgetfrontier.crawler.fetch.descriptors import most_fetches, shortage
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
 from budgetfrontier.crawler.host_delays import HostDelays
 from budgetfrontier.crawler.interrupts import Interrupts, interrupts
-from budgetfrontier.crawler.limits import CrawlLimits
 from budgetfrontier.crawler.main_loop import CrawlParts, MainLoop, lease_ttl, patience
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.policy_failures import PolicyFailures, is_policy_failure
@@ -29,7 +29,7 @@ from budgetfrontier.crawler.robots import Robots
 from budgetfrontier.crawler.seeds import any_valid, each_seed, left_out, refused_seeds, scheduled_seeds
 from budgetfrontier.crawler.visit import Visitor
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.reports import files
+from budgetfrontier.reports import report_files
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import CRAWL
@@ -291,9 +291,9 @@ class Job:
         """Write the last reports and print the summary, even if the reports cannot be written."""
         with self._interrupts.breakable():
             try:
-                written = files.write(frontier, reports)
+                written = report_files.write(frontier, reports)
             except OSError:
-                self._print_summary(*files.read(frontier))
+                self._print_summary(*report_files.read(frontier))
                 raise
         self._print_summary(*written)
 

@@ -26,10 +26,10 @@ from budgetfrontier.core.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.core.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.crawler.cache import CrawlCache
 from budgetfrontier.crawler.closing_summary import StopReason
+from budgetfrontier.crawler.crawl_limits import CrawlLimits
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
 from budgetfrontier.crawler.fetch.response import BROKEN, FetchResult, PutBack, cause_of
 from budgetfrontier.crawler.interrupts import Interrupts
-from budgetfrontier.crawler.limits import CrawlLimits
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.policy_failures import PolicyFailures
 from budgetfrontier.crawler.prerequisites import Prerequisites, is_robots

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from budgetfrontier.core.model import CrawlState, QueueState, Summary
 from budgetfrontier.core.units import format_clock, format_size
-from budgetfrontier.crawler.limits import CrawlLimit
+from budgetfrontier.crawler.crawl_limits import CrawlLimit
 from budgetfrontier.reports.format import clean, percent
 from budgetfrontier.rules.crawled import crawled
 from budgetfrontier.rules.verdict import Verdict

@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from budgetfrontier.reports import files
+from budgetfrontier.reports import report_files
 
 log = logging.getLogger("budgetfrontier.crawl")
 
@@ -17,7 +17,7 @@ async def write_reports(frontier: Path, folder: Path) -> None:
     """Write the reports on a frontier, as of its last commit, into a folder. Errors are logged, and not raised."""
     try:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", files.__name__, frontier, folder),
+            *(sys.executable, "-m", report_files.__name__, frontier, folder),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,

@@ -22,6 +22,6 @@ finally:
         del os.environ["GRPC_VERBOSITY"]
 
 from budgetfrontier.remote.asynchronous import AsyncRemoteFrontier as AsyncRemoteFrontier  # noqa: E402
-from budgetfrontier.remote.remote import RemoteFrontier as RemoteFrontier  # noqa: E402
+from budgetfrontier.remote.synchronous import RemoteFrontier as RemoteFrontier  # noqa: E402
 
 __all__ = ["AsyncRemoteFrontier", "RemoteFrontier"]

@@ -14,7 +14,7 @@ import msgspec
 from budgetfrontier.core.endpoints import addresses
 from budgetfrontier.core.endpoints.addresses import NO_PROXY
 from budgetfrontier.core.errors import ConnectionLost, FrontierError, SettingsError
-from budgetfrontier.remote import credentials, protocol
+from budgetfrontier.remote import client_credentials, protocol
 from budgetfrontier.remote.calls import Rpc
 from budgetfrontier.remote.connecting import Connecting, reason
 from budgetfrontier.settings import Settings
@@ -61,8 +61,8 @@ class Link:
         self.address = addresses.checked(_text(address, "address"))
         self.crawl = _text(crawl, "crawl")
         token = None if token is None else _text(token, "token")
-        self.metadata = credentials.metadata(token)
-        self.credentials = credentials.certificates(tls)
+        self.metadata = client_credentials.metadata(token)
+        self.credentials = client_credentials.certificates(tls)
         self.connecting = Connecting(self.address, tls=tls is not False, token=token is not None, quiet=quiet)
         self._name = os.urandom(16)
         self._numbers = count(1)

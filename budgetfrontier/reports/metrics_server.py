@@ -12,7 +12,7 @@ from aiohttp import web
 from budgetfrontier.core.endpoints.addresses import HostPort, check_reach, parsed
 from budgetfrontier.core.endpoints.sockets import listening
 from budgetfrontier.core.errors import FrontierError, WrongAddress
-from budgetfrontier.reports.known_hosts import REFUSED, SCRAPES, KnownHosts
+from budgetfrontier.reports.host_allowlist import REFUSED, SCRAPES, KnownHosts
 from budgetfrontier.reports.server_log import SERVER_LOG
 
 Answer = Callable[[str], tuple[bytes, str]]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.core import uris
 from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.vocabulary import QueueState
+from budgetfrontier.reports.listings import chunks
 from budgetfrontier.reports.log_tables import DISREGARDED, FORBIDDEN, OUT_OF_SCOPE, meaning
-from budgetfrontier.reports.tables import chunks
 from budgetfrontier.rules.seeds import MOST_REDIRECTS, SeedFate, SeedOrigin
 from budgetfrontier.rules.uri_outcomes import is_failure
 from budgetfrontier.settings.url_lists import BadLine, entries

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.core.units import format_duration
-from budgetfrontier.reports import queue_rows, tables
+from budgetfrontier.reports import listings, queue_rows
 from budgetfrontier.reports.format import clean, counted, percent
 from budgetfrontier.reports.layout import EXACT, ListingLayout
 from budgetfrontier.reports.overview import ORDER, Overview
@@ -182,7 +182,7 @@ def _section(
     if layout.width is not None and (queues := list(queues)):
         with io.StringIO() as table:
             rows = map(queue_rows.row_of(_COLUMNS, now), queues)
-            tables.write(rows, _COLUMNS, table, layout=layout, drop=queue_rows.DROP)
+            listings.write(rows, _COLUMNS, table, layout=layout, drop=queue_rows.DROP)
             yield table.getvalue().rstrip("\n")
         queues = ()
     lines = [queue_line(queue, now=now) for queue in queues]

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.core.errors import SettingsError
-from budgetfrontier.scrapy import limits
+from budgetfrontier.scrapy import downloader_limits
 from budgetfrontier.scrapy.order import RequestOrder
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.loader import load
@@ -33,7 +33,7 @@ def frontier_settings(scrapy: Any, spider: Any, order: RequestOrder) -> Settings
     rest (`frontier.backoff`); the limits of queues follow the downloader's; all queues take turns; of the
     canonicalization for deduplication only the sorting of query arguments is on, as in Scrapy. Raises SettingsError.
     """
-    limit = limits.per_slot(scrapy, spider)
+    limit = downloader_limits.per_slot(scrapy, spider)
     base = Settings(
         crawl=spider.name,
         frontier=FrontierSettings(
@@ -56,7 +56,7 @@ def frontier_settings(scrapy: Any, spider: Any, order: RequestOrder) -> Settings
     if unused := [section for section in _UNUSED_SECTIONS if getattr(settings, section) != getattr(defaults, section)]:
         log.warning("BUDGETFRONTIER_SETTINGS: %s mean nothing here, Scrapy has its own", ", ".join(unused))
     limit_is_set = settings.frontier.politeness.per_queue_concurrency != limit
-    return settings if limit_is_set else limits.adapt(settings, scrapy, limit)
+    return settings if limit_is_set else downloader_limits.adapt(settings, scrapy, limit)
 
 
 def _overlay(value: object, base: Settings) -> Settings:

@@ -24,13 +24,13 @@ from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import end_of_spider
 from budgetfrontier.scrapy import options
 from budgetfrontier.scrapy.budgets import set_budget, wanted_budget
-from budgetfrontier.scrapy.closing import SpiderCloser
 from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
 from budgetfrontier.scrapy.order import PriorityMapping, order
 from budgetfrontier.scrapy.seals import KeyedHash, RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
+from budgetfrontier.scrapy.spider_closing import SpiderCloser
 from budgetfrontier.scrapy.stats import Size, StatsHook, log_closing, log_opening
 from budgetfrontier.scrapy.wakeups import Wakeup
 from budgetfrontier.settings import plugins

@@ -19,14 +19,14 @@ from budgetfrontier.core.model import Lease
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.remote import protocol
 from budgetfrontier.server import frontier_calls, tasks
-from budgetfrontier.server.calls import Handed, RpcCall
 from budgetfrontier.server.frontier_calls import DecodedCall
+from budgetfrontier.server.long_poll import LongPoll
+from budgetfrontier.server.rpc_calls import Handed, RpcCall
 from budgetfrontier.server.server import HandOver, Offered
 from budgetfrontier.server.sessions import PendingReply, Sessions
 from budgetfrontier.server.status import status_of
 from budgetfrontier.server.tasks import CallbackStep
 from budgetfrontier.server.timers import Timers
-from budgetfrontier.server.waiting import LongPoll
 
 LOOK_AGAIN = 0.5
 """Seconds after which a client that waits for URIs looks for what others than clients have changed."""

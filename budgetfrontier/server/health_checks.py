@@ -10,7 +10,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 
-from budgetfrontier.server.calls import Handed, RpcCall
+from budgetfrontier.server.rpc_calls import Handed, RpcCall
 
 _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 SERVICE: Final[str] = _SERVICE.full_name

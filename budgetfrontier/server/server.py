@@ -21,8 +21,8 @@ from budgetfrontier.core.model import RunEnd
 from budgetfrontier.remote import protocol
 from budgetfrontier.server import health_checks, server_reflection, systemd
 from budgetfrontier.server.call_stats import MethodStats
-from budgetfrontier.server.calls import Handed, MessageTurns, RpcMethod
 from budgetfrontier.server.crawls import Crawls
+from budgetfrontier.server.rpc_calls import Handed, MessageTurns, RpcMethod
 from budgetfrontier.server.stopping import Stop
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.modes import folder_for

@@ -10,7 +10,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from budgetfrontier.server.calls import Handed
+from budgetfrontier.server.rpc_calls import Handed
 
 SERVICE: Final[str] = reflection.SERVICE_NAME
 

@@ -11,7 +11,7 @@ import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Lease, Settings
 from budgetfrontier.aio import Scheduler
-from budgetfrontier.aio.worker import FAILED
+from budgetfrontier.aio.frontier_thread import FAILED
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.errors import PolicyError
 from tests.aio.loops import in_loop

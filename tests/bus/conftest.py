@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from budgetfrontier.bus import kafka, redis_streams
 from budgetfrontier.bus.memory import MemoryBroker
-from budgetfrontier.bus.zeromq import client, server
+from budgetfrontier.bus.zeromq import broker_client, broker_server
 from tests import process_state
 from tests.bus.conformance import Transport
 from tests.support import PATIENCE
@@ -28,7 +28,7 @@ def zeromq_broker(journal: Path, *, address: str = "tcp://127.0.0.1:*", **option
     """A broker in a thread; its address."""
     stop, addresses = threading.Event(), Queue[str]()
     run = threading.Thread(
-        target=server.serve,
+        target=broker_server.serve,
         args=(address, journal),
         kwargs={"stop": stop, "started": lambda where, dropped: addresses.put(where), **options},
     )
@@ -50,7 +50,7 @@ def memory_transport() -> Transport:
 def zmq_transport(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Transport]:
     with zeromq_broker(tmp_path_factory.mktemp("zmq") / "journal") as address:
         process_state.lasting.update(threading.enumerate())
-        yield Transport("zmq", lambda session=SESSION: client.connect(address, session=session))
+        yield Transport("zmq", lambda session=SESSION: broker_client.connect(address, session=session))
 
 
 @pytest.fixture(scope="session")

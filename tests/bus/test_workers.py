@@ -22,8 +22,8 @@ from budgetfrontier.bus.workers.database import DatabaseWorker
 from budgetfrontier.bus.workers.loop import BusWorker
 from budgetfrontier.bus.workers.strategies import BreadthFirst
 from budgetfrontier.bus.workers.strategy import StrategyWorker
-from budgetfrontier.scrapy.bus.reports import Reports
-from budgetfrontier.scrapy.bus.threads import FeedReader, LogSender
+from budgetfrontier.scrapy.bus.bus_threads import FeedReader, LogSender
+from budgetfrontier.scrapy.bus.report_batching import Reports
 from tests.bus.conformance import PARTITIONS, Transport
 from tests.bus.workers.world import SETTINGS, Graph, a_graph
 from tests.support import until

@@ -8,12 +8,12 @@ from random import Random
 from typing import Any
 
 from budgetfrontier import Outcome, Settings
-from budgetfrontier.cluster import spending, treasury
+from budgetfrontier.cluster import quota_grants, quota_spending
 from budgetfrontier.cluster.entries import Found, SliceGranted, SliceWanted, Told
 from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.partition_progress import crawl_state, limit_reached, standing_of
+from budgetfrontier.cluster.quota_slices import NOTHING, Amounts
 from budgetfrontier.cluster.routing import partition_of_queue
-from budgetfrontier.cluster.slices import NOTHING, Amounts
-from budgetfrontier.cluster.standing import crawl_state, limit_reached, standing_of
 from budgetfrontier.core.model import CrawlState, CrawlUri, Lease
 from budgetfrontier.remote.protocol import Ended
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
@@ -235,22 +235,22 @@ class Crawl:
     def check(self) -> None:
         """Assert what holds at any time."""
         partitions = {number: owner.partition for number, owner in self.owners.items()}
-        money = partitions[treasury.TREASURER].state.treasury
+        money = partitions[quota_grants.TREASURER].state.treasury
         assert money is not None
         assert sum(money.granted.values(), NOTHING) == money.out
         uris = 0
         for number, partition in partitions.items():
             part = partition.state.slice
-            used, out = spending.use_of(partition.frontier, (True, True))
+            used, out = quota_spending.use_of(partition.frontier, (True, True))
             uris += used.uris + out.uris
             if part.limited[0]:
                 assert used.uris + out.uris <= part.granted.uris
             if part.limited[1]:
                 assert used.spend <= part.granted.spend + COSTLIEST + PENALTY
             under_way = NOTHING
-            for body in self.under_way(treasury.TREASURER, number):
+            for body in self.under_way(quota_grants.TREASURER, number):
                 under_way += body.amounts if isinstance(body, SliceGranted) else NOTHING
-            for body in self.under_way(number, treasury.TREASURER):
+            for body in self.under_way(number, quota_grants.TREASURER):
                 under_way += body.returned if isinstance(body, SliceWanted) else NOTHING
             assert money.granted.get(number, NOTHING) == part.granted + under_way
         assert uris <= self.highest
@@ -264,7 +264,8 @@ class Crawl:
     def used(self) -> Amounts:
         """What all partitions have used."""
         return sum(
-            (spending.use_of(one.partition.frontier, (False, False)).used for one in self.owners.values()), NOTHING
+            (quota_spending.use_of(one.partition.frontier, (False, False)).used for one in self.owners.values()),
+            NOTHING,
         )
 
     def leased(self) -> list[int]:
@@ -297,4 +298,4 @@ class Crawl:
 
 def done(partition: Partition) -> int:
     """The URIs of a partition that were tried and are done with."""
-    return spending.use_of(partition.frontier, (False, False)).used.uris
+    return quota_spending.use_of(partition.frontier, (False, False)).used.uris

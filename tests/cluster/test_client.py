@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import asking
+from budgetfrontier.cluster import partition_router
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.kafka import Place, place, place_of
@@ -84,7 +84,7 @@ def test_a_call_to_a_worker_that_hangs_is_made_to_the_next_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hanging: Hanging
 ) -> None:
     with addressed(tmp_path, monkeypatch, partitions=1, patience=0.2) as cluster:
-        monkeypatch.setattr(asking, "LOOK_AGAIN", 0.0)
+        monkeypatch.setattr(partition_router, "LOOK_AGAIN", 0.0)
 
         def moving() -> Directory:
             hanging.taken.clear()

@@ -19,7 +19,7 @@ from budgetfrontier.cluster.merging import (
     merged_states,
     merged_undo,
 )
-from budgetfrontier.cluster.standing import PartitionProgress as Partition
+from budgetfrontier.cluster.partition_progress import PartitionProgress as Partition
 from budgetfrontier.core.model import CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
 from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.rules.forecasts import Held

@@ -15,7 +15,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Outcome, Settings
-from budgetfrontier.cluster import asking, client, operation, owner_calls, steering, worker
+from budgetfrontier.cluster import client, operation, owner_calls, partition_router, steering_plan, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import Audited
 from budgetfrontier.cluster.operation import Operator, OperatorCommand
@@ -226,10 +226,10 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     assert (row["id"], row["partitions"], row["effect"]["matched"]) == (name.hex(), "0-3", 12)
     (row,) = json.loads(cli("adjust", "--list", "--format", "json")[1])
     assert (row["id"], row["set"]) == (name.hex(), {"queue_total_budget": 7})
-    planned = steering.plan(operator, "withdraw", {"id": name.hex()})  # of another operator, at the same time
+    planned = steering_plan.plan(operator, "withdraw", {"id": name.hex()})  # of another operator, at the same time
     code, out, _ = cli("adjust", "--remove", name.hex())
     assert (code, out.splitlines()[0]) == (0, "*: queue_total_budget 7 -> 1")
-    _, entries, _ = steering.give(operator, OperatorCommand("withdraw", planned.args, "me"), planned)
+    _, entries, _ = steering_plan.give(operator, OperatorCommand("withdraw", planned.args, "me"), planned)
     assert {entry.error for entry in entries.values()} == {
         f"adjustment {name.hex()} is not in force; `adjust --list` lists those that are"
     }
@@ -345,7 +345,7 @@ def test_an_import_that_ends_early_counts_what_was_answered(
     rest = (
         "not counted: {} sent last, which may have been added, or may still be; importing the same again adds nothing"
     )
-    monkeypatch.setattr(asking, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(partition_router, "PATIENCE", PATIENCE)
     monkeypatch.setattr(client, "SHORT", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(submission, "RETRY_FOR", 0.0)

@@ -18,8 +18,8 @@ from budgetfrontier.cluster import entries
 from budgetfrontier.cluster.continuity import LogGap
 from budgetfrontier.cluster.entries import Called, Found, NewerEntry, SliceGranted, SliceWanted, Steered, Ticked
 from budgetfrontier.cluster.partition import Partition, first_entry, first_lease, partition_of_lease
+from budgetfrontier.cluster.quota_slices import Amounts, Want
 from budgetfrontier.cluster.routing import partition_of_queue
-from budgetfrontier.cluster.slices import Amounts, Want
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import CrawlUri, Directive
 from budgetfrontier.engine import atomic

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import archive, entries, restoring, snapshot_process
+from budgetfrontier.cluster import archive, entries, snapshot_process, snapshot_restore
 from budgetfrontier.cluster.continuity import LogGap
 from budgetfrontier.cluster.entries import Claimed
 from budgetfrontier.cluster.partition import Partition
-from budgetfrontier.cluster.restoring import Restorer, set_aside, state_in
 from budgetfrontier.cluster.snapshot_process import SnapshotTask, Taken, take
+from budgetfrontier.cluster.snapshot_restore import Restorer, set_aside, state_in
 from budgetfrontier.cluster.snapshots import SnapshotError, Store, name_of, newest_first, store_of
 from budgetfrontier.core.errors import CorruptFrontier, FrontierError, NewerSchema, StorageFull
 from budgetfrontier.settings.schema import SnapshotSettings
@@ -138,7 +138,7 @@ def test_a_restore_that_is_killed_anywhere_loses_nothing(
                 break
             except Killed:
                 left = 1000
-                restoring.clear_up(folder)
+                snapshot_restore.clear_up(folder)
                 state = state_in(folder / "frontier")
                 assert state is not None and state.position in (before, after)
     assert steps > 5

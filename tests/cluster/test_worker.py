@@ -20,7 +20,7 @@ from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.cluster import entries, worker
 from budgetfrontier.cluster.entries import Claimed, Found
 from budgetfrontier.cluster.owners import MemoryDirectory
-from budgetfrontier.cluster.restoring import Restorer
+from budgetfrontier.cluster.snapshot_restore import Restorer
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.snapshots import FolderStore
 from budgetfrontier.cluster.worker import ClusterWorker

@@ -14,11 +14,11 @@ import pytest
 from budgetfrontier import Settings
 from budgetfrontier.bus.interface import Received, Start
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.cluster import asking, calls, kafka
 from budgetfrontier.cluster import client as cluster_client
+from budgetfrontier.cluster import cluster_calls, kafka, partition_router
 from budgetfrontier.cluster.owners import MemoryDirectory
-from budgetfrontier.cluster.serving import WorkerCrawls
 from budgetfrontier.cluster.worker import ClusterWorker
+from budgetfrontier.cluster.worker_crawl import WorkerCrawls
 from budgetfrontier.leasing import NO_DELAYS
 from budgetfrontier.server import frontier_service, server
 from budgetfrontier.server.server import Offered
@@ -187,7 +187,7 @@ def addressed(
     Clients have so much `patience` with a worker that hangs, and with all at their end: one that is busy is waited for.
     """
     patch.setattr(cluster_client, "SHORT", 0.0)
-    for module in asking, calls:
+    for module in partition_router, cluster_calls:
         patch.setattr(module, "PATIENCE", patience)
     settings = Settings(crawl="test", frontier=FrontierSettings(politeness=NO_DELAYS, **frontier))
     with running(folder, settings, [[number] for number in range(partitions)], partitions) as cluster:

@@ -17,10 +17,10 @@ from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.core import uris
 from budgetfrontier.core.errors import InvalidUrl, SettingsError
 from budgetfrontier.core.uris import robots_url
-from budgetfrontier.crawler.fetch.addresses import Resolver
 from budgetfrontier.crawler.fetch.ports import BlockedPortError, check_port
 from budgetfrontier.crawler.fetch.refusals import exempt_endpoints
-from budgetfrontier.reports.known_hosts import KnownHosts
+from budgetfrontier.crawler.fetch.resolver import Resolver
+from budgetfrontier.reports.host_allowlist import KnownHosts
 from budgetfrontier.rules.queue_keys import queue_key_for
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings

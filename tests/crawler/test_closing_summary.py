@@ -10,8 +10,8 @@ import pytest
 from budgetfrontier import CrawlState, CrawlUri, Frontier, Outcome, QueueState, Settings
 from budgetfrontier.core.model import Lease
 from budgetfrontier.crawler.closing_summary import StopReason, closing_summary
-from budgetfrontier.crawler.limits import CrawlLimit
-from budgetfrontier.reports import files
+from budgetfrontier.crawler.crawl_limits import CrawlLimit
+from budgetfrontier.reports import report_files
 from budgetfrontier.tools.cli import main
 
 
@@ -35,7 +35,7 @@ def said(
     limit: CrawlLimit | None = None,
     command: str = "",
 ) -> list[str]:
-    report, overview = files.write(job / "frontier", job / "reports")
+    report, overview = report_files.write(job / "frontier", job / "reports")
     return list(
         closing_summary(report, overview, folder=job, settings=settings, stop=stop, limit=limit, command=command)
     )

@@ -20,8 +20,8 @@ from aiohttp import web
 from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.crawler import links
+from budgetfrontier.crawler.crawl_limits import CrawlLimits
 from budgetfrontier.crawler.fetch.response import FetchResult
-from budgetfrontier.crawler.limits import CrawlLimits
 from budgetfrontier.crawler.main_loop import SHORTEST_SLEEP
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.robots import Robots

@@ -23,7 +23,7 @@ from budgetfrontier.crawler.job import crawl
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.progress import ProgressDisplay
 from budgetfrontier.crawler.visit import Visit, Visitor
-from budgetfrontier.reports import tables
+from budgetfrontier.reports import listings
 from budgetfrontier.testing import fail_commit
 from tests.crawler.site import Page, Site, linking, reopened, run, text
 
@@ -166,7 +166,7 @@ def test_reports_that_cannot_be_written_hide_nothing(
     if folder:
         (tmp_path / "reports").touch()
     else:
-        monkeypatch.setattr(tables, "json_report", full)
+        monkeypatch.setattr(listings, "json_report", full)
     with Site(SMALL) as site, pytest.raises(OSError) as caught:
         crawl(site.settings(HOME), tmp_path, progress=ProgressDisplay(console=Console(file=said, width=400)))
     assert Path(caught.value.filename) == tmp_path / ("reports" if folder else "reports/frontier.json")

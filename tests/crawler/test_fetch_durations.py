@@ -12,7 +12,7 @@ from aiohttp import web
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.crawler.demo.loopback import Loopback
-from budgetfrontier.crawler.fetch import connections, durations
+from budgetfrontier.crawler.fetch import durations, http_connections
 from budgetfrontier.crawler.fetch.durations import TICK, seconds_in, seconds_of_exchange
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
 from budgetfrontier.crawler.fetch.response import FetchResult
@@ -102,7 +102,7 @@ def test_what_was_not_received_to_its_end_took_as_long_as_it_seems() -> None:
 
 
 def test_the_clock_of_the_loop_counts_where_the_kernel_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "seconds_of_exchange", lambda transport, **more: None)
+    monkeypatch.setattr(http_connections, "seconds_of_exchange", lambda transport, **more: None)
     assert [answer.seconds for answer in fetch("/", "/")] == [HOUR, HOUR]
 
 
@@ -113,7 +113,7 @@ def test_the_set_up_of_a_connection_counts_once_and_the_loops_clock_is_the_most(
         assert transport is not None
         return 1.5 + round_trips
 
-    monkeypatch.setattr(connections, "seconds_of_exchange", told)
+    monkeypatch.setattr(http_connections, "seconds_of_exchange", told)
     assert [answer.seconds for answer in fetch("/", "/")] == [2.5, 1.5]
     assert [answer.seconds for answer in fetch("/", "/", busy=0.0)] == [0.0, 0.0]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier.crawler.fetch.headers import end, fields, repaired
 from budgetfrontier.crawler.fetch.response import BROKEN, TIMED_OUT, FetchResult
-from budgetfrontier.crawler.outputs.records import response_header
+from budgetfrontier.crawler.outputs.warc_records import response_header
 from tests.crawler.raw import RawServer
 
 OK = b"HTTP/1.1 200 OK\r\n"

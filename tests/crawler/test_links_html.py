@@ -10,7 +10,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from budgetfrontier.crawler.links.html import read, refresh
 from budgetfrontier.crawler.links.tags import tags, unescaped
-from budgetfrontier.crawler.links.urls import resolve, unique
+from budgetfrontier.crawler.links.url_resolution import resolve, unique
 
 PAGE = "https://example.org/dir/page"
 

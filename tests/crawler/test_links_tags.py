@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from budgetfrontier.crawler.links.html import read
-from budgetfrontier.crawler.links.patterns import tag_pattern
+from budgetfrontier.crawler.links.tag_patterns import tag_pattern
 from budgetfrontier.crawler.links.tags import _PATTERNS, _PLAIN, tags
 
 _ATTRIBUTES = {"a": "href", "area": "href", "link": "href", "base": "href"} | dict.fromkeys(

@@ -22,7 +22,7 @@ from budgetfrontier.crawler.cache import CrawlCache
 from budgetfrontier.crawler.fetch.response import FetchResult, PutBack
 from budgetfrontier.crawler.main_loop import MainLoop
 from budgetfrontier.crawler.outputs import Outputs
-from budgetfrontier.crawler.outputs.files import GrowingFile
+from budgetfrontier.crawler.outputs.append_only_files import GrowingFile
 from budgetfrontier.crawler.policy_failures import PolicyFailures
 from budgetfrontier.crawler.threads import in_disk_thread
 from budgetfrontier.crawler.unwritten import Result, UnwrittenResults

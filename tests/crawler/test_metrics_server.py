@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from budgetfrontier import Frontier, FrontierError
 from budgetfrontier.reports import metrics
-from budgetfrontier.reports.known_hosts import SCRAPES
+from budgetfrontier.reports.host_allowlist import SCRAPES
 from budgetfrontier.reports.metrics_server import MetricsServer
 from budgetfrontier.tools.cli import main
 from tests.crawler.process import end, started

@@ -21,7 +21,7 @@ from warcio.archiveiterator import ArchiveIterator
 from budgetfrontier.core.errors import FrontierLocked, OutputRemoved, StorageFull
 from budgetfrontier.core.model import Outcome
 from budgetfrontier.crawler.outputs import Outputs
-from budgetfrontier.crawler.outputs.files import GrowingFile, cut_incomplete_line
+from budgetfrontier.crawler.outputs.append_only_files import GrowingFile, cut_incomplete_line
 from budgetfrontier.crawler.outputs.logs import open_log
 from budgetfrontier.crawler.outputs.warc import WarcFiles, recover, whole_records
 from budgetfrontier.storage.file_locks import LockFile

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from budgetfrontier import CrawlState, Frontier, Outcome, Summary
 from budgetfrontier.core.units import format_clock, format_size
-from budgetfrontier.crawler.limits import CrawlLimit
+from budgetfrontier.crawler.crawl_limits import CrawlLimit
 from budgetfrontier.crawler.progress import ProgressDisplay
 from tests.support import logged
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from warcio.archiveiterator import ArchiveIterator
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
+from budgetfrontier.crawler.crawl_limits import CrawlLimits
 from budgetfrontier.crawler.fetch.response import (
     BROKEN,
     OUT_OF_SCOPE,
@@ -20,7 +21,6 @@ from budgetfrontier.crawler.fetch.response import (
     ROBOTS_UNREACHABLE,
     FetchResult,
 )
-from budgetfrontier.crawler.limits import CrawlLimits
 from budgetfrontier.crawler.visit import Visit, revisit, should_revisit
 from tests.crawler.raw import RawServer
 from tests.crawler.site import Site, linking, reopened, run

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Settings
 from budgetfrontier.crawler.cache import Original
-from budgetfrontier.crawler.outputs import records
+from budgetfrontier.crawler.outputs import warc_records
 from budgetfrontier.crawler.outputs.warc import WarcFiles, warcinfo
 from tests.crawler.warcs import Known, answer, lease, read, settings, sha1, write
 from tests.support import PATIENCE
@@ -197,7 +197,7 @@ def test_no_header_breaks_a_record(
         rows = read(write(Path(folder), (lease(via=via), sent), (lease(), answer(b"after it"))))
     assert [row["warc-type"] for row in rows[1:]] == ["response", "request", "metadata"] * 2
     assert rows[1]["payload"] == raw and rows[4]["payload"] == b"after it"
-    header = records.response_header(sent)
+    header = warc_records.response_header(sent)
     assert header.count(b"\r\n") == header.count(b"\n") == header.count(b"\r") == len(headers) + 2
 
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.crawler.outputs import records
+from budgetfrontier.crawler.outputs import warc_records
 
-COMPRESSORS: list[Callable[[int], Any]] = [records.zlib_compressor]
-if fast := records.isal_compressor():
+COMPRESSORS: list[Callable[[int], Any]] = [warc_records.zlib_compressor]
+if fast := warc_records.isal_compressor():
     COMPRESSORS.append(fast)
 
 
 @pytest.fixture(params=COMPRESSORS, ids=["zlib", "isal"][: len(COMPRESSORS)], autouse=True)
 def compressor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Any]:
-    monkeypatch.setattr(records, "compressor", request.param)
+    monkeypatch.setattr(warc_records, "compressor", request.param)
     return request.param  # type: ignore[no-any-return]
 
 
@@ -31,22 +31,22 @@ def test_a_record_is_one_gzip_member(size: int, parts: int) -> None:
     block = (os.urandom(size // 2) + b"text, text " * size)[:size]
     cut = size // parts
     blocks = [block[start : start + cut] for start in range(0, size, cut)] if cut else [block]
-    head, end, rest = gzip.decompress(records.record("WARC-Type: x\r\nWARC-Y: ü\r\n", *blocks, kind="a/b")).partition(
-        b"\r\n\r\n"
-    )
+    head, end, rest = gzip.decompress(
+        warc_records.record("WARC-Type: x\r\nWARC-Y: ü\r\n", *blocks, kind="a/b")
+    ).partition(b"\r\n\r\n")
     assert end + rest == b"\r\n\r\n" + block + b"\r\n\r\n"
     assert head.decode().split("\r\n") == [
         "WARC/1.1",
         "WARC-Type: x",
         "WARC-Y: ü",
-        f"WARC-Block-Digest: {records.digest(hashlib.sha1(block).digest())}",
+        f"WARC-Block-Digest: {warc_records.digest(hashlib.sha1(block).digest())}",
         "Content-Type: a/b",
         f"Content-Length: {size}",
     ]
 
 
 def test_ids_are_random_uuids() -> None:
-    ids = [records.record_id() for _ in range(200)]
+    ids = [warc_records.record_id() for _ in range(200)]
     assert len(set(ids)) == 200
     for one in ids:
         found = uuid.UUID(one.removeprefix("<urn:uuid:").removesuffix(">"))
@@ -62,4 +62,4 @@ def test_without_isal_the_standard_library_compresses(monkeypatch: pytest.Monkey
         return imported(name, *more, **others)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    assert records.isal_compressor() is None
+    assert warc_records.isal_compressor() is None

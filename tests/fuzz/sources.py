@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier.tools import importers as formats
 from budgetfrontier.tools.cli.importing import MAX_DETAIL, SourceResult, _records
-from budgetfrontier.tools.importers.records import BadRecord
+from budgetfrontier.tools.importers.import_items import BadRecord
 from tests.fuzz.target import Target
 from tests.fuzz.urls import SHARED_MEMORY
 

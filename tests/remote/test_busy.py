@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from budgetfrontier import FrontierBusy
-from budgetfrontier.cluster.begun import Begun
 from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.thread_calls import Begun
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.remote.under_way import UnderWay
 from tests.cluster.workers import addressed

@@ -15,7 +15,7 @@ from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier, protocol
 from budgetfrontier.remote.calls import Rpc
 from tests.remote.proxy import Proxy
 from tests.remote.served import Served
-from tests.remote.test_remote import FromAsync
+from tests.remote.test_synchronous import FromAsync
 from tests.support import PATIENCE, make_settings, until
 
 

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from budgetfrontier.core.units import format_count
-from budgetfrontier.reports import tables
+from budgetfrontier.reports import listings
 from budgetfrontier.reports.layout import EXACT, ListingLayout, cells, layout_for, plan, shortened
 
 NAMES = ("queue", "state", "queued", "spent", "url")
@@ -64,7 +64,7 @@ def test_no_line_is_longer_than_the_terminal() -> None:
             for _ in range(choose.randint(0, 5))
         ]
         out = io.StringIO()
-        tables.write(rows, NAMES, out, layout=ListingLayout(width), drop=DROP)
+        listings.write(rows, NAMES, out, layout=ListingLayout(width), drop=DROP)
         lines = out.getvalue().splitlines()
         assert len(lines) == 1 + len(rows)
         assert all(len(line) <= width for line in lines), (width, lines)
@@ -74,8 +74,8 @@ def test_no_line_is_longer_than_the_terminal() -> None:
 def test_empty_columns_are_the_first_to_go_and_are_not_missed() -> None:
     rows = [("a" * 60, "READY", 1, 2, "")]
     out = io.StringIO()
-    assert tables.write(rows, NAMES, out, layout=ListingLayout(40), drop=("spent", "url")) == ["spent"]
-    assert tables.write(rows, NAMES, io.StringIO(), layout=ListingLayout(90), drop=("spent", "url")) == []
+    assert listings.write(rows, NAMES, out, layout=ListingLayout(40), drop=("spent", "url")) == ["spent"]
+    assert listings.write(rows, NAMES, io.StringIO(), layout=ListingLayout(90), drop=("spent", "url")) == []
 
 
 @pytest.mark.parametrize("width", [3, 9, 10, 30])
@@ -92,7 +92,7 @@ def test_wide_letters_take_two_columns() -> None:
     assert cells("日本語") == 6 and cells("e\u0301") == 1
     assert cells(shortened("日本語の長い名前です", 9)) <= 9
     out = io.StringIO()
-    tables.write([("日本", 1), ("ab", 22)], ("name", "count"), out, layout=ListingLayout(80))
+    listings.write([("日本", 1), ("ab", 22)], ("name", "count"), out, layout=ListingLayout(80))
     assert [cells(line) for line in out.getvalue().splitlines()] == [11, 11, 11]
 
 
@@ -109,7 +109,7 @@ def test_numbers_are_exact_without_a_width() -> None:
     assert ListingLayout(80).cell("queued", 12_345) == "12.3k"
     assert (ListingLayout(80).cell("total_budget", -1), ListingLayout(80).cell("balance", -1)) == ("none", "-1")
     out = io.StringIO()
-    tables.write([("a", 12_345)], ("queue", "queued"), out, layout=EXACT)
+    listings.write([("a", 12_345)], ("queue", "queued"), out, layout=EXACT)
     assert "12345" in out.getvalue()
 
 
@@ -117,21 +117,21 @@ def test_colours_change_nothing_but_colours() -> None:
     rows = [("a.test", "RETIRED", 5, 1, "x"), ("b.test", "READY", 50_000, 1, "y")]
     for width in (None, 80):
         plain, coloured = io.StringIO(), io.StringIO()
-        tables.write(rows, NAMES, plain, layout=ListingLayout(width))
-        tables.write(rows, NAMES, coloured, layout=ListingLayout(width, colour=True))
+        listings.write(rows, NAMES, plain, layout=ListingLayout(width))
+        listings.write(rows, NAMES, coloured, layout=ListingLayout(width, colour=True))
         assert "\x1b[31mRETIRED\x1b[0m" in coloured.getvalue()
         assert re.sub("\x1b\\[[0-9;]*m", "", coloured.getvalue()) == plain.getvalue()
 
 
 def test_what_a_terminal_would_act_upon_is_escaped() -> None:
     out = io.StringIO()
-    tables.write([("a\x1b[2J\tb\nc",)], ("queue",), out, layout=ListingLayout(80, colour=True))
+    listings.write([("a\x1b[2J\tb\nc",)], ("queue",), out, layout=ListingLayout(80, colour=True))
     assert "\x1b[2J" not in out.getvalue() and "a\\x1b[2J\\tb\\nc" in out.getvalue()
 
 
 def test_numbers_that_name_something_are_exact_and_times_are_never_cut() -> None:
     rows = [(30_007, 123_456, 30_007, "2026-11-23T10:45:11Z", "u" * 90)]
     out = io.StringIO()
-    tables.write(rows, ("id", "pid", "queued", "began", "url"), out, layout=ListingLayout(60), drop=())
+    listings.write(rows, ("id", "pid", "queued", "began", "url"), out, layout=ListingLayout(60), drop=())
     line = out.getvalue().splitlines()[1]
     assert line.split()[:5] == ["30007", "123456", "30.0k", "2026-11-23", "10:45"] and len(line) <= 60

@@ -17,7 +17,7 @@ import pytest
 from budgetfrontier.core.errors import CorruptFrontier
 from budgetfrontier.core.model import ROW_FIELDS, CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
 from budgetfrontier.core.units import format_duration
-from budgetfrontier.reports import html, tables, text
+from budgetfrontier.reports import html, listings, text
 from budgetfrontier.reports.overview import ORDER, Overview, gini
 from budgetfrontier.reports.suggested_commands import revival_command
 from budgetfrontier.rules.verdict import Standing
@@ -267,7 +267,7 @@ def test_a_killed_crawl_never_says_running_without_that() -> None:
     assert last[0] == f"process: none; {told}; last commit 1h ago" and last[1].startswith("RUN - 1 URI queues")
     page = html.render(report, now=NOW)
     assert "RUNNING, but no process runs it" in page and told in page and "<code>crawl it</code>" in page
-    data = json.loads("".join(tables.json_report(report, report.queues)))
+    data = json.loads("".join(listings.json_report(report, report.queues)))
     assert (data["state"], data["process"]["alive"], data["verdict"]["slug"]) == ("RUNNING", False, "killed")
     assert data["process"]["last_stop"]["time"] == NOW - 3600 and data["process"]["last_stop"]["end"] == "KILLED"
 
@@ -446,7 +446,7 @@ COLUMNS = ("name", "n", "why")
 
 def written(rows: list[dict[str, Any]], **options: Any) -> str:
     out = io.StringIO()
-    tables.write([tuple(row[name] for name in COLUMNS) for row in rows], COLUMNS, out, **options)
+    listings.write([tuple(row[name] for name in COLUMNS) for row in rows], COLUMNS, out, **options)
     return out.getvalue()
 
 
@@ -504,7 +504,7 @@ def test_csv_is_what_the_csv_module_writes() -> None:
     rng = random.Random(3)
     rows = [tuple(rng.choices(HOSTILE, k=3)) for _ in range(2500)]
     out, expected = io.StringIO(), io.StringIO()
-    tables.write(rows, COLUMNS, out, format="csv")
+    listings.write(rows, COLUMNS, out, format="csv")
     table = csv.writer(expected, lineterminator="\n")
     quoting_all = csv.writer(expected, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     table.writerow(COLUMNS)
@@ -521,7 +521,7 @@ def test_json_keeps_every_value_and_is_ascii() -> None:
     rows = [tuple(rng.choices(HOSTILE, k=3)) for _ in range(2500)]
     rows.append(("\U0001f577", "\u2028", "\x7f\x80"))
     out = io.StringIO()
-    tables.write(rows, COLUMNS, out, format="json")
+    listings.write(rows, COLUMNS, out, format="json")
     assert json.loads(out.getvalue()) == [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     assert out.getvalue().isascii() and len(out.getvalue().splitlines()) == len(rows) + 2
 
@@ -545,16 +545,16 @@ def test_nothing_is_printed_before_all_is_read(format: str) -> None:
             raise CorruptFrontier("a record cannot be read")
 
     with pytest.raises(CorruptFrontier):
-        tables.write(rows(good=False), COLUMNS, out, format=format)
+        listings.write(rows(good=False), COLUMNS, out, format=format)
     assert out.getvalue() == ""
-    tables.write(rows(good=True), COLUMNS, out, format=format)
+    listings.write(rows(good=True), COLUMNS, out, format=format)
     assert out.getvalue().count("4999") == 1
 
 
 def test_a_report_in_pieces_is_the_report() -> None:
     report = make_report(*(queue(f"{n}.test", queued=n, last_enqueued="http://é/") for n in range(2500)))
-    assert json.loads("".join(tables.json_report(report, report.queues))) == report.to_dict()
-    assert json.loads("".join(tables.json_report(report, []))) == {**report.to_dict(), "queues": []}
+    assert json.loads("".join(listings.json_report(report, report.queues))) == report.to_dict()
+    assert json.loads("".join(listings.json_report(report, []))) == {**report.to_dict(), "queues": []}
 
 
 def test_queue_rows_have_the_columns_of_every_report() -> None:

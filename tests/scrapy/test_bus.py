@@ -34,11 +34,11 @@ from budgetfrontier.bus.workers.strategy import StrategyWorker
 from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import Summary
 from budgetfrontier.crawler.demo.loopback import Loopback
-from budgetfrontier.scrapy.bus.conversion import scrapy_request
+from budgetfrontier.scrapy.bus.bus_threads import LogSender
+from budgetfrontier.scrapy.bus.message_conversion import scrapy_request
 from budgetfrontier.scrapy.bus.options import BusOptions, bus_options
-from budgetfrontier.scrapy.bus.reports import Reports
-from budgetfrontier.scrapy.bus.threads import LogSender
-from budgetfrontier.scrapy.remote.seals import NoKey, OtherKey, SharedKey
+from budgetfrontier.scrapy.bus.report_batching import Reports
+from budgetfrontier.scrapy.remote.request_seals import NoKey, OtherKey, SharedKey
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from tests.bus.conftest import zeromq_broker

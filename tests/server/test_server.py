@@ -15,7 +15,7 @@ from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.core.errors import FrontierError, WrongCredentials
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.remote import RemoteFrontier
-from budgetfrontier.server import calls, frontier_service, health
+from budgetfrontier.server import frontier_service, health, rpc_calls
 from budgetfrontier.server.crawls import Crawls
 from budgetfrontier.server.frontier_service import FRONTIER
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as messages
@@ -56,7 +56,7 @@ def test_a_server_that_cannot_answer_is_never_ready(tmp_path: Path, monkeypatch:
     def without(*_: object) -> None:
         raise AttributeError("no attribute '_rpc_event'")
 
-    monkeypatch.setattr(calls.RpcCall, "__init__", without)
+    monkeypatch.setattr(rpc_calls.RpcCall, "__init__", without)
     with (
         pytest.raises(FrontierError, match=r"cannot answer calls with grpcio .*_rpc_event.*install a release"),
         serving(tmp_path / "jobs"),

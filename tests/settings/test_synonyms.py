@@ -10,7 +10,7 @@ from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.settings import Settings, synonyms
 from budgetfrontier.settings.field import all_settings
 from budgetfrontier.settings.overrides import validate_override
-from budgetfrontier.tools.cli.commands import GROUPS
+from budgetfrontier.tools.cli.command_list import GROUPS
 from tests.settings.files import problems
 
 SECTIONS = {".".join(row.name.split(".")[:depth]) for row in all_settings(Settings) for depth in range(1, 4)}

@@ -17,7 +17,7 @@ from budgetfrontier.settings.url_lists import ListedUrl, objection, parse_line, 
 from budgetfrontier.tools.cli import main
 from budgetfrontier.tools.importers import lists
 from budgetfrontier.tools.importers.allowance import Allowance
-from budgetfrontier.tools.importers.records import BadRecord, Record, SourceNote
+from budgetfrontier.tools.importers.import_items import BadRecord, Record, SourceNote
 
 BAD = {
     "http://a.test/ http://b.test/": (16, "more than one entry on a line"),

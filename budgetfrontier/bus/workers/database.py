@@ -33,10 +33,10 @@ from budgetfrontier.bus.outbox import Item
 from budgetfrontier.bus.partitioning import by_host
 from budgetfrontier.bus.streams import DATABASE, Streams
 from budgetfrontier.bus.workers import note
-from budgetfrontier.bus.workers.conversion import request_of, uri_of
 from budgetfrontier.bus.workers.feed import Feed
 from budgetfrontier.bus.workers.log_reader import LogReader
 from budgetfrontier.bus.workers.results import LONGEST_REASON, dead, ending_of, meta_of
+from budgetfrontier.bus.workers.uri_conversion import request_of, uri_of
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.core.errors import LeaseExpired, PolicyError
 from budgetfrontier.core.model import CrawlState, CrawlUri, Finish, Outcome

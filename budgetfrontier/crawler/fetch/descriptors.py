@@ -6,7 +6,7 @@ import resource
 
 from budgetfrontier.core.endpoints.open_files import raise_limit
 from budgetfrontier.reports.format import counted
-from budgetfrontier.reports.known_hosts import SCRAPES
+from budgetfrontier.reports.host_allowlist import SCRAPES
 
 _IDLE = 1000  # connections kept open for the next fetch, 15 s each
 _OTHERS = 150 + SCRAPES  # files besides connections: the frontier, logs, WARC files, two for each of 64 DNS lookups

@@ -17,8 +17,9 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.crawler.fetch import encodings, shortages
-from budgetfrontier.crawler.fetch.addresses import Resolver
-from budgetfrontier.crawler.fetch.connections import (
+from budgetfrontier.crawler.fetch.descriptors import most_idle
+from budgetfrontier.crawler.fetch.headers import fields
+from budgetfrontier.crawler.fetch.http_connections import (
     AddressedResponse,
     Connector,
     HeaderTooLarge,
@@ -26,11 +27,10 @@ from budgetfrontier.crawler.fetch.connections import (
     LostConnectionError,
     NoCookies,
 )
-from budgetfrontier.crawler.fetch.descriptors import most_idle
-from budgetfrontier.crawler.fetch.headers import fields
 from budgetfrontier.crawler.fetch.ports import BlockedPortError, check_port
 from budgetfrontier.crawler.fetch.refusals import PrivateAddressError, check_literal, exempt_endpoints
-from budgetfrontier.crawler.fetch.requests import Requests, proxy_of, redact
+from budgetfrontier.crawler.fetch.request_additions import Requests, proxy_of, redact
+from budgetfrontier.crawler.fetch.resolver import Resolver
 from budgetfrontier.crawler.fetch.response import (
     BLOCKED,
     BROKEN,

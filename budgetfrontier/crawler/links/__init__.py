@@ -11,8 +11,8 @@ import msgspec
 
 from budgetfrontier.crawler import robots_tags, robots_txt
 from budgetfrontier.crawler.fetch.response import FetchResult
-from budgetfrontier.crawler.links import css, html, http, text, xml
-from budgetfrontier.crawler.links.urls import resolve, unique
+from budgetfrontier.crawler.links import css, html, http, page_text, xml
+from budgetfrontier.crawler.links.url_resolution import resolve, unique
 from budgetfrontier.settings.schema import LinkSettings
 
 __all__ = ["PageLinks", "discover", "resolve", "sitemaps"]
@@ -91,7 +91,7 @@ def _read(url: str, response: FetchResult, settings: LinkSettings, *, follow: bo
     """
     mime, body, charset = response.mime, response.body, response.charset
     if mime == "text/css" and not declared:
-        return html.Html(can_ada.parse(url), [], css.references(text.decode(body, charset=charset)[0]))
+        return html.Html(can_ada.parse(url), [], css.references(page_text.decode(body, charset=charset)[0]))
     is_html = mime in html.HTML_TYPES
     if is_html and not declared and not body[:_BEGINNING].lstrip(_LEADING_SPACE).startswith(b"<?xml"):
         return _read_html(url, response, follow=follow)
@@ -101,10 +101,10 @@ def _read(url: str, response: FetchResult, settings: LinkSettings, *, follow: bo
     first = b""
     while len(first) < xml.SNIFFED and (piece := next(pieces, None)):
         first += piece
-    kind = xml.kind(text.decode(first[: xml.SNIFFED], charset=charset)[0])
+    kind = xml.kind(page_text.decode(first[: xml.SNIFFED], charset=charset)[0])
     if kind in _HTML_ROOTS and (is_html or not mime or (kind == "html" and mime.endswith("xml"))):
         return _read_html(url, response, follow=follow)
-    texts = xml.decoded(chain([first], pieces), text.encoding(first, charset=charset) or "utf-8")
+    texts = xml.decoded(chain([first], pieces), page_text.encoding(first, charset=charset) or "utf-8")
     if (declared and kind not in xml.SITEMAPS | xml.FEEDS) or (
         kind == "text" and settings.sitemaps and mime in _AMBIGUOUS_TYPES
     ):
@@ -117,8 +117,8 @@ def _read(url: str, response: FetchResult, settings: LinkSettings, *, follow: bo
 
 
 def _read_html(url: str, response: FetchResult, *, follow: bool) -> html.Html:
-    whole, codec = text.decode(response.body, charset=response.charset)
+    whole, codec = page_text.decode(response.body, charset=response.charset)
     page = html.read(whole, url, nofollow=follow, xhtml=response.mime.endswith("xml"))
     if codec.startswith("utf-"):
         return page  # others are encoded even if all bytes are ASCII: character references need not be
-    return page._replace(references=((text.encode_query(link, codec), hop) for link, hop in page.references))
+    return page._replace(references=((page_text.encode_query(link, codec), hop) for link, hop in page.references))

@@ -11,7 +11,7 @@ import can_ada
 
 from budgetfrontier.crawler.links import css
 from budgetfrontier.crawler.links.tags import Tag, batches, tags, unescaped
-from budgetfrontier.crawler.links.urls import resolve
+from budgetfrontier.crawler.links.url_resolution import resolve
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})

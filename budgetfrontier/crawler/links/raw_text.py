@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from budgetfrontier.crawler.links.patterns import ATTRIBUTES
+from budgetfrontier.crawler.links.tag_patterns import ATTRIBUTES
 
 NAMES = frozenset({"iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp"})
 """Elements whose content is text according to the HTML standard."""

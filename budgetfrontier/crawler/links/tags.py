@@ -21,7 +21,7 @@ from itertools import chain, islice
 
 from budgetfrontier.crawler.links import contexts, raw_text
 from budgetfrontier.crawler.links.contexts import Context
-from budgetfrontier.crawler.links.patterns import (
+from budgetfrontier.crawler.links.tag_patterns import (
     ANY_NAME,
     ATTRIBUTE,
     PLAIN_ATTRIBUTE,

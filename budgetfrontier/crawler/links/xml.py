@@ -17,7 +17,7 @@ import can_ada
 
 from budgetfrontier.core import uris
 from budgetfrontier.crawler.links.tags import unescaped
-from budgetfrontier.crawler.links.urls import resolve
+from budgetfrontier.crawler.links.url_resolution import resolve
 
 SITEMAPS = frozenset({"urlset", "sitemapindex"})
 FEEDS = frozenset({"rss", "rdf", "feed"})

@@ -11,12 +11,12 @@ from typing import Self
 from budgetfrontier.core.model import Lease, Outcome, Summary
 from budgetfrontier.core.vocabulary import NOFOLLOW, NOINDEX, NOT_STORED
 from budgetfrontier.crawler.fetch.response import FetchResult
-from budgetfrontier.crawler.outputs.files import GrowingFile, sync_folder
+from budgetfrontier.crawler.outputs.append_only_files import GrowingFile, sync_folder
 from budgetfrontier.crawler.outputs.logs import Logs
-from budgetfrontier.crawler.outputs.records import digest
 from budgetfrontier.crawler.outputs.sinks import Sinks, page
 from budgetfrontier.crawler.outputs.statistics import Statistics
 from budgetfrontier.crawler.outputs.warc import Originals, WarcFiles
+from budgetfrontier.crawler.outputs.warc_records import digest
 from budgetfrontier.settings import Settings
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from budgetfrontier.core.model import Lease, Outcome
 from budgetfrontier.crawler.fetch.response import FetchResult
-from budgetfrontier.crawler.outputs.files import GrowingFile, cut_incomplete_line, held
+from budgetfrontier.crawler.outputs.append_only_files import GrowingFile, cut_incomplete_line, held
 from budgetfrontier.settings.schema import OutputSettings
 from budgetfrontier.storage.modes import make_folder
 

@@ -12,7 +12,7 @@ import msgspec
 from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlUri, Lease, Outcome
 from budgetfrontier.crawler.fetch.response import FetchResult
-from budgetfrontier.crawler.links import text
+from budgetfrontier.crawler.links import page_text
 from budgetfrontier.settings import plugins
 
 log = logging.getLogger("budgetfrontier.crawl")
@@ -49,7 +49,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def text(self) -> str:
         """Return the body as text, decoded as browsers do; undecodable bytes become U+FFFD. O(body)."""
-        return text.decode(self.body, charset=self.charset)[0]
+        return page_text.decode(self.body, charset=self.charset)[0]
 
 
 def page(lease: Lease, response: FetchResult, outcome: Outcome, *, digest: str) -> Page:

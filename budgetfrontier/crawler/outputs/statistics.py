@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from budgetfrontier.core.model import QueueState, Summary
-from budgetfrontier.crawler.outputs.files import GrowingFile
+from budgetfrontier.crawler.outputs.append_only_files import GrowingFile
 from budgetfrontier.crawler.outputs.logs import open_log
 
 LEGEND = (

@@ -21,8 +21,8 @@ from budgetfrontier.core.errors import FrontierLocked
 from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.crawler.cache import Original
 from budgetfrontier.crawler.fetch.response import FetchResult
-from budgetfrontier.crawler.outputs import records
-from budgetfrontier.crawler.outputs.files import GrowingFile, cut, full_disk, held, sync_folder
+from budgetfrontier.crawler.outputs import warc_records
+from budgetfrontier.crawler.outputs.append_only_files import GrowingFile, cut, full_disk, held, sync_folder
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.modes import make_folder
 
@@ -72,26 +72,26 @@ class WarcFiles:
         """
         file = self._current_file()
         uri = lease.uri
-        response_id, when = records.record_id(), records.date(response.started)
+        response_id, when = warc_records.record_id(), warc_records.date(response.started)
         common = f"WARC-Target-URI: {uri.url}\r\nWARC-Date: {when}\r\n{self._warcinfo_line}"
-        header, cut_by = records.response_header(response), records.truncated(response)
+        header, cut_by = warc_records.response_header(response), warc_records.truncated(response)
         address = f"WARC-IP-Address: {response.address}\r\n" if response.address else ""
         head = f"WARC-Record-ID: {response_id}\r\n{common}{address}"
         if revisit := self._revisit(uri, response, digest, whole=cut_by is None):
             more = "".join(f"{name}: {value}\r\n" for name, value in revisit)
-            file.write(records.record(f"WARC-Type: revisit\r\n{head}{more}", header, kind=records.RESPONSE))
+            file.write(warc_records.record(f"WARC-Type: revisit\r\n{head}{more}", header, kind=warc_records.RESPONSE))
         else:
             more = f"WARC-Truncated: {cut_by}\r\n" if cut_by else ""
-            more += f"WARC-Payload-Digest: {records.digest(digest or _EMPTY)}\r\n"
+            more += f"WARC-Payload-Digest: {warc_records.digest(digest or _EMPTY)}\r\n"
             head = f"WARC-Type: response\r\n{head}{more}"
-            file.write(records.record(head, header, response.raw, kind=records.RESPONSE))
+            file.write(warc_records.record(head, header, response.raw, kind=warc_records.RESPONSE))
         for type, kind, block in (
-            ("request", records.REQUEST, records.request_block(uri, response)),
-            ("metadata", records.FIELDS, records.metadata(uri, response)),
+            ("request", warc_records.REQUEST, warc_records.request_block(uri, response)),
+            ("metadata", warc_records.FIELDS, warc_records.metadata(uri, response)),
         ):
-            own = f"WARC-Type: {type}\r\nWARC-Record-ID: {records.record_id()}\r\n"
+            own = f"WARC-Type: {type}\r\nWARC-Record-ID: {warc_records.record_id()}\r\n"
             head = f"{own}{common}WARC-Concurrent-To: {response_id}\r\n"
-            file.write(records.record(head, block, kind=kind))
+            file.write(warc_records.record(head, block, kind=kind))
         if digest and not revisit and cut_by is None:
             self._cache.put_original(digest, Original(url=uri.url, date=when, record_id=response_id))
 
@@ -129,13 +129,13 @@ class WarcFiles:
             except FrontierLocked:  # by the recovery of another crawl, or one whose files have the same names
                 continue
             self._names_changed = True
-            own_id = records.record_id()
+            own_id = warc_records.record_id()
             self._warcinfo_line = f"WARC-Warcinfo-ID: {own_id}\r\n"
             head = (
-                f"WARC-Type: warcinfo\r\nWARC-Record-ID: {own_id}\r\nWARC-Date: {records.date(time.time())}\r\n"
+                f"WARC-Type: warcinfo\r\nWARC-Record-ID: {own_id}\r\nWARC-Date: {warc_records.date(time.time())}\r\n"
                 f"WARC-Filename: {name}\r\n"
             )
-            self._file.write(records.record(head, warcinfo(self._settings), kind=records.FIELDS))
+            self._file.write(warc_records.record(head, warcinfo(self._settings), kind=warc_records.FIELDS))
         return self._file
 
     def _finish_file(self) -> None:
@@ -163,7 +163,7 @@ class WarcFiles:
         if original:
             return [
                 ("WARC-Profile", _PROFILES + profile),
-                ("WARC-Payload-Digest", records.digest(digest)),
+                ("WARC-Payload-Digest", warc_records.digest(digest)),
                 ("WARC-Refers-To", original.record_id),
                 ("WARC-Refers-To-Target-URI", original.url),
                 ("WARC-Refers-To-Date", original.date),
@@ -174,7 +174,7 @@ class WarcFiles:
 def warcinfo(settings: Settings) -> bytes:
     """Return the block of a warcinfo record: the software, the crawl, and all settings as JSON without passwords."""
     fetch, output = settings.fetch, settings.output
-    return records.fields(
+    return warc_records.fields(
         (
             ("software", f"budgetfrontier/{__version__}"),
             ("format", "WARC File Format 1.1"),

@@ -10,7 +10,7 @@ from typing import TypeVar
 from budgetfrontier.core.model import CrawlUri, Lease, QueueRecord, Tally
 from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.crawler.frontiers import RemoteCrawl
-from budgetfrontier.crawler.shared.server import CrawlServer
+from budgetfrontier.crawler.shared.server_calls import CrawlServer
 from budgetfrontier.settings.overrides import QueueSettings
 
 GRACE = 5.0

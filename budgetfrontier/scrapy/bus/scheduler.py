@@ -25,19 +25,19 @@ from budgetfrontier.bus.messages import BadMessage, Request, RequestError
 from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.scrapy import download_slots
-from budgetfrontier.scrapy.bus.conversion import PAGE, Unsendable, bus_request, scrapy_request
+from budgetfrontier.scrapy.bus.bus_threads import Fed, FeedReader, LogSender
+from budgetfrontier.scrapy.bus.message_conversion import PAGE, Unsendable, bus_request, scrapy_request
 from budgetfrontier.scrapy.bus.options import bus_options
-from budgetfrontier.scrapy.bus.pages import HEAVY, Pages
-from budgetfrontier.scrapy.bus.reports import Reports
-from budgetfrontier.scrapy.bus.threads import Fed, FeedReader, LogSender
-from budgetfrontier.scrapy.closing import SpiderCloser
+from budgetfrontier.scrapy.bus.pages_in_progress import HEAVY, Pages
+from budgetfrontier.scrapy.bus.report_batching import Reports
 from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import MAX_SEEN_URLS, Dupefilter
 from budgetfrontier.scrapy.remote.event_loop import Post, in_thread, pause, poster
-from budgetfrontier.scrapy.remote.seals import OtherKey
+from budgetfrontier.scrapy.remote.request_seals import OtherKey
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
+from budgetfrontier.scrapy.spider_closing import SpiderCloser
 from budgetfrontier.scrapy.stats import Size
 from budgetfrontier.scrapy.wakeups import Wakeup
 

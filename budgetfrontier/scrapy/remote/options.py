@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from budgetfrontier import connections
 from budgetfrontier.core.errors import FrontierError, MissingExtra, SettingsError
 from budgetfrontier.scrapy.order import SCOPE, RequestOrder
-from budgetfrontier.scrapy.remote.seals import NoKey, SharedKey
+from budgetfrontier.scrapy.remote.request_seals import NoKey, SharedKey
 from budgetfrontier.settings import Settings, plugins
 from budgetfrontier.settings.policies.assignment import Single
 

@@ -17,23 +17,23 @@ from budgetfrontier import connections
 from budgetfrontier.core.errors import ConnectionLost, FrontierError, InvalidUrl
 from budgetfrontier.core.model import Admission, CrawlState, Finish, Lease, Outcome, QueueState
 from budgetfrontier.scrapy.budgets import wanted_budget
-from budgetfrontier.scrapy.closing import SpiderCloser
 from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
 from budgetfrontier.scrapy.order import PriorityMapping, RequestOrder, order
-from budgetfrontier.scrapy.remote import opening
+from budgetfrontier.scrapy.remote import spider_opening
 from budgetfrontier.scrapy.remote.announcements import Announcements
 from budgetfrontier.scrapy.remote.courier import Courier, Failed, Late, LeaseFinished, RequestScheduled
 from budgetfrontier.scrapy.remote.event_loop import Post, in_thread, poster
-from budgetfrontier.scrapy.remote.kept import KeptRequests
 from budgetfrontier.scrapy.remote.options import URL, check_order, has_one_queue, shared_options
 from budgetfrontier.scrapy.remote.pace import Pace
-from budgetfrontier.scrapy.remote.seals import OtherKey
+from budgetfrontier.scrapy.remote.request_seals import OtherKey
 from budgetfrontier.scrapy.remote.start_requests import StartRequests
 from budgetfrontier.scrapy.remote.staying import Stay, stay
+from budgetfrontier.scrapy.remote.unstorable_requests import KeptRequests
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
+from budgetfrontier.scrapy.spider_closing import SpiderCloser
 from budgetfrontier.scrapy.stats import Size
 from budgetfrontier.scrapy.wakeups import Wakeup
 
@@ -93,7 +93,7 @@ class SharedScheduler:
         self._says = Announcements(spider)
         if slot_of(self.crawler) is None:
             wanted_order = self._read_options()
-            self._connected(opening.connect(self._options), wanted_order)
+            self._connected(spider_opening.connect(self._options), wanted_order)
             return self.df.open()
         self._post = poster()
         try:
@@ -101,8 +101,8 @@ class SharedScheduler:
         except FrontierError as e:
             self._not_opened(e)
             return self.df.open()
-        self._says.connecting(self._options, opening.CONNECT_WITHIN)
-        connecting = in_thread(lambda: opening.connect(self._options), self._post, "budgetfrontier connect")
+        self._says.connecting(self._options, spider_opening.CONNECT_WITHIN)
+        connecting = in_thread(lambda: spider_opening.connect(self._options), self._post, "budgetfrontier connect")
         connecting.addCallback(lambda frontier: self._connected(frontier, wanted_order))
         connecting.addErrback(lambda failure: self._not_opened(failure.value, failure))
         connecting.addCallback(lambda _: self.df.open())
@@ -117,8 +117,8 @@ class SharedScheduler:
         if not isinstance(error, FrontierError):
             return failure
         self._says.not_opened(error)
-        self._unopened = opening.close_reason(error)
-        opening.replace_start(self.crawler, opening.no_start)
+        self._unopened = spider_opening.close_reason(error)
+        spider_opening.replace_start(self.crawler, spider_opening.no_start)
         return None
 
     def _connected(self, frontier: Connection, wanted_order: Any) -> None:
@@ -159,7 +159,7 @@ class SharedScheduler:
         self._says.sharing(options, self._pace.most_at_once, options.job(frontier.folder))
         if slot_of(self.crawler) is not None:
             self._ticker.set(TICK)
-            opening.replace_start(self.crawler, lambda start: opening.held_back(start, self._must_wait))
+            spider_opening.replace_start(self.crawler, lambda start: spider_opening.held_back(start, self._must_wait))
 
     def _must_wait(self) -> bool:
         return not self._closed and self._courier.is_full
@@ -450,7 +450,7 @@ class SharedScheduler:
             return
         self._says.failed(error, what)
         if isinstance(error, FrontierError):
-            self._stop(opening.close_reason(error))
+            self._stop(spider_opening.close_reason(error))
 
     def _stop(self, reason: str) -> None:
         """Take nothing more, and close the spider: its leases are given back."""

@@ -19,17 +19,17 @@ from google.protobuf.message import DecodeError, Message
 
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.server import crawls, tasks
-from budgetfrontier.server.calls import Handed, RpcCall
 from budgetfrontier.server.crawl_thread import CrawlThread
 from budgetfrontier.server.crawls import Crawls, InvalidCrawlId
+from budgetfrontier.server.rpc_calls import Handed, RpcCall
 from budgetfrontier.server.server import HandOver, Offered
 from budgetfrontier.server.status import status_of
 from budgetfrontier.server.tasks import CallbackStep
 from budgetfrontier.server.urlfrontier import engine_calls
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as messages
-from budgetfrontier.server.urlfrontier.batches import DiscoveredBatches
+from budgetfrontier.server.urlfrontier.discovered_batches import DiscoveredBatches
+from budgetfrontier.server.urlfrontier.log_once import FailureLog
 from budgetfrontier.server.urlfrontier.methods import METHODS, SERVICE
-from budgetfrontier.server.urlfrontier.told import FailureLog
 
 STEP = 1000
 """URLs or queues that a list, a count or a deletion looks at, or GetURLs hands out, in one call to a crawl."""

@@ -19,11 +19,11 @@ from importlib import import_module
 
 from budgetfrontier import __version__
 from budgetfrontier.reports.format import without_password
-from budgetfrontier.tools.cli.commands import COMMANDS, GROUPS, MODULES
+from budgetfrontier.tools.cli.command_list import COMMANDS, GROUPS, MODULES
 from budgetfrontier.tools.cli.common import ClusterUrl, several_commands
 from budgetfrontier.tools.cli.exits import DISK_FULL, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, USAGE, exit_code
-from budgetfrontier.tools.cli.messages import note
 from budgetfrontier.tools.cli.parser import Parser
+from budgetfrontier.tools.cli.sentences import note
 
 __all__ = ["EXIT_CODES", "build_parser", "main"]
 

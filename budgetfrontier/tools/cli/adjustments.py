@@ -14,7 +14,7 @@ from budgetfrontier.core.units import format_time
 from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.tools.cli import common
-from budgetfrontier.tools.cli.messages import note, say
+from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.engine.commands.preview import Change

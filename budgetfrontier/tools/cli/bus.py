@@ -8,7 +8,7 @@ from pathlib import Path
 
 from budgetfrontier.core.units import counted
 from budgetfrontier.tools.cli.common import Commands, add_anybody, add_command
-from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.sentences import note
 from budgetfrontier.tools.cli.signals import stopped_by_signals
 
 
@@ -34,7 +34,7 @@ def register(commands: Commands) -> None:
 
 def broker(args: argparse.Namespace) -> None:
     """Run until SIGINT, SIGTERM or SIGHUP."""
-    from budgetfrontier.bus.zeromq import server  # which raises MissingExtra
+    from budgetfrontier.bus.zeromq import broker_server  # which raises MissingExtra
 
     stop = threading.Event()
 
@@ -44,4 +44,4 @@ def broker(args: argparse.Namespace) -> None:
         note(f"message bus at zmq+{address}, journal {args.journal}; Ctrl-C ends it")
 
     with stopped_by_signals(lambda _: stop.set()):
-        server.serve(args.listen, args.journal, anybody=args.allow_anybody, started=started, stop=stop)
+        broker_server.serve(args.listen, args.journal, anybody=args.allow_anybody, started=started, stop=stop)

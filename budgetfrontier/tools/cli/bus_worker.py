@@ -231,8 +231,8 @@ def _options(args: argparse.Namespace) -> list[str]:
 def _strategy_worker(
     args: argparse.Namespace, settings: Settings | None, bus: Bus, names: Streams, codec: Codec
 ) -> Iterator[BusWorker]:
-    from budgetfrontier.bus.workers.conversion import seed_request
     from budgetfrontier.bus.workers.strategy import StrategyWorker
+    from budgetfrontier.bus.workers.uri_conversion import seed_request
     from budgetfrontier.crawler.seeds import each_seed
     from budgetfrontier.rules.scope import Scope
 

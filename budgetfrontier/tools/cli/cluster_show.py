@@ -24,7 +24,7 @@ from budgetfrontier.cluster.inspection import (
     Selection,
 )
 from budgetfrontier.cluster.operation import Operator, PartitionRow
-from budgetfrontier.cluster.standing import PartitionProgress
+from budgetfrontier.cluster.partition_progress import PartitionProgress
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.core.vocabulary import ROW_FIELDS
@@ -35,7 +35,7 @@ from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.rules.verdict import limit_sentence
 from budgetfrontier.tools.cli import cluster_kinds, common, named, output, show, transfer
 from budgetfrontier.tools.cli import leases as leases_
-from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.sentences import note
 
 
 def partitions(args: argparse.Namespace, operator: Operator) -> None:
@@ -79,24 +79,24 @@ def report(args: argparse.Namespace, operator: Operator) -> None:
 
 
 def _report_rows(args: argparse.Namespace, operator: Operator) -> None:
-    from budgetfrontier.reports import tables
+    from budgetfrontier.reports import listings
 
     head = operator.head()
     rows = (queue for queue, _ in islice(operator.each_queue(Selection()), args.limit))
-    with tables.spooled(sys.stdout) as out:
+    with listings.spooled(sys.stdout) as out:
         if args.format == "csv":
-            tables.write_csv(map(tables.queue_row, rows), ROW_FIELDS, out)
+            listings.write_csv(map(listings.queue_row, rows), ROW_FIELDS, out)
             return
         plain = json.dumps({**head.to_dict(), "queues": []}, indent=1)
         out.write(plain.removesuffix("[]\n}"))
-        for part in tables.json_array(map(tables.queue_row, rows), ROW_FIELDS):
+        for part in listings.json_array(map(listings.queue_row, rows), ROW_FIELDS):
             out.write(part)
         out.write(f',\n "missing_partitions": {json.dumps(sorted(operator.missing))}\n}}\n')
 
 
 def queues(args: argparse.Namespace, operator: Operator) -> None:
     """List queues; with --limit, each owner sends only so many."""
-    from budgetfrontier.reports import queue_rows, tables
+    from budgetfrontier.reports import listings, queue_rows
     from budgetfrontier.reports.layout import layout_for
 
     states = [QueueState(state) for state in args.state] if args.state else None
@@ -105,7 +105,7 @@ def queues(args: argparse.Namespace, operator: Operator) -> None:
     piped = layout_for(sys.stdout, wide=False).width is None
     columns = queue_rows.WIDE if args.wide else queue_rows.PIPED if piped else queue_rows.TERMINAL
     columns, drop = queue_rows.sorted_by(columns, args.sort)
-    row = queue_rows.row_of(columns, time.time()) if args.format == "text" else tables.queue_row
+    row = queue_rows.row_of(columns, time.time()) if args.format == "text" else listings.queue_row
     fields: tuple[str, ...] = ROW_FIELDS
     found = _sorted(args, operator, selection)
     if not found and (args.match or args.state) and not operator.missing:
@@ -118,7 +118,7 @@ def queues(args: argparse.Namespace, operator: Operator) -> None:
     if args.format == "text":
         common.write_rows(args, rows, columns, drop=drop)
     else:
-        tables.write(rows, fields, sys.stdout, format=args.format)
+        listings.write(rows, fields, sys.stdout, format=args.format)
 
 
 def _sorted(

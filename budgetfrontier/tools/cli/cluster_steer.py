@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from budgetfrontier.cluster import merging, steering
+from budgetfrontier.cluster import merging, steering_plan
 from budgetfrontier.cluster.inspection import InForce, Selection
 from budgetfrontier.cluster.operation import Operator, OperatorCommand, refused
-from budgetfrontier.cluster.steering import NOTHING_KEPT, SteeringPlan
+from budgetfrontier.cluster.steering_plan import NOTHING_KEPT, SteeringPlan
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.vocabulary import CrawlState
 from budgetfrontier.engine.remote import whoami
@@ -19,7 +19,7 @@ from budgetfrontier.settings.matching import may_select_several
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.tools.cli import adjustments, cluster_show, common, effects, steer, transfer
 from budgetfrontier.tools.cli.exits import ERROR, OK
-from budgetfrontier.tools.cli.messages import note, say
+from budgetfrontier.tools.cli.sentences import note, say
 
 
 def steer_queue(op: str, args: argparse.Namespace, operator: Operator) -> None:
@@ -53,12 +53,12 @@ def adjust(args: argparse.Namespace, operator: Operator) -> int:
         return OK
     op = "withdraw" if override is None else "adjust"
     shown = {"id": args.remove} if override is None else {"match": override.match, "set": override.set}
-    match = steering.order_of(operator, op, shown).match
+    match = steering_plan.order_of(operator, op, shown).match
     if args.dry_run:
-        effect = steering.preview(operator, op, shown)
+        effect = steering_plan.preview(operator, op, shown)
         adjustments.print_effect(args, match, shown, effect | _missing(operator))
         return OK
-    entries, code = _given(args, operator, op, steering.plan(operator, op, shown))
+    entries, code = _given(args, operator, op, steering_plan.plan(operator, op, shown))
     if entries:
         effect = merging.merged_effect([one.effect for one in entries.values()])
         if op == "adjust" and not effect["matched"] and len(entries) == operator.partitions:
@@ -78,9 +78,9 @@ def undo(args: argparse.Namespace, operator: Operator) -> int:
         raise FrontierError(f"{NOTHING_KEPT}: there is nothing to discard")
     details = {"id": args.entry, "force": args.force}
     if args.dry_run:
-        effects.tell_undo_preview(steering.preview(operator, "undo", details))
+        effects.tell_undo_preview(steering_plan.preview(operator, "undo", details))
         return OK
-    entries, code = _given(args, operator, "undo", steering.plan(operator, "undo", details))
+    entries, code = _given(args, operator, "undo", steering_plan.plan(operator, "undo", details))
     if entries:
         effects.tell_undo(args.entry, merging.merged_result("undo", [one.effect for one in entries.values()]))
     return code
@@ -92,10 +92,10 @@ def delete(args: argparse.Namespace, operator: Operator) -> int:
     if args.queue is not None and not may_select_several(args.queue):
         cluster_show.check_queue(operator, args.queue)
     if args.dry_run:
-        effects.tell_deletion_preview(steering.preview(operator, "delete", details), operator.head().totals)
+        effects.tell_deletion_preview(steering_plan.preview(operator, "delete", details), operator.head().totals)
         return OK
     _check_for_good(args)
-    entries, code = _given(args, operator, "delete", steering.plan(operator, "delete", details))
+    entries, code = _given(args, operator, "delete", steering_plan.plan(operator, "delete", details))
     if entries:
         effect = merging.added(one.effect for one in entries.values())
         effects.tell_deletion(effect)
@@ -175,7 +175,7 @@ def _given(
     args: argparse.Namespace, operator: Operator, op: str, plan: SteeringPlan
 ) -> tuple[dict[int, AuditEntry], int]:
     """Give a command to partitions; return its audit entries, and the exit code. Raises an error if refused."""
-    _, entries, left = steering.give(operator, _command(args, op, plan.args), plan)
+    _, entries, left = steering_plan.give(operator, _command(args, op, plan.args), plan)
     if left:
         note(operator.not_applied(left))
     refused(entries)

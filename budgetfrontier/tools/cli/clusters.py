@@ -19,7 +19,7 @@ from budgetfrontier.core.errors import MissingExtra
 from budgetfrontier.tools.cli import cluster_show, cluster_steer
 from budgetfrontier.tools.cli.common import ClusterUrl, naming_options
 from budgetfrontier.tools.cli.exits import ERROR
-from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.sentences import note
 
 RETRY_FOR = 5.0
 """Seconds for which a command looks for the owner of any partition."""

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.core.endpoints import addresses
 from budgetfrontier.core.errors import FrontierError, NotAFrontier, WrongCredentials
 from budgetfrontier.core.vocabulary import CrawlState, QueueState
-from budgetfrontier.tools.cli.messages import note
 from budgetfrontier.tools.cli.parser import Parser, common_options
+from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import QueueRecord
@@ -395,11 +395,11 @@ def write_rows(
     args: argparse.Namespace, rows: Iterable[Sequence[object]], columns: Sequence[str], *, drop: Sequence[str] = ()
 ) -> None:
     """Print a listing. On a terminal, columns of `drop` that have no room are left out, the first of them first."""
-    from budgetfrontier.reports import tables
+    from budgetfrontier.reports import listings
     from budgetfrontier.reports.layout import layout_for
 
     layout = layout_for(sys.stdout, wide=args.wide)
-    left_out = tables.write(rows, columns, sys.stdout, format=args.format, layout=layout, drop=drop)
+    left_out = listings.write(rows, columns, sys.stdout, format=args.format, layout=layout, drop=drop)
     if left_out:
         sys.stdout.flush()
         note(f"left out: {', '.join(left_out)}; --wide shows all")

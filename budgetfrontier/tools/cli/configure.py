@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from budgetfrontier.tools.cli.common import Commands, add_command, folder_name, read_settings, warn, warn_of_adjustments
-from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
     from budgetfrontier.settings import Settings

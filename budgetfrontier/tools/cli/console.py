@@ -8,7 +8,7 @@ from typing import Any
 
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command
-from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.sentences import note
 
 
 def register(commands: Commands) -> None:
@@ -59,8 +59,8 @@ def console(args: argparse.Namespace) -> None:
     from budgetfrontier.core.errors import MissingExtra
 
     try:
+        from budgetfrontier.tools.console.console_server import serve
         from budgetfrontier.tools.console.jobs import named
-        from budgetfrontier.tools.console.serving import serve
     except ModuleNotFoundError as error:
         raise MissingExtra("console") from error
     options: dict[str, Any] = {
@@ -105,8 +105,8 @@ def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
     from budgetfrontier.cluster.operation import Operator
     from budgetfrontier.tools.cli import clusters
     from budgetfrontier.tools.console.cluster_job import ClusterJob
+    from budgetfrontier.tools.console.console_server import serve
     from budgetfrontier.tools.console.pages.cluster import PAGES
-    from budgetfrontier.tools.console.serving import serve
 
     if len(args.jobs) > 1:
         args.parser.error("a console shows one crawl in partitions, and nothing else: start one for each")

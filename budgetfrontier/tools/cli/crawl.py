@@ -129,18 +129,20 @@ def _crawl_shared(args: argparse.Namespace, settings: Settings, again: list[str]
         args.parser.error(
             f"{' and '.join(refused)}: not with --frontier; pause, rename and watch the crawl where it is served"
         )
-    from budgetfrontier.crawler.shared import addresses, job
+    from budgetfrontier.crawler.shared import shared_addresses, shared_job
 
     for option, value in {"--frontier": args.frontier, "--token-file": args.token_file, "--tls": args.tls}.items():
         again += [option, str(value)] if value else []
     with naming_options({"address": "--frontier", "token": "--token-file", "tls": "--tls"}), _rare_collections():
-        remote = addresses.remote_crawl(
+        remote = shared_addresses.remote_crawl(
             args.frontier,
             crawl=settings.crawl,
             token=None if args.token_file is None else tokens.read(args.token_file),
             tls=args.tls == "system" or args.tls or False,
         )
-        return job.crawl(settings, args.job or Path(folder_name(settings.crawl)), remote, command=shlex.join(again))
+        return shared_job.crawl(
+            settings, args.job or Path(folder_name(settings.crawl)), remote, command=shlex.join(again)
+        )
 
 
 def demo(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.units import format_time
-from budgetfrontier.tools.cli.messages import note, say
+from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import Summary

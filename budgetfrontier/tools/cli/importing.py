@@ -25,11 +25,11 @@ from budgetfrontier.reports.totals import refused_in
 from budgetfrontier.rules.requests import are_hops, request_objection
 from budgetfrontier.tools import importers as formats
 from budgetfrontier.tools.cli import common, exits, submission
-from budgetfrontier.tools.cli.messages import note, say
+from budgetfrontier.tools.cli.sentences import note, say
 from budgetfrontier.tools.cli.submission import Counts, as_argument
 from budgetfrontier.tools.importers import lists
 from budgetfrontier.tools.importers.allowance import Allowance, RecordTooLarge
-from budgetfrontier.tools.importers.records import BadRecord, Item, Record, SourceNote
+from budgetfrontier.tools.importers.import_items import BadRecord, Item, Record, SourceNote
 
 if TYPE_CHECKING:
     from budgetfrontier.cluster.client import ClusterFrontier

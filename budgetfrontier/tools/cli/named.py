@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.spelling import did_you_mean
-from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import QueueRecord

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from budgetfrontier.core.units import format_time
 from budgetfrontier.core.vocabulary import ROW_FIELDS
 from budgetfrontier.tools.cli import common
-from budgetfrontier.tools.cli.messages import note, say
+from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import QueueRecord
@@ -32,7 +32,7 @@ _TIMES = ("wake_time", "last_lease_time", "failed_at", "overloaded_until")
 
 def write_queue(args: argparse.Namespace, record: QueueRecord, items: Iterable[tuple[int, PendingUri]]) -> None:
     """Print a queue, and some of its URIs with their places."""
-    from budgetfrontier.reports import tables
+    from budgetfrontier.reports import listings
     from budgetfrontier.reports.format import clean
     from budgetfrontier.reports.layout import layout_for, shortened
     from budgetfrontier.storage.report import row as report_row
@@ -57,7 +57,7 @@ def write_queue(args: argparse.Namespace, record: QueueRecord, items: Iterable[t
         json.dump(row | more | {"pending": pending}, sys.stdout, indent=1)
         sys.stdout.write("\n")
     elif args.format == "csv":
-        tables.write([tables.queue_row(record)], ROW_FIELDS, sys.stdout, format="csv")
+        listings.write([listings.queue_row(record)], ROW_FIELDS, sys.stdout, format="csv")
     else:
         layout = layout_for(sys.stdout, wide=args.wide)
         for name, value in (row | more).items():

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.tools.cli.exits import USAGE
-from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.sentences import note
 
 _COMMON = "common options, explained by `budgetfrontier --help`"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from budgetfrontier.core.units import format_time
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
-from budgetfrontier.tools.cli.messages import note, say
+from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.storage.reader import Reader

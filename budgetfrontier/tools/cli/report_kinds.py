@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.core.vocabulary import LEASE_FIELDS
 from budgetfrontier.reports.kinds import WITH_SINCE
 from budgetfrontier.tools.cli import common
-from budgetfrontier.tools.cli.messages import note, say
+from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import StoredLease, Summary
@@ -102,7 +102,7 @@ def limit(args: argparse.Namespace) -> int | None:
 
 
 def _write_json(args: argparse.Namespace, made: Rows, crawl: str, more: Callable[[], dict[str, Any]]) -> None:
-    from budgetfrontier.reports import tables
+    from budgetfrontier.reports import listings
 
     head = {
         "format": 1,
@@ -112,9 +112,9 @@ def _write_json(args: argparse.Namespace, made: Rows, crawl: str, more: Callable
         "since": args.since,
         "rows": [],
     }
-    with tables.spooled(sys.stdout) as out:
+    with listings.spooled(sys.stdout) as out:
         out.write(json.dumps(head, indent=1).removesuffix("[]\n}"))
-        for part in tables.json_array(islice(made.rows, limit(args)), made.columns):
+        for part in listings.json_array(islice(made.rows, limit(args)), made.columns):
             out.write(part)
         tail = {"unknown": made.unknown or None, **more()}
         out.write("," + json.dumps(tail, indent=1).removeprefix("{") + "\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from budgetfrontier.core.units import format_time
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command, add_format, add_job, add_page
-from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import Run

@@ -15,7 +15,7 @@ from budgetfrontier.core.errors import MissingExtra
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command
 from budgetfrontier.tools.cli.exits import exit_code
-from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.sentences import note
 from budgetfrontier.tools.cli.signals import stopped_by_signals
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _serve(args: argparse.Namespace) -> int:
     from budgetfrontier.storage.start_command import note_server
 
     try:
-        from budgetfrontier.server import frontier_service, process, server
+        from budgetfrontier.server import frontier_service, process_limits, server
         from budgetfrontier.server.stopping import Stop
         from budgetfrontier.server.urlfrontier import service
         from budgetfrontier.server.urlfrontier.urlfrontier_pb2 import POOL
@@ -110,7 +110,7 @@ def _serve(args: argparse.Namespace) -> int:
 
     stop = Stop()
     with (
-        process.many_frontiers(),
+        process_limits.many_frontiers(),
         _metrics(args.metrics, args.allow_host, anybody=args.allow_anybody) as metrics,
         stopped_by_signals(stop.ask),
     ):

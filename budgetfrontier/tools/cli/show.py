@@ -17,7 +17,7 @@ from budgetfrontier.core.vocabulary import AUDITED, ROW_FIELDS, CrawlState, Queu
 from budgetfrontier.reports import kinds
 from budgetfrontier.tools.cli import common, named, output, report_kinds
 from budgetfrontier.tools.cli.common import Commands, add_command, add_format, add_job, add_page
-from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import QueueRecord
@@ -145,14 +145,14 @@ def report(args: argparse.Namespace) -> None:
         args.limit, args.all = None, True
     if args.kind != "frontier" or args.since is not None:
         return report_kinds.run(args)
-    from budgetfrontier.reports import tables, text
+    from budgetfrontier.reports import listings, text
     from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.storage.reader import Reader
 
     if args.format == "html":
         return _html_report(args)
-    with Reader(common.frontier_path(args.job)) as reader, tables.spooled(sys.stdout) as out:
+    with Reader(common.frontier_path(args.job)) as reader, listings.spooled(sys.stdout) as out:
         if args.format == "text":
             overview = Overview(20 if args.limit is None else args.limit, all_states=args.all)
             head = overview.read(reader)
@@ -160,17 +160,17 @@ def report(args: argparse.Namespace) -> None:
         else:
             with reader.scan() as (head, rows):
                 if args.format == "json":
-                    for part in tables.json_report(head, islice(rows, args.limit)):
+                    for part in listings.json_report(head, islice(rows, args.limit)):
                         out.write(part)
                     out.write("\n")
                 else:
-                    tables.write_csv(map(tables.queue_row, islice(rows, args.limit)), ROW_FIELDS, out)
+                    listings.write_csv(map(listings.queue_row, islice(rows, args.limit)), ROW_FIELDS, out)
     if head.state in (CrawlState.RUNNING, CrawlState.PAUSING):
         common.note_if_stopped(args)
 
 
 def _html_report(args: argparse.Namespace) -> None:
-    from budgetfrontier.reports import html, over_time, tables
+    from budgetfrontier.reports import html, listings, over_time
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.reports.wrong_now import wrong_now
     from budgetfrontier.rules.forecasts import Holdings
@@ -178,7 +178,7 @@ def _html_report(args: argparse.Namespace) -> None:
 
     path, holdings = common.frontier_path(args.job), Holdings()
     overview = Overview(100 if args.limit is None else args.limit, all_states=args.all)
-    with Reader(path) as reader, tables.spooled(sys.stdout) as out:
+    with Reader(path) as reader, listings.spooled(sys.stdout) as out:
         head = overview.read(reader, lambda view, queues: holdings.through(queues, over_time.terms_of(view)))
         with reader.view() as view:
             found = over_time.overview(view, path, holdings.held, time.time())
@@ -190,7 +190,7 @@ def _html_report(args: argparse.Namespace) -> None:
 
 def queues(args: argparse.Namespace) -> None:
     """List queues."""
-    from budgetfrontier.reports import queue_rows, tables
+    from budgetfrontier.reports import listings, queue_rows
     from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.reports.work_list import Raised, WorkList
     from budgetfrontier.storage.reader import Reader
@@ -198,7 +198,7 @@ def queues(args: argparse.Namespace) -> None:
     piped = layout_for(sys.stdout, wide=False).width is None
     columns = queue_rows.WIDE if args.wide else queue_rows.PIPED if piped else queue_rows.TERMINAL
     columns, drop = queue_rows.sorted_by(columns, args.sort)
-    row = queue_rows.row_of(columns, time.time()) if args.format == "text" else tables.queue_row
+    row = queue_rows.row_of(columns, time.time()) if args.format == "text" else listings.queue_row
     chosen: Iterable[QueueRecord]
     test, key = common.queue_filter(args), attrgetter(args.sort)
     states = frozenset(map(QueueState, args.state)) if args.state else None
@@ -222,7 +222,7 @@ def queues(args: argparse.Namespace) -> None:
         if args.format == "text":
             common.write_rows(args, rows, columns, drop=drop)
         else:
-            tables.write(rows, fields, sys.stdout, format=args.format)
+            listings.write(rows, fields, sys.stdout, format=args.format)
 
 
 def queue(args: argparse.Namespace) -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.vocabulary import CrawlState
-from budgetfrontier.tools.cli import common, effects, kept, named
+from budgetfrontier.tools.cli import common, effects, for_good, named
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import ERROR, OK
-from budgetfrontier.tools.cli.messages import asks, note, say
+from budgetfrontier.tools.cli.sentences import asks, note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import Override
@@ -167,7 +167,7 @@ def _register_delete(commands: Commands) -> None:
         "--pattern", metavar="REGEX", help="only URIs in which this is found (Python's re), such as /calendar/"
     )
     parser.add_argument("--dry-run", action="store_true", help="only count them, and change nothing")
-    kept.add_for_good(parser)
+    for_good.add_for_good(parser)
     add_who(parser)
     parser.set_defaults(usage=parser.error)
 
@@ -183,13 +183,13 @@ def delete(args: argparse.Namespace) -> None:
     if args.queue is not None:
         with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
             named.check_glob(view, args.job, args.queue)
-    entry = common.steer(args, "delete", details | kept.details(args))
+    entry = common.steer(args, "delete", details | for_good.details(args))
     effect = entry.effect
     effects.tell_deletion(effect)
     if args.queue is not None and not effect["deleted"]:
         with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
             _note_no_queue(view, args.queue)
-    kept.note_kept(args, entry)
+    for_good.note_kept(args, entry)
 
 
 def details_of_deletion(args: argparse.Namespace) -> dict[str, Any]:
@@ -285,7 +285,7 @@ def undo(args: argparse.Namespace) -> None:
         return
     entry = common.steer(args, "undo", {"id": args.entry, "force": args.force})
     effects.tell_undo(args.entry, entry.effect)
-    kept.note_kept(args, entry)
+    for_good.note_kept(args, entry)
 
 
 def _preview_undo(args: argparse.Namespace) -> None:

@@ -28,7 +28,7 @@ from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.importers import lists
-from budgetfrontier.tools.importers.records import Record
+from budgetfrontier.tools.importers.import_items import Record
 
 if TYPE_CHECKING:
     from budgetfrontier.cluster.client import ClusterFrontier

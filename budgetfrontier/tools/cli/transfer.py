@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, cast
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.units import format_time
 from budgetfrontier.core.vocabulary import SOURCE_KINDS
-from budgetfrontier.tools.cli import common, kept, named
+from budgetfrontier.tools.cli import common, for_good, named
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
-from budgetfrontier.tools.cli.messages import note, say
+from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord
@@ -136,7 +136,7 @@ def _register_dead_letters(commands: Commands) -> None:
     action.add_argument(
         "--by-reason", action="store_true", help="count them by reason, the most frequent first, with one URL of each"
     )
-    kept.add_for_good(parser, with_option="--drop")
+    for_good.add_for_good(parser, with_option="--drop")
     parser.add_argument("--match", metavar="PATTERN", help="list only those that match, as `queues --match`")
     common.add_listing(parser, columns=DEAD_COLUMNS, sort=DEAD_SORT)
     add_who(parser)
@@ -271,11 +271,11 @@ def dead_letters(args: argparse.Namespace) -> None:
         if "all" not in ids:
             with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
                 named.check_letters(view, args.job, ids)
-        details = {"ids": None if "all" in ids else ids, "queue": None} | (kept.details(args) if args.drop else {})
+        details = {"ids": None if "all" in ids else ids, "queue": None} | (for_good.details(args) if args.drop else {})
         entry = common.steer(args, op, details)
         done = "replayed" if args.replay else "dropped"
         say(f"{done} {entry.effect[done]:,}")
-        kept.note_kept(args, entry)
+        for_good.note_kept(args, entry)
         return
     with Reader(common.frontier_path(args.job)) as reader:
         letters = reader.dead_letters()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job
-from budgetfrontier.tools.cli.messages import note, say
+from budgetfrontier.tools.cli.sentences import note, say
 
 
 def register(commands: Commands) -> None:

@@ -10,7 +10,7 @@ from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.core.errors import FrontierError, MissingExtra
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command
-from budgetfrontier.tools.cli.messages import note
+from budgetfrontier.tools.cli.sentences import note
 from budgetfrontier.tools.cli.signals import stopped_by_signals
 
 
@@ -60,8 +60,8 @@ def _work(args: argparse.Namespace) -> int:
     from budgetfrontier.settings.schema import ClusterSettings
 
     try:
-        from budgetfrontier.cluster import kafka, run
-        from budgetfrontier.server import process, server
+        from budgetfrontier.cluster import kafka, worker_process
+        from budgetfrontier.server import process_limits, server
         from budgetfrontier.server.stopping import Stop
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
@@ -75,8 +75,8 @@ def _work(args: argparse.Namespace) -> int:
     where = kafka.place_of(settings.crawl, settings.cluster.kafka)
     totals = ClusterSettings(max_uris=settings.cluster.max_uris, max_spend=settings.cluster.max_spend)
     stop = Stop()
-    with process.many_frontiers(), stopped_by_signals(stop.ask), run.own_folder(args.folder):
-        whole = run.work(
+    with process_limits.many_frontiers(), stopped_by_signals(stop.ask), worker_process.own_folder(args.folder):
+        whole = worker_process.work(
             where,
             replace(settings, cluster=totals),
             args.folder,

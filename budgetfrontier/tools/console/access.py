@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from budgetfrontier.core.endpoints.tokens import TokenFile
-from budgetfrontier.reports.known_hosts import KnownHosts
+from budgetfrontier.reports.host_allowlist import KnownHosts
 from budgetfrontier.tools.console.static_files import STYLE_HASH
 
 _LIFETIME = 12 * 3600.0  # seconds of a session

@@ -21,10 +21,11 @@ from budgetfrontier.core.endpoints.tokens import is_same
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.reports import metrics
-from budgetfrontier.reports.known_hosts import REFUSED
+from budgetfrontier.reports.host_allowlist import REFUSED
 from budgetfrontier.tools.console import forms, rendering, static_files, steering
 from budgetfrontier.tools.console.access import HEADERS, Access, BrowserSession, cookie_name, is_inside
 from budgetfrontier.tools.console.downloads import Downloads
+from budgetfrontier.tools.console.event_streams import EventStreams
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.overtaken import Since, since
 from budgetfrontier.tools.console.pages import ConsolePage
@@ -32,7 +33,6 @@ from budgetfrontier.tools.console.pages.index import build as build_index
 from budgetfrontier.tools.console.pages.table import PAGES
 from budgetfrontier.tools.console.query import BadRequest, NotThere, Query, ServiceUnavailable
 from budgetfrontier.tools.console.steering import Task, Tasks
-from budgetfrontier.tools.console.streams import EventStreams
 
 THREADS = 4
 """Pages that are made at a time."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from budgetfrontier.cluster import merging, steering
+from budgetfrontier.cluster import merging, steering_plan
 from budgetfrontier.cluster.entry_names import name_of
 from budgetfrontier.cluster.inspection import Audited, Selection
 from budgetfrontier.cluster.merging import AuditRow, merged_audit, numbers_as_text
@@ -69,9 +69,9 @@ def named_entry(row: AuditRow) -> AuditEntry:
 
 def _apply(operator: Operator, order: SteerOrder) -> SteerLine:
     """Give a command to the partitions that it is for."""
-    plan = steering.plan(operator, order.op, order.args)
+    plan = steering_plan.plan(operator, order.op, order.args)
     command = OperatorCommand(order.op, plan.args, order.who or whoami(), order.reason)
-    name, entries, left = steering.give(operator, command, plan)
+    name, entries, left = steering_plan.give(operator, command, plan)
     refused(entries)
     if left:
         return SteerLine(done=1.0, error=operator.not_applied(left), in_progress=True)
@@ -169,10 +169,10 @@ class ClusterJob(ConsoleJob):
             with self._steering:
                 operator = self._steersman()
                 if order.op == "delete" and not order.args.get("for_good"):
-                    raise FrontierError(f"{steering.NOTHING_KEPT}: it cannot be undone. Say so with `for good`")
+                    raise FrontierError(f"{steering_plan.NOTHING_KEPT}: it cannot be undone. Say so with `for good`")
                 if order.dry_run:
                     seen = [row.id for row in newest_commands(operator)]
-                    effect = steering.preview(operator, order.op, order.args)
+                    effect = steering_plan.preview(operator, order.op, order.args)
                     return SteerLine(done=1.0, effect=effect | _unanswered(operator), seen=seen)
                 done = _apply(operator, order)
                 self._current = self._whole = None  # whoever has changed something looks at it next

@@ -15,10 +15,10 @@ from urllib.parse import quote
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import View
-from budgetfrontier.tools.console.over_time import OverTimeOfJob
 from budgetfrontier.tools.console.sampling import Sample, Samples, read
 from budgetfrontier.tools.console.scans import Scanned, Scans
 from budgetfrontier.tools.console.status_counts import StatusCounts
+from budgetfrontier.tools.console.totals_history import OverTimeOfJob
 
 _FRESH = 1.5  # seconds for which a sample is good
 

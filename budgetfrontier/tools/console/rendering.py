@@ -17,7 +17,7 @@ from budgetfrontier.core.units import format_duration, format_size, format_time
 from budgetfrontier.reports import charts
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.format import between, called, clean, counted, figure, percent, time_left
-from budgetfrontier.tools.console import told
+from budgetfrontier.tools.console import audit_text
 from budgetfrontier.tools.console.static_files import STYLE
 
 LONGEST = 2000
@@ -47,8 +47,8 @@ def environment() -> Environment:
         "called": called,
         "short": short,
         "sentence": sentence,
-        "changes": told.changes,
-        "others": told.others,
+        "changes": audit_text.changes,
+        "others": audit_text.others,
         "data": data,
         "state": state,
         "css": charts.css_class,
@@ -64,7 +64,7 @@ def environment() -> Environment:
         "between": between,
         "link": link,
         "style": STYLE,
-        "as_told": told.as_told,
+        "as_told": audit_text.as_told,
     }
     for name in made.list_templates():
         made.get_template(name)  # the first request need not wait until it is compiled

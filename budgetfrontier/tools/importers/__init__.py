@@ -19,7 +19,7 @@ from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.vocabulary import SOURCE_KINDS
 from budgetfrontier.reports.format import without_password
 from budgetfrontier.tools.importers.allowance import UNKNOWN_SIZE, Allowance, AllowanceExhausted
-from budgetfrontier.tools.importers.records import GZIP, BadRecord, Item, open_source
+from budgetfrontier.tools.importers.import_items import GZIP, BadRecord, Item, open_source
 
 __all__ = ["KINDS", "is_redis", "kind_of", "read"]
 

@@ -17,7 +17,7 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules.requests import are_hops
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, Allowance
-from budgetfrontier.tools.importers.records import (
+from budgetfrontier.tools.importers.import_items import (
     GZIP_ERRORS,
     MAX_HOPS,
     BadRecord,

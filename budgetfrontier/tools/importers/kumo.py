@@ -18,7 +18,7 @@ from typing import Any
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, STEP_SIZE, Allowance, RecordTooLarge, json_size
-from budgetfrontier.tools.importers.records import (
+from budgetfrontier.tools.importers.import_items import (
     BadRecord,
     Item,
     Record,

@@ -21,7 +21,7 @@ from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.settings import url_lists
 from budgetfrontier.settings.url_lists import BadLine
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, Allowance, RecordTooLarge
-from budgetfrontier.tools.importers.records import (
+from budgetfrontier.tools.importers.import_items import (
     GZIP_ERRORS,
     BadRecord,
     Item,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from budgetfrontier.tools.importers.allowance import STEP_SIZE, Allowance
+from budgetfrontier.tools.importers.import_items import FrozenSetOf, SetOf
 from budgetfrontier.tools.importers.pickled import BoundedFile, Unreadable, dict_of
-from budgetfrontier.tools.importers.records import FrozenSetOf, SetOf
 
 STARTS = b"{\xfb"
 """The bytes that a marshalled mapping may begin with."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import IO, Any
 
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, STEP_SIZE, Allowance
-from budgetfrontier.tools.importers.records import FrozenSetOf, SetOf
+from budgetfrontier.tools.importers.import_items import FrozenSetOf, SetOf
 
 
 class Opaque:

@@ -17,7 +17,7 @@ import msgspec
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.tools.importers.allowance import Allowance, RecordTooLarge
-from budgetfrontier.tools.importers.records import (
+from budgetfrontier.tools.importers.import_items import (
     BadRecord,
     Item,
     Record,

@@ -25,7 +25,7 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.reports.format import counted
 from budgetfrontier.tools.importers import marshalled, pickled
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, Allowance, RecordTooLarge
-from budgetfrontier.tools.importers.records import (
+from budgetfrontier.tools.importers.import_items import (
     BadRecord,
     Item,
     Kinds,

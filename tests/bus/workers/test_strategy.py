@@ -21,9 +21,9 @@ from budgetfrontier.bus.messages import (
 )
 from budgetfrontier.bus.streams import DATABASE, STRATEGY
 from budgetfrontier.bus.workers import strategies
-from budgetfrontier.bus.workers.conversion import seed_request
 from budgetfrontier.bus.workers.strategies import BreadthFirst, Score
 from budgetfrontier.bus.workers.strategy import StrategyWorker
+from budgetfrontier.bus.workers.uri_conversion import seed_request
 from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings.schema import ScopeSettings, Seed

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier.crawler.shared import frontier
+from budgetfrontier.crawler.shared import leasing_frontier
 
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontier, "LEASE_WAIT", 0.1)
-    monkeypatch.setattr(frontier, "LOOK_EVERY", 0.1)
+    monkeypatch.setattr(leasing_frontier, "LEASE_WAIT", 0.1)
+    monkeypatch.setattr(leasing_frontier, "LOOK_EVERY", 0.1)

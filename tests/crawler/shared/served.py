@@ -11,8 +11,8 @@ from rich.console import Console
 
 from budgetfrontier import Settings
 from budgetfrontier.crawler.progress import ProgressDisplay
-from budgetfrontier.crawler.shared.addresses import remote_crawl
-from budgetfrontier.crawler.shared.job import crawl
+from budgetfrontier.crawler.shared.shared_addresses import remote_crawl
+from budgetfrontier.crawler.shared.shared_job import crawl
 from tests.support import PATIENCE
 
 

@@ -19,8 +19,8 @@ from budgetfrontier.core.errors import FrontierError, PolicyError, SettingsError
 from budgetfrontier.crawler.demo.run import serve
 from budgetfrontier.crawler.demo.web import CALENDAR, SHOP
 from budgetfrontier.crawler.fetch.response import PutBack
-from budgetfrontier.crawler.shared.addresses import remote_crawl
-from budgetfrontier.crawler.shared.frontier import LeasingFrontier
+from budgetfrontier.crawler.shared.leasing_frontier import LeasingFrontier
+from budgetfrontier.crawler.shared.shared_addresses import remote_crawl
 from budgetfrontier.remote import RemoteFrontier
 from tests.crawler.held_up import FEW_WORKERS, HELD_UP, held_up
 from tests.crawler.shared.served import Crawler, logged, pages_of, run, served_settings

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import grpc
 
-from budgetfrontier.server.calls import Handed, MessageTurns
+from budgetfrontier.server.rpc_calls import Handed, MessageTurns
 from budgetfrontier.server.urlfrontier.methods import METHODS, SERVICE
 from tests.support import PATIENCE
 

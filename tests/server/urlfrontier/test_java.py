@@ -10,7 +10,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from budgetfrontier.server.calls import Handed
+from budgetfrontier.server.rpc_calls import Handed
 from budgetfrontier.server.urlfrontier.methods import METHODS
 from budgetfrontier.server.urlfrontier.urlfrontier_pb2 import DESCRIPTOR
 from tests.server.urlfrontier.conftest import Connect

@@ -27,8 +27,8 @@ from budgetfrontier.core.model import QueueState
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.tools.cli import build_parser, configure, main
-from budgetfrontier.tools.cli.commands import COMMANDS as CATALOGUE
-from budgetfrontier.tools.cli.commands import MODULES
+from budgetfrontier.tools.cli.command_list import COMMANDS as CATALOGUE
+from budgetfrontier.tools.cli.command_list import MODULES
 from budgetfrontier.tools.cli.exits import EXIT_CODES, exit_code
 from tests.tools.cli.conftest import Cli
 

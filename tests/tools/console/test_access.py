@@ -11,7 +11,7 @@ from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.tools.console.access import HEADERS, Access
 from budgetfrontier.tools.console.app import Console
-from budgetfrontier.tools.console.serving import serve
+from budgetfrontier.tools.console.console_server import serve
 from tests.support import PATIENCE, logged, token_file
 from tests.tools.console.conftest import TOKEN, Client, get, jobs_at, visit
 

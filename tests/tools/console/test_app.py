@@ -18,7 +18,7 @@ from yarl import URL
 
 from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.tools.console import app as app_module
-from budgetfrontier.tools.console import rendering, streams
+from budgetfrontier.tools.console import event_streams, rendering
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.pages import ConsolePage
 from budgetfrontier.tools.console.pages.table import PAGES as TABLE
@@ -360,7 +360,7 @@ def test_the_live_section_is_sent_again_when_it_changes(job: Path, monkeypatch: 
 
 
 def test_pages_that_were_closed_take_no_place_of_open_ones(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "MOST", 2)
+    monkeypatch.setattr(event_streams, "MOST", 2)
 
     async def act(client: Client, console: Console) -> list[int]:
         opened = [await client.get("/adjustments?live=1") for _ in range(3)]
@@ -371,7 +371,7 @@ def test_pages_that_were_closed_take_no_place_of_open_ones(job: Path, monkeypatc
         async with client.get("/adjustments?live=1") as again:
             return [*(answer.status for answer in opened), again.status]
 
-    monkeypatch.setattr(streams, "ALIVE", 1e9)
+    monkeypatch.setattr(event_streams, "ALIVE", 1e9)
     assert visit(job, act) == [200, 200, 503, 200]
 
 

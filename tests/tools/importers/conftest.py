@@ -9,7 +9,7 @@ import pytest
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.tools import importers as formats
-from budgetfrontier.tools.importers.records import BadRecord, Item, Record, SourceNote
+from budgetfrontier.tools.importers.import_items import BadRecord, Item, Record, SourceNote
 
 DATA = Path(__file__).parents[2] / "data"
 

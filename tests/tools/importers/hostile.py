@@ -24,7 +24,7 @@ import msgspec
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.tools import importers as formats
 from budgetfrontier.tools.importers import allowance
-from budgetfrontier.tools.importers.records import BadRecord, Record
+from budgetfrontier.tools.importers.import_items import BadRecord, Record
 
 URL = b"\x8c\x03url\x8c\x0ehttp://a.test/"
 LONG = "x" * 300_000

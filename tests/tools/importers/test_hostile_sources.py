@@ -20,7 +20,7 @@ from budgetfrontier.engine.data_size import TOO_DEEP, TOO_LARGE, excess
 from budgetfrontier.tools import importers as formats
 from budgetfrontier.tools.importers import allowance
 from budgetfrontier.tools.importers.allowance import Allowance, AllowanceExhausted, RecordTooLarge
-from budgetfrontier.tools.importers.records import BadRecord
+from budgetfrontier.tools.importers.import_items import BadRecord
 from tests.support import memory
 from tests.tools.importers import hostile
 

@@ -18,8 +18,8 @@ import pytest
 
 from budgetfrontier.tools.importers import marshalled, pickled
 from budgetfrontier.tools.importers.allowance import Allowance, RecordTooLarge
+from budgetfrontier.tools.importers.import_items import FrozenSetOf, Kinds, NotPlain, SetOf, plain, plain_meta
 from budgetfrontier.tools.importers.pickled import Opaque, Unreadable
-from budgetfrontier.tools.importers.records import FrozenSetOf, Kinds, NotPlain, SetOf, plain, plain_meta
 
 SHARED = ["x" * 300]
 VALUES: list[Any] = [

@@ -18,7 +18,7 @@ from budgetfrontier.storage.reader import Reader
 from budgetfrontier.tools.cli import main
 from budgetfrontier.tools.importers import lists
 from budgetfrontier.tools.importers.allowance import Allowance
-from budgetfrontier.tools.importers.records import Record
+from budgetfrontier.tools.importers.import_items import Record
 from tests.support import START, make_settings
 
 words = st.text(st.characters(codec="utf-8"), max_size=6)

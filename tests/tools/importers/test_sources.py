@@ -24,10 +24,10 @@ from budgetfrontier import Frontier
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import CrawlUri, Directive
 from budgetfrontier.tools import importers as formats
-from budgetfrontier.tools.importers import heritrix, lists, records
+from budgetfrontier.tools.importers import heritrix, import_items, lists
 from budgetfrontier.tools.importers import kumo as kumo_format
 from budgetfrontier.tools.importers.allowance import Allowance
-from budgetfrontier.tools.importers.records import BadRecord, Item, Record
+from budgetfrontier.tools.importers.import_items import BadRecord, Item, Record
 from tests.support import PATIENCE
 from tests.tools.importers.conftest import DATA, bad, notes, read, uris
 
@@ -498,8 +498,8 @@ def test_a_bad_json_line_is_reported_with_the_name_of_the_field(tmp_path: Path, 
 
 
 def test_a_line_without_end_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "MAX_RECORD_SIZE", 1000)
-    found = list(records.lines(io.BytesIO(b"a\n" + b"x" * 5000 + b"\nb\n" + b"y" * 1000 + b"\nc"), Allowance()))
+    monkeypatch.setattr(import_items, "MAX_RECORD_SIZE", 1000)
+    found = list(import_items.lines(io.BytesIO(b"a\n" + b"x" * 5000 + b"\nb\n" + b"y" * 1000 + b"\nc"), Allowance()))
     assert found == [(1, b"a"), (2, None), (3, b"b"), (4, None), (5, b"c")]
 
 

@@ -12,8 +12,8 @@ from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.reports.format import counted
 from budgetfrontier.tools.importers import scrapy
 from budgetfrontier.tools.importers.allowance import Allowance
-from budgetfrontier.tools.importers.records import BadRecord, Item, SourceNote
-from budgetfrontier.tools.importers.redis import members, pages
+from budgetfrontier.tools.importers.import_items import BadRecord, Item, SourceNote
+from budgetfrontier.tools.importers.redis import bounded_reads, members
 from budgetfrontier.tools.importers.redis.connection import RedisConnection, connected, explained, explanation
 from budgetfrontier.tools.importers.redis.finding import (
     LIST,
@@ -76,7 +76,7 @@ def _crawl(server: RedisConnection, crawl: RedisCrawl, allowance: Allowance) -> 
     """Yield the URIs of each part, and messages about those parts that cannot be imported."""
     client, parts = server.client, crawl.parts
     if crawl.kind == "qcrawl":
-        for member, score, value in pages.indexed(client, parts["queue:zset"].key, f"{crawl.name}:queue:items"):
+        for member, score, value in bounded_reads.indexed(client, parts["queue:zset"].key, f"{crawl.name}:queue:items"):
             yield members.of_qcrawl(f"{parts['queue:zset'].key}: {member.hex()}", value, score, allowance)
         yield from _left(server, parts.get("queue:items"), parts["queue:zset"])
     elif crawl.kind == "kumo":
@@ -99,7 +99,7 @@ def _kumo(server: RedisConnection, crawl: RedisCrawl, allowance: Allowance) -> I
     parts = crawl.parts
     if "leases" in parts and "lease_deadlines" in parts:
         key = parts["leases"].key
-        for member, _, value in pages.indexed(server.client, parts["lease_deadlines"].key, key):
+        for member, _, value in bounded_reads.indexed(server.client, parts["lease_deadlines"].key, key):
             location = f"{key}: {member.decode('utf-8', 'replace')}"
             if value is None:
                 yield BadRecord(location, "orphan", "there is a deadline, but not the lease")
@@ -125,11 +125,11 @@ def _each(
 ) -> Iterator[Item]:
     """Yield the URIs of the members of a key; `backwards`: from the tail of a list, or the highest score down."""
     if part.type == LIST:
-        values = pages.linked_list(server.client, part.key, from_tail=backwards)
+        values = bounded_reads.linked_list(server.client, part.key, from_tail=backwards)
     elif part.type == SET:
-        values = pages.plain_set(server.client, part.key)
+        values = bounded_reads.plain_set(server.client, part.key)
     else:
-        values = (member for member, _ in pages.sorted_set(server.client, part.key, descending=backwards))
+        values = (member for member, _ in bounded_reads.sorted_set(server.client, part.key, descending=backwards))
     for number, value in enumerate(values, 1):
         yield decode(f"{part.key}: member {number:,}", value, allowance)
 

@@ -11,7 +11,7 @@ import msgspec
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.tools.importers import kumo, lists, qcrawl, scrapy
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, Allowance, RecordTooLarge
-from budgetfrontier.tools.importers.records import BadRecord, Item, Record, text
+from budgetfrontier.tools.importers.import_items import BadRecord, Item, Record, text
 
 _PICKLE, _PICKLE_OF_PYTHON_2, _MARSHAL = b"\x80", (b"(d", b"}q"), b"\xfb"
 _FORM = "application/x-www-form-urlencoded"

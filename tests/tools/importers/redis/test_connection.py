@@ -218,7 +218,7 @@ def test_a_long_import_says_how_far_it_is(urls: Any, server: Redis, job: Job, mo
 def test_a_server_that_goes_away_leaves_what_was_imported(
     job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = reader.pages.linked_list
+    read = reader.bounded_reads.linked_list
 
     def dying(client: Any, key: str, **options: Any) -> Iterator[bytes]:
         for number, value in enumerate(read(client, key, **options)):
@@ -227,7 +227,7 @@ def test_a_server_that_goes_away_leaves_what_was_imported(
                 server.process.wait()
             yield value
 
-    monkeypatch.setattr(reader.pages, "linked_list", dying)
+    monkeypatch.setattr(reader.bounded_reads, "linked_list", dying)
     urls = [f"http://a.test/{number}" for number in range(5000)]
     with started(tmp_path) as server, redis.Redis(unix_socket_path=str(server.socket)) as client:
         client.rpush("urls", *urls)
@@ -235,7 +235,7 @@ def test_a_server_that_goes_away_leaves_what_was_imported(
     imported = len(job.urls())
     assert job.code == 1 and 1500 < imported < 5000 and job.out.startswith(f"added {imported:,},")
     assert "it cannot be reached" in job.err and "only a part of it could be read; that part was imported" in job.err
-    monkeypatch.setattr(reader.pages, "linked_list", read)
+    monkeypatch.setattr(reader.bounded_reads, "linked_list", read)
     (tmp_path / "s").unlink(missing_ok=True)
     with started(tmp_path) as server, redis.Redis(unix_socket_path=str(server.socket)) as client:
         client.rpush("urls", *urls)

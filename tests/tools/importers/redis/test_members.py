@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, Allowance
-from budgetfrontier.tools.importers.records import BadRecord, Item, Record
+from budgetfrontier.tools.importers.import_items import BadRecord, Item, Record
 from budgetfrontier.tools.importers.redis import members
 
 DECODERS: dict[str, Callable[[str, bytes, Allowance], Item]] = {

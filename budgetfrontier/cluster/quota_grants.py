@@ -1,0 +1,133 @@
+"""Grants of the crawl-wide limits to partitions. Pure rules.
+
+One partition, the treasurer, has it in its state. Each partition tells what it wants and gives back, and is told what
+it is granted. What was granted, and not given back, never exceeds the totals.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from budgetfrontier.cluster.quota_slices import NOTHING, UNLIMITED, Amounts, Statement, Want
+
+TREASURER: Final = 0
+"""The partition that has the treasury."""
+
+
+class Treasury(msgspec.Struct):
+    """The totals and their slices. Append fields only."""
+
+    totals: Amounts = NOTHING
+    """0: no limit."""
+    granted: dict[int, Amounts] = {}
+    """By partition: what it was granted and has not given back."""
+    out: Amounts = NOTHING
+    """The sum of it."""
+    wants: dict[int, Want] = {}
+    """By partition: what it wants, in the order in which they have asked."""
+    recalled: dict[int, None] = {}
+    """Partitions that give back what they do not use, until their next grant."""
+    uncounted: dict[int, None] = {}
+    """Partitions that have not told yet what they had used before there was a total. Nothing is granted until then."""
+
+
+class Grant(NamedTuple):
+    """A grant to a partition."""
+
+    partition: int
+    amounts: Amounts
+
+
+class Recall(NamedTuple):
+    """A partition is asked for what it does not use; `everything`: for all that is not out, and for an answer."""
+
+    partition: int
+    everything: bool
+
+
+def left(treasury: Treasury) -> Amounts:
+    """Return what may still be granted; below zero after the totals were lowered."""
+    rows = zip(treasury.totals, treasury.out, strict=True)
+    return Amounts(*(total - out if total else UNLIMITED for total, out in rows))
+
+
+def start(totals: Amounts) -> Treasury:
+    """Return the treasury of a crawl that begins."""
+    return Treasury(totals)
+
+
+def set_totals(treasury: Treasury, totals: Amounts, partitions: int) -> list[Grant | Recall]:
+    """Change the totals. A raised one is granted at once; a lowered one, or a new one, takes back all slices first."""
+    before, treasury.totals = treasury.totals, totals
+    if totals == before:
+        return []
+    if any(new and not old for old, new in zip(before, totals, strict=True)):
+        treasury.uncounted = dict.fromkeys(range(partitions))
+        asked = list(treasury.uncounted)
+    elif any(each < 0 for each in left(treasury)):
+        asked = sorted(treasury.granted)
+    else:
+        return serve(treasury, partitions)
+    treasury.recalled |= dict.fromkeys(asked)
+    return [Recall(partition, True) for partition in asked]
+
+
+def hear(
+    treasury: Treasury, partition: int, told: Statement, limits: tuple[bool, bool], partitions: int
+) -> list[Grant | Recall]:
+    """Take what a partition tells, and that it keeps certain limits."""
+    _add(treasury, partition, NOTHING - told.returned)
+    if all(kept or not total for kept, total in zip(limits, treasury.totals, strict=True)):
+        treasury.uncounted.pop(partition, None)
+    if told.want is None:
+        treasury.wants.pop(partition, None)
+    else:
+        treasury.wants[partition] = told.want
+    return serve(treasury, partitions)
+
+
+def serve(treasury: Treasury, partitions: int) -> list[Grant | Recall]:
+    """Grant what is wanted, in turn, as far as there is something left; ask the others for what they do not use."""
+    if treasury.uncounted:
+        return []
+    done: list[Grant | Recall] = []
+    for partition, want in list(treasury.wants.items()):
+        rest = left(treasury)
+        if any(least > each for least, each in zip(want.least, rest, strict=True)):
+            continue
+        amounts = Amounts(
+            *(
+                max(0, min(each, most, max(least, each // (2 * partitions))))
+                for each, least, most in zip(rest, want.least, want.most, strict=True)
+            )
+        )
+        _add(treasury, partition, amounts)
+        del treasury.wants[partition]
+        treasury.recalled.pop(partition, None)
+        done.append(Grant(partition, amounts))
+    return done + _recalls(treasury)
+
+
+def _recalls(treasury: Treasury) -> list[Grant | Recall]:
+    """Recall from all partitions that may have something of what is short."""
+    short = [
+        rest < 0 or any(tuple(want.least)[place] > rest for want in treasury.wants.values())
+        for place, rest in enumerate(left(treasury))
+    ]
+    if not any(short):
+        return []
+    asked = [
+        partition
+        for partition, amounts in sorted(treasury.granted.items())
+        if partition not in treasury.recalled
+        and any(is_short and each > 0 for is_short, each in zip(short, amounts, strict=True))
+    ]
+    treasury.recalled |= dict.fromkeys(asked)
+    return [Recall(partition, False) for partition in asked]
+
+
+def _add(treasury: Treasury, partition: int, amounts: Amounts) -> None:
+    treasury.granted[partition] = treasury.granted.get(partition, NOTHING) + amounts
+    treasury.out += amounts

@@ -1,0 +1,139 @@
+"""Spending of a slice by one partition: leases within it, and messages to and from the treasurer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec.structs import replace
+
+from budgetfrontier.cluster import quota_grants, quota_slices
+from budgetfrontier.cluster.entries import SliceGranted, SliceRecalled, SliceWanted
+from budgetfrontier.cluster.quota_grants import TREASURER, Grant, Recall
+from budgetfrontier.cluster.quota_slices import Amounts, PartitionWork, Statement, Use
+from budgetfrontier.cluster.state import PartitionState
+from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.core.model import CrawlState, Lease, Summary
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.remote import protocol
+
+LEASES_OF_AN_ENTRY: Final = 1 << 12
+
+Send = Callable[..., None]
+"""`send(partition, kind, *fields)` sends an entry of a kind to a partition."""
+
+
+class Spending:
+    """Keeps the slice of a partition and, if it is the treasurer, the treasury; both are in the partition's state."""
+
+    def __init__(self, state: PartitionState, send: Send) -> None:
+        self._state, self._send = state, send
+
+    def __repr__(self) -> str:
+        return f"<Spending of partition {self._state.partition}: {self._state.slice}>"
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a total."""
+        return any(self._state.slice.limited)
+
+    def is_waiting(self, frontier: Frontier) -> bool:
+        """Tell whether nothing may be leased before the treasurer grants something, or a lease ends."""
+        part = self._state.slice
+        return part.want is not None and quota_slices.is_used_up(part, use_of(frontier, part.limited))
+
+    def room(self, frontier: Frontier) -> Amounts:
+        """Return what may still be leased."""
+        return quota_slices.room(self._state.slice, use_of(frontier, self._state.slice.limited))
+
+    def lease(self, frontier: Frontier, wanted: protocol.Wanted) -> list[Lease]:
+        """Lease URIs within the slice: no more of them than it has left, and none once its spend may be used up."""
+        count, part = min(wanted.count, LEASES_OF_AN_ENTRY), self._state.slice
+        if not self.is_limited:
+            return frontier.lease(count, ttl=wanted.ttl)
+        frontier.lease(0, ttl=wanted.ttl)  # what has expired is not out
+        left = self.room(frontier)
+        count = min(count, left.uris)
+        if not part.limited[1]:
+            return frontier.lease(count, ttl=wanted.ttl) if count > 0 else []
+        leases: list[Lease] = []
+        spend = left.spend
+        while len(leases) < count and spend > 0:
+            try:
+                found = frontier.lease(1, ttl=wanted.ttl)
+            except PolicyError:
+                if not leases:
+                    raise
+                break  # the next call meets that queue first, and raises
+            if not found:
+                break
+            leases += found
+            spend -= found[0].cost + frontier.settings_for(found[0]).error_penalty_amount
+        return leases
+
+    # -- after entries
+
+    def claimed(self, frontier: Frontier) -> None:
+        """Put the totals of the settings in force. What a raised one makes possible is granted at once."""
+        settings, state = frontier.settings.cluster, self._state
+        totals = Amounts(settings.max_uris, settings.max_spend)
+        limits = bool(totals.uris), bool(totals.spend)
+        is_new = state.epoch < 0
+        part, told = quota_slices.limited(state.slice, limits, use_of(frontier, limits))
+        state.slice = part
+        if told is not None and not is_new:  # a partition without a past has nothing to tell
+            self._tell(told)
+        if state.partition == TREASURER:
+            if state.treasury is None:
+                state.treasury = quota_grants.start(totals)
+            self._carry_out(quota_grants.set_totals(state.treasury, totals, state.partitions))
+
+    def heard(self, told: SliceWanted | SliceGranted | SliceRecalled) -> None:
+        """Apply what another partition tells."""
+        state = self._state
+        if isinstance(told, SliceWanted):
+            if state.treasury is not None:
+                statement = Statement(told.returned, told.want)
+                done = quota_grants.hear(state.treasury, told.source, statement, told.limits, state.partitions)
+                self._carry_out(done)
+        elif isinstance(told, SliceGranted):
+            state.slice = quota_slices.granted(state.slice, told.amounts)
+        elif self.is_limited:
+            state.slice = replace(state.slice, recalled=True)
+
+    def applied(self, frontier: Frontier, *, leased: bool = False, everything: bool = False) -> None:
+        """Tell the treasurer what follows from an entry; `leased`: URIs were asked for."""
+        part = self._state.slice
+        if not (leased or part.recalled or part.want is not None) or not self.is_limited:
+            return
+        summary = frontier.summary()
+        use = use_of(frontier, part.limited, summary)
+        self._state.slice, told = quota_slices.stated(part, use, work_of(summary), leased=leased, everything=everything)
+        if told is not None:
+            self._tell(told)
+
+    def _tell(self, told: Statement) -> None:
+        self._send(TREASURER, SliceWanted, told.returned, told.want, self._state.slice.limited)
+
+    def _carry_out(self, done: list[Grant | Recall]) -> None:
+        for each in done:
+            if isinstance(each, Grant):
+                self._send(each.partition, SliceGranted, each.amounts)
+            else:
+                self._send(each.partition, SliceRecalled, each.everything)
+
+
+def use_of(frontier: Frontier, limited: tuple[bool, bool], summary: Summary | None = None) -> Use:
+    """Return what a partition has used of the totals: URIs that were tried and are done with, and its expenditure."""
+    summary = summary or frontier.summary()
+    reserved = frontier.reserved() if limited[1] else 0
+    done = summary.succeeded + summary.failed + summary.given_up
+    return Use(Amounts(done, summary.expenditure), Amounts(summary.in_process, reserved))
+
+
+def work_of(summary: Summary) -> PartitionWork:
+    """Return what a partition could lease."""
+    attempts = summary.succeeded + summary.failed + summary.retried + summary.given_up
+    cost = max(1, -(-summary.expenditure // max(1, attempts)))
+    ready = summary.queues["READY"] + summary.queues["INACTIVE"] if summary.state is CrawlState.RUNNING else 0
+    return PartitionWork(max(ready, summary.queued - summary.in_process), ready, cost)

@@ -1,0 +1,144 @@
+"""Restoring of a partition's copy in a worker's folder: from a later snapshot, or anew if it is damaged."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from budgetfrontier.cluster import archive, state
+from budgetfrontier.cluster.snapshots import DamagedSnapshot, Snapshot, SnapshotError, Store, newest_first, prefix_of
+from budgetfrontier.cluster.state import PartitionState
+from budgetfrontier.core.errors import CorruptFrontier, FrontierError, NewerSchema, disk_full
+from budgetfrontier.storage.lmdb_env import sync_folder
+from budgetfrontier.storage.modes import make_folder
+from budgetfrontier.storage.reader import Reader
+
+FRONTIER: Final = "frontier"
+RESTORING: Final = "frontier.restoring"
+REPLACED: Final = "frontier.replaced"
+DAMAGED: Final = "frontier.damaged"
+FETCHED: Final = "frontier.fetched"
+FULL: Final = 1 << 20
+"""Bytes: a disk with less than that is full."""
+SNAPSHOT: Final = "snapshot"
+"""The folder in which a snapshot is made, by a process that may outlive the worker."""
+
+log = logging.getLogger("budgetfrontier.cluster")
+
+
+def state_in(frontier: Path) -> PartitionState | None:
+    """Return the state of the copy of a partition; None if there is no copy. Raises CorruptFrontier."""
+    if not (frontier / "data.mdb").is_file():
+        return None
+    with Reader(frontier) as reader:
+        note = reader.note()
+    if note is None:
+        raise FrontierError(f"{frontier} is a frontier of its own, and no replica of a log: give another folder")
+    return state.decode(note)
+
+
+def clear_up(folder: Path) -> None:
+    """Bring the folder of a partition in order after a kill: the copy is there, and nothing unfinished."""
+    frontier, replaced = folder / FRONTIER, folder / REPLACED
+    if not frontier.exists() and replaced.exists():
+        replaced.rename(frontier)
+    for left in (folder / RESTORING, replaced, folder / FETCHED):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def set_aside(folder: Path, error: CorruptFrontier) -> None:
+    """Rename the damaged copy of a partition, so that it is rebuilt; it is kept for `budgetfrontier repair`."""
+    frontier = folder / FRONTIER
+    aside = next(path for number in count(1) if not (path := folder / f"{DAMAGED}-{number}").exists())
+    frontier.rename(aside)
+    log.error(
+        "%s is damaged, is now %s, and is rebuilt from a snapshot or the log: %s", frontier, aside.name, error,
+        extra={"event": "partition_damaged", "folder": str(aside)},
+    )  # fmt: skip
+
+
+class Restorer:
+    """Brings the newest snapshot to a worker that has no later copy of a partition."""
+
+    def __init__(self, store: Store, crawl: str, partitions: int) -> None:
+        self._store, self._crawl, self._partitions = store, crawl, partitions
+
+    def __repr__(self) -> str:
+        return f"<Restorer of {self._crawl!r} from {self._store!r}>"
+
+    def __call__(self, partition: int, folder: Path) -> None:
+        """Replace the copy in the folder of a partition if there is a later snapshot; a kill leaves one or the other.
+
+        Raises SnapshotError if there is no copy and the store does not answer, CorruptFrontier if the copy is damaged.
+        """
+        clear_up(folder)
+        local = state_in(folder / FRONTIER)
+        if local is not None and not self._is_of(local, partition):
+            return  # it is refused when it is opened, and must not be replaced
+        position = -1 if local is None else local.position
+        try:
+            self._restore(partition, folder, position)
+        except SnapshotError as e:
+            if local is None:
+                raise
+            log.warning("partition %d goes on from the worker's own copy: %s", partition, e)
+
+    def _restore(self, partition: int, folder: Path, position: int) -> None:
+        names = self._store.names(prefix_of(self._crawl, partition))
+        for snapshot in newest_first(names, self._crawl, partition):
+            if snapshot.position <= position:
+                break
+            if self._fetched(snapshot, folder):
+                self._replace(folder)
+                log.info(
+                    "partition %d was restored from %s", partition, snapshot.name,
+                    extra={"event": "partition_restored", "partition": partition, "position": snapshot.position},
+                )  # fmt: skip
+                break
+
+    def _fetched(self, snapshot: Snapshot, folder: Path) -> bool:
+        """Fetch a snapshot, and unpack it beside the copy; return whether it is whole."""
+        room, restoring = folder / FETCHED, folder / RESTORING
+        shutil.rmtree(restoring, ignore_errors=True)
+        make_folder(room)
+        try:
+            self._get(snapshot, room / "file")
+            archive.unpack(room / "file", restoring)
+            self._check(restoring, snapshot)
+        except (DamagedSnapshot, CorruptFrontier) as e:
+            shutil.rmtree(restoring, ignore_errors=True)
+            log.error("%s is not used: %s", snapshot.name, e, extra={"event": "snapshot_unusable"})
+            return False
+        except NewerSchema as e:
+            raise NewerSchema(f"the snapshot {snapshot.name} cannot be restored: {e}") from e
+        finally:
+            shutil.rmtree(room, ignore_errors=True)
+        return True
+
+    def _get(self, snapshot: Snapshot, file: Path) -> None:
+        try:
+            self._store.get(snapshot.name, file)
+        except SnapshotError as e:
+            if shutil.disk_usage(file.parent).free < FULL:  # which a command tells in its own words
+                raise disk_full(file) from e
+            raise
+
+    def _check(self, frontier: Path, snapshot: Snapshot) -> None:
+        found = state_in(frontier)
+        if found is None or not self._is_of(found, snapshot.partition) or found.position != snapshot.position:
+            raise DamagedSnapshot(f"it is a snapshot of something else: {found!r:.200}")
+
+    def _is_of(self, found: PartitionState, partition: int) -> bool:
+        wanted = (self._crawl, partition, self._partitions)
+        return (found.crawl, found.partition, found.partitions) == wanted
+
+    def _replace(self, folder: Path) -> None:
+        frontier, replaced = folder / FRONTIER, folder / REPLACED
+        if frontier.exists():
+            frontier.rename(replaced)
+        (folder / RESTORING).rename(frontier)
+        sync_folder(folder)
+        shutil.rmtree(replaced, ignore_errors=True)

@@ -1,0 +1,385 @@
+"""A worker's crawl behind the gRPC service: calls are appended to the partitions' logs, and answered once applied."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from itertools import count
+from operator import attrgetter
+from pathlib import Path
+from time import time
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from budgetfrontier.cluster import summed_totals
+from budgetfrontier.cluster.entries import Given
+from budgetfrontier.cluster.inspector import Inspector
+from budgetfrontier.cluster.operator_commands import OF_QUEUES, refusal
+from budgetfrontier.cluster.partition import partition_of_lease
+from budgetfrontier.cluster.partition_progress import PartitionProgress, standing_of
+from budgetfrontier.cluster.quota_grants import TREASURER
+from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.cluster.worker import ClusterWorker
+from budgetfrontier.core.errors import FrontierError, NotOwner
+from budgetfrontier.core.model import Admission, CrawlUri, RunEnd, Tally
+from budgetfrontier.remote import protocol
+from budgetfrontier.server import frontier_calls, tasks
+from budgetfrontier.server.frontier_calls import DecodedCall
+from budgetfrontier.server.tasks import CallbackStep, Done
+
+_T = TypeVar("_T")
+
+MOST_BYTES_OF_A_COMMAND: Final = 512 << 10
+"""Bytes of a command to all partitions: half of what a broker takes by default."""
+
+_leases_raw: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_tally: Callable[[bytes], Tally] = protocol.decoder(Tally)
+_admissions: Callable[[bytes], list[Admission]] = protocol.decoder(list[Admission])
+_admitted: Callable[[bytes], protocol.Admitted] = protocol.decoder(protocol.Admitted)
+_places: Callable[[bytes], list[int]] = protocol.decoder(list[int])
+_renewed: Callable[[bytes], protocol.Renewed] = protocol.decoder(protocol.Renewed)
+
+
+def together(steps: Sequence[CallbackStep[_T]]) -> CallbackStep[list[_T]]:
+    """Return a step that ends when all steps have, with their results; the first error is its error."""
+
+    def start(done: Done) -> None:
+        results: list[Any] = [None] * len(steps)
+        errors: list[BaseException] = []
+        left = count(len(steps) - 1, -1)
+        lock = threading.Lock()
+
+        def ended(place: int, result: Any, error: BaseException | None) -> None:
+            with lock:
+                results[place] = result
+                if error is not None:
+                    errors.append(error)
+                last = next(left) == 0
+            if last:
+                done(results, errors[0] if errors else None)
+
+        for place, step in enumerate(steps):
+            step.start(partial(ended, place))
+        if not steps:
+            done([], None)
+
+    return CallbackStep(start)
+
+
+class WorkerCrawl:
+    """The crawl of a worker, in the role that `CrawlThread` has for a server of whole frontiers."""
+
+    def __init__(self, worker: ClusterWorker) -> None:
+        self.name = worker.crawl
+        self.folder: Path = worker.folder
+        self._worker = worker
+        self.inspector = Inspector()
+        self._turn = count()
+        self._methods: dict[str, Callable[[DecodedCall], Coroutine[Any, Any, Any]]] = {
+            protocol.CONNECT.name: self._connect,
+            protocol.SCHEDULE_MANY.name: partial(self._schedule, decode=_tally, merge=_tallied),
+            protocol.MARK_SEEN.name: partial(self._schedule, decode=_tally, merge=_tallied),
+            protocol.ADMIT_MANY.name: partial(self._schedule, decode=_tally, merge=_tallied),
+            protocol.SCHEDULE_EACH.name: partial(self._schedule, decode=_admissions, merge=_in_order),
+            protocol.ADMIT_EACH.name: partial(self._schedule, decode=_admitted, merge=_admitted_in_order),
+            protocol.LEASE.name: self._lease,
+            protocol.FINISH_MANY.name: self._finish,
+            protocol.EXCHANGE.name: self._exchange,
+            protocol.RENEW.name: self._renew,
+            protocol.GIVE_BACK.name: self._give_back,
+            protocol.LANDED.name: self._landed,
+            protocol.SET_BUDGETS.name: self._set_budgets,
+            protocol.LOOK.name: self._look,
+            protocol.STEER.name: self._steer,
+        }
+
+    def __repr__(self) -> str:
+        return f"<WorkerCrawl of {self._worker!r}>"
+
+    def run(
+        self, work: DecodedCall, *, changes: bool = True, uses: bool = True, soon: bool = False
+    ) -> CallbackStep[Any]:
+        """Return a step of a task: `result = await crawl.run(work)`. Raises what the work raises, and NotOwner."""
+        return CallbackStep(lambda done: tasks.run(self._methods[work.method](work), done))
+
+    # -- calls
+
+    async def _connect(self, work: DecodedCall) -> bytes:
+        asked: protocol.Connect = work.arguments
+        connected = frontier_calls.connected(asked, folder=str(self.folder), settings=self._worker.settings)
+        return protocol.encode(connected)
+
+    async def _schedule(
+        self, work: DecodedCall, decode: Callable[[bytes], Any], merge: Callable[[list[list[int]], list[Any]], Any]
+    ) -> bytes:
+        given: protocol.Uris = work.arguments
+        places: dict[int, list[int]] = {}
+        for place, uri in enumerate(given.uris):
+            places.setdefault(self._worker.router.partition(uri), []).append(place)
+        self._check_owned(places)
+        steps = []
+        for number, of_it in places.items():
+            part = replace(given, uris=[given.uris[place] for place in of_it])
+            steps.append(self._call(number, work.method, protocol.encode(part)))
+        replies = await together(steps)
+        return protocol.encode(merge(list(places.values()), [decode(reply) for reply in replies]))
+
+    async def _lease(self, work: DecodedCall) -> tuple[bytes, float | None]:
+        leases, ready_in = await self._leased(work.arguments)
+        return protocol.encode(leases), 0.0 if leases else ready_in
+
+    async def _leased(self, wanted: protocol.Wanted) -> tuple[list[msgspec.Raw], float | None]:
+        """Lease from partitions in turn; return encoded leases, and the seconds until there may be some."""
+        ready, ready_in = self._ready()
+        wanted_count = min(wanted.count, protocol.MOST_ITEMS)
+        if not ready or wanted_count <= 0:
+            return [], ready_in
+        first = next(self._turn) % len(ready)
+        chosen = (ready[first:] + ready[:first])[:wanted_count]
+        share, more = divmod(wanted_count, len(chosen))
+        steps = [
+            self._call(
+                number, protocol.LEASE.name, protocol.encode(protocol.Wanted(share + (place < more), wanted.ttl))
+            )
+            for place, number in enumerate(chosen)
+        ]
+        leases: list[msgspec.Raw] = []
+        for reply in await together([_or_none(step) for step in steps]):
+            leases += [] if reply is None else _leases_raw(reply)
+        return leases, ready_in
+
+    def _ready(self) -> tuple[list[int], float | None]:
+        """Return the partitions of which something may be leased, and the seconds until that holds for another one."""
+        now, times = time(), self._worker.ready_at.copy()
+        ready = [number for number, at in times.items() if at is not None and at <= now]
+        later = [at for at in times.values() if at is not None and at > now]
+        return ready, None if not later else max(0.0, min(later) - now)
+
+    async def _finish(self, work: DecodedCall) -> bytes:
+        return protocol.encode(await self._finished(work.arguments))
+
+    async def _finished(self, ended: list[int | protocol.Ended]) -> list[int]:
+        return await self._by_lease(
+            protocol.FINISH_MANY.name, ended, lambda each: each if isinstance(each, int) else each.id, protocol.encode
+        )
+
+    async def _exchange(self, work: DecodedCall) -> bytes:
+        given: protocol.Exchange = work.arguments
+        late = await self._finished(given.ended)
+        leases, _ = await self._leased(given.wanted)
+        return protocol.encode((late, leases))
+
+    async def _renew(self, work: DecodedCall) -> bytes:
+        given: protocol.Renewal = work.arguments
+        places = self._places(given.leases, int)
+        steps = [
+            self._call(
+                number,
+                work.method,
+                protocol.encode(protocol.Renewal([given.leases[place] for place in of_it], given.ttl)),
+            )
+            for number, of_it in places.items()
+        ]
+        replies: list[protocol.Renewed] = [_renewed(reply) for reply in await together(steps)]
+        late = sorted(
+            of_it[place] for of_it, reply in zip(places.values(), replies, strict=True) for place in reply.late
+        )
+        return protocol.encode(protocol.Renewed(min((reply.expires for reply in replies), default=0.0), late))
+
+    async def _give_back(self, work: DecodedCall) -> bytes:
+        return protocol.encode(await self._by_lease(work.method, work.arguments, int, protocol.encode))
+
+    async def _landed(self, work: DecodedCall) -> bytes:
+        return protocol.encode(await self._by_lease(work.method, work.arguments, attrgetter("lease"), protocol.encode))
+
+    async def _set_budgets(self, work: DecodedCall) -> bytes:
+        places: dict[int, list[protocol.Budget]] = {}
+        for asked in work.arguments:
+            places.setdefault(self._worker.router.partition(CrawlUri(asked.url, queue=asked.queue)), []).append(asked)
+        self._check_owned(places)
+        await together([self._call(number, work.method, protocol.encode(part)) for number, part in places.items()])
+        return protocol.encode(None)
+
+    async def _look(self, work: DecodedCall) -> bytes:
+        request: protocol.MethodCall = work.arguments
+        if request.name == "inspect":
+            return await self._inspected(*request.positional)
+        if request.name == "next_ready_in":  # by the time of now, and within the slices of the crawl's limits
+            ready, ready_in = self._ready()
+            return protocol.encode(0.0 if ready else ready_in)
+        if request.name == "standings":
+            return protocol.encode(await together([self._standing(number) for number in self._worker.owned]))
+        numbers = [self._partition_of(request)] if request.name in _OF_ONE_QUEUE else self._worker.owned
+        if not numbers:
+            raise NotOwner(f"the worker at {self._worker.name} has no partition of {self.name!r} at the moment")
+        found = await together([self._looked(number, request) for number in numbers])
+        return protocol.encode(_LOOKS[request.name](found) if request.name in _LOOKS else found[0])
+
+    async def _steer(self, work: DecodedCall) -> bytes:
+        request: protocol.MethodCall = work.arguments
+        if request.name == "give_command":
+            return await self._given(*request.positional)
+        if request.name not in _STEERS_ONE_QUEUE:
+            raise FrontierError(f"{request.name} concerns all partitions: give it with --cluster")
+        number = self._partition_of(request)
+        reply: bytes = await self._call(number, work.method, protocol.encode(request))
+        return reply
+
+    async def _inspected(self, number: int, what: str, named: dict[str, Any]) -> bytes:
+        """Let a process of its own look at the last commit of a partition."""
+        path = self._worker.partition(number).folder / "frontier"
+        answer: bytes = await CallbackStep(lambda done: self.inspector.ask(path, what, named, done))
+        return answer
+
+    async def _given(
+        self,
+        command: bytes,
+        order: Sequence[Any],
+        more: dict[int, dict[str, Any]] | None = None,
+        to: Sequence[int] | None = None,
+    ) -> bytes:
+        """Append a command to the log of its partition, or of the treasurer if it is for several; return at once.
+
+        Each partition applies it once, by its id.
+        """
+        op, args, *by = order
+        if op not in _COMMANDS:
+            raise FrontierError(f"{op} is no command to partitions: {', '.join(sorted(_COMMANDS))} are")
+        if (error := refusal(op, args)) is not None:
+            raise error
+
+        given = Given(command, op, args, by, more or {}, None if to is None else sorted(set(to)))
+        if any(not 0 <= number < self._worker.partitions for number in given.to or ()):
+            raise FrontierError(f"there are no such partitions: they are 0 to {self._worker.partitions - 1}")
+        if len(protocol.encode(given)) > MOST_BYTES_OF_A_COMMAND:
+            raise FrontierError(f"{op} has more than {MOST_BYTES_OF_A_COMMAND >> 10} KiB: give it in smaller parts")
+        steered = given.steered(self._worker.partitions)
+        number, body = (TREASURER, given) if len(steered) > 1 else next(iter(steered.items()))
+        await CallbackStep(lambda done: self._worker.append(number, body, done))
+        return protocol.encode(None)
+
+    # -- their parts
+
+    def _call(self, number: int, method: str, arguments: bytes) -> CallbackStep[bytes]:
+        return CallbackStep(lambda done: self._worker.call(number, method, arguments, done))
+
+    def _looked(self, number: int, request: protocol.MethodCall) -> CallbackStep[Any]:
+        def look() -> Any:
+            return frontier_calls.plain(self._worker.partition(number).frontier, request, protocol.LOOK)
+
+        return CallbackStep(lambda done: self._worker.look(look, done))
+
+    def _standing(self, number: int) -> CallbackStep[PartitionProgress]:
+        return CallbackStep(lambda done: self._worker.look(lambda: standing_of(self._worker.partition(number)), done))
+
+    async def _by_lease(
+        self, method: str, given: list[Any], lease_id: Callable[[Any], int], encode: Callable[[Any], bytes]
+    ) -> list[int]:
+        """Let each partition end its leases; return the positions of those that had ended."""
+        places = self._places(given, lease_id)
+        steps = [
+            self._call(number, method, encode([given[place] for place in of_it])) for number, of_it in places.items()
+        ]
+        replies = await together(steps)
+        return sorted(
+            of_it[place] for of_it, reply in zip(places.values(), replies, strict=True) for place in _places(reply)
+        )
+
+    def _places(self, given: Iterable[Any], lease_id: Callable[[Any], int]) -> dict[int, list[int]]:
+        """Return the positions of leases by partition. Raises NotOwner if one is not of this worker."""
+        places: dict[int, list[int]] = {}
+        for place, each in enumerate(given):
+            places.setdefault(partition_of_lease(lease_id(each)), []).append(place)
+        self._check_owned(places)
+        return places
+
+    def _check_owned(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._worker.check_owned(number)
+
+    def _partition_of(self, request: protocol.MethodCall) -> int:
+        if request.name == "queue_key":
+            queue = request.named.get("queue")
+            if queue is None:
+                return self._worker.router.partition(request.positional[0])
+            return partition_of_queue(queue, self._worker.partitions)
+        place = 1 if request.name == "rest" else 0
+        key = request.positional[place] if len(request.positional) > place else request.named.get("key", "")
+        return partition_of_queue(str(key), self._worker.partitions)
+
+
+class WorkerCrawls:
+    """The crawls of a server: the one that its worker has a part of."""
+
+    def __init__(self, worker: ClusterWorker) -> None:
+        self._crawl = WorkerCrawl(worker)
+        self._worker = worker
+        self.stopping = threading.Event()
+        """Set when the server is stopped: calls that wait are to end."""
+        self.active = True
+        """Whether URIs are leased."""
+
+    def get(self, crawl_id: str) -> WorkerCrawl:
+        """Return the crawl. Raises NotOwner for another one."""
+        if crawl_id != self._crawl.name:
+            raise NotOwner(f"this worker has partitions of the crawl {self._crawl.name!r}, not of {crawl_id!r:.100}")
+        return self._crawl
+
+    def opened(self) -> list[WorkerCrawl]:
+        """Return the crawls that are open."""
+        return [self._crawl]
+
+    def close(self, *, end: RunEnd = RunEnd.EXIT, reason: str = "") -> None:
+        """End the worker."""
+        self._crawl.inspector.close()
+        self._worker.stop()
+
+
+def _or_none(step: CallbackStep[bytes]) -> CallbackStep[bytes | None]:
+    """Return a step whose result is None where that of `step` is that another worker has the partition."""
+
+    def start(done: Done) -> None:
+        step.start(lambda result, error: done(result, None if isinstance(error, NotOwner) else error))
+
+    return CallbackStep(start)
+
+
+def _tallied(places: list[list[int]], replies: list[Tally]) -> Tally:
+    tally = Tally()
+    for reply in replies:
+        tally.add(reply)
+    return tally
+
+
+def _in_order(places: list[list[int]], replies: list[list[Any]]) -> list[Any]:
+    found = {
+        place: result
+        for of_it, reply in zip(places, replies, strict=True)
+        for place, result in zip(of_it, reply, strict=True)
+    }
+    return [found[place] for place in sorted(found)]
+
+
+def _admitted_in_order(places: list[list[int]], replies: list[protocol.Admitted]) -> protocol.Admitted:
+    failures = {
+        of_it[place]: message
+        for of_it, reply in zip(places, replies, strict=True)
+        for place, message in reply.failures.items()
+    }
+    return protocol.Admitted(_in_order(places, [reply.results for reply in replies]), failures)
+
+
+_LOOKS: Final[dict[str, Callable[[list[Any]], Any]]] = {
+    "summary": summed_totals.merged_summary,
+    "state": summed_totals.merged_state,
+    "dead_letters": lambda found: [letter for letters in found for letter in letters],
+}
+_STEERS_ONE_QUEUE: Final = {*OF_QUEUES, "regulate"}
+_COMMANDS: Final = {
+    "adjust", "withdraw", "pause", "resume", "terminate", "undo", "delete", "replay", "drop", *OF_QUEUES,
+}  # fmt: skip
+"""The commands of operators that are written to logs."""
+_OF_ONE_QUEUE: Final = {"queue", "queue_key", "rest", *_STEERS_ONE_QUEUE}

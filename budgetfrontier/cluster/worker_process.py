@@ -1,0 +1,144 @@
+"""The process of a worker: its thread, and the server that answers clients."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+from budgetfrontier.bus.kafka import connect
+from budgetfrontier.cluster import snapshot_taking
+from budgetfrontier.cluster.kafka import KafkaDirectory, Place
+from budgetfrontier.cluster.snapshot_restore import Restorer
+from budgetfrontier.cluster.snapshot_taking import Taker
+from budgetfrontier.cluster.snapshots import Store, check_name, prefix_of, store_of
+from budgetfrontier.cluster.topics import log_identity, prepare
+from budgetfrontier.cluster.worker import ClusterWorker
+from budgetfrontier.cluster.worker_crawl import WorkerCrawls
+from budgetfrontier.core.endpoints.tokens import TokenFile
+from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.server import frontier_service, server
+from budgetfrontier.server.server import HandOver, Offered, Tls
+from budgetfrontier.server.stopping import Stop
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.schema import ClusterSettings
+from budgetfrontier.storage.lock import LOCK, WriterLock
+from budgetfrontier.storage.modes import folder_for
+
+_EVERYWHERE = ("0.0.0.0", "[::]", "")
+
+log = logging.getLogger("budgetfrontier.cluster")
+
+
+def work(
+    where: Place,
+    settings: Settings,
+    folder: Path,
+    *,
+    cluster: ClusterSettings,
+    listen: str,
+    advertise: str | None,
+    tls: Tls | None,
+    token: TokenFile | None,
+    anybody: bool = False,
+    started: Callable[[str], None],
+    stop: Stop,
+) -> bool:
+    """Work until somebody asks for the end; tell whether no call was cut off. Raises what has ended the worker.
+
+    The caller has the lock of `own_folder`.
+    """
+    failures: list[BaseException] = []
+    threads: list[threading.Thread] = []
+    _check(settings, listen, advertise)
+    store = _checked_store(settings.crawl, cluster)
+    snapshot_taking.clear_up(folder)
+    options = {"linger.ms": "1", "fetch.wait.max.ms": "100", "compression.type": "lz4", **where.options}
+    bus, directory = connect(where.brokers, options), KafkaDirectory(where)
+    worker = ClusterWorker(
+        bus, directory, settings, folder, partitions=cluster.partitions, address=advertise or listen,
+        restore=None if store is None else Restorer(store, settings.crawl, cluster.partitions),
+        snapshots=None if store is None else Taker(settings.crawl, cluster),
+        log_id=log_identity(bus, settings.crawl),
+    )  # fmt: skip
+    crawls = WorkerCrawls(worker)
+
+    def run() -> None:
+        try:
+            if prepare(
+                bus, directory, settings.crawl, cluster, snapshots=store is not None,
+                stopping=lambda: worker.is_stopping,
+            ):  # fmt: skip
+                worker.run()
+        except BaseException as e:
+            failures.append(e)
+            stop.ask("failed")
+
+    def begin(address: str) -> None:
+        worker.address = advertise or address
+        threads.append(threading.Thread(target=run, name="worker"))
+        threads[0].start()
+        started(address)
+
+    @contextmanager
+    def hand_over(crawls_: WorkerCrawls, address: str) -> Iterator[HandOver]:
+        with closing(frontier_service.FrontierService(crawls_)) as service:
+            worker.on_applied = partial(service.changed, worker.crawl)
+            yield service.hand_over
+
+    offered = Offered(frontier_service.FRONTIER.name, frontier_service.FRONTIER.methods, hand_over)
+    try:
+        whole = server.serve_crawls(
+            crawls, what=f"partitions of {worker.crawl}", listen=listen, services=[offered], tls=tls, token=token,
+            anybody=anybody, started=begin, stop=stop,
+        )  # fmt: skip
+    finally:
+        worker.stop()
+        for thread in threads:
+            thread.join()
+        if not threads:
+            worker.close()
+    if failures:
+        raise failures[0]
+    return whole
+
+
+@contextmanager
+def own_folder(folder: Path) -> Iterator[None]:
+    """Hold the lock of a worker's folder, which is made if need be. An error removes it if nothing else is in it."""
+    with folder_for(folder):
+        lock = WriterLock(folder / LOCK)
+        try:
+            yield
+        except BaseException:
+            if [path.name for path in folder.iterdir()] == [LOCK]:
+                (folder / LOCK).unlink()
+            raise
+        finally:
+            lock.release()
+
+
+def _check(settings: Settings, listen: str, advertise: str | None) -> None:
+    """Raise SettingsError for an address that clients cannot call; warn of a setting that does nothing here."""
+    if advertise is None and listen.rpartition(":")[0] in _EVERYWHERE:
+        raise SettingsError(
+            f"clients cannot call {listen}, which would be published as the address of this worker: give --advertise "
+            "HOST:PORT"
+        )
+    if settings.frontier.pause_at_finish:
+        log.warning(
+            "frontier.pause_at_finish does nothing in a crawl in partitions: it is FINISHED once nothing is left, and "
+            "goes on when more is scheduled"
+        )
+
+
+def _checked_store(crawl: str, cluster: ClusterSettings) -> Store | None:
+    """Return the store of snapshots, which has answered. Raises FrontierError."""
+    store = store_of(cluster.snapshots)
+    if store is not None:
+        check_name(crawl)
+        store.names(prefix_of(crawl, 0))
+    return store

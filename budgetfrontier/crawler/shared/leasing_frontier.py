@@ -1,0 +1,415 @@
+"""The frontier of a server for the main loop: URIs are leased ahead, and ends of leases are sent in batches.
+
+No call of the main loop waits for the network. Tasks talk to the server: one leases ahead, one sends the ends of leases
+by the batch, one renews the leases, and one looks at the counters. Of a crawl in partitions, some may not answer: ends
+that wait for them keep those that come after back for seconds only. `commit` syncs the outputs first, and then lets the
+ends that were gathered be sent: the server knows nothing as finished whose output is not on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.core.model import CrawlState, Finish, Lease, Outcome, Summary
+from budgetfrontier.crawler.fetch.response import PutBack
+from budgetfrontier.crawler.frontiers import RemoteCrawl
+from budgetfrontier.crawler.shared.lease_table import LeaseTable
+from budgetfrontier.crawler.shared.questions import Questions
+from budgetfrontier.crawler.shared.rests import Rests
+from budgetfrontier.crawler.shared.server_calls import CrawlServer
+from budgetfrontier.reports.format import counted
+from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.verdict import Verdict
+from budgetfrontier.settings.overrides import QueueSettings
+
+LEASE_WAIT = 2.0
+"""Seconds for which the server waits for URIs before it says that there are none."""
+LOOK_EVERY = 2.0
+"""Seconds between two looks at the counters."""
+MOST_UNSYNCED = 1.0
+"""Seconds between two syncs of the outputs if no URI was finished."""
+FOR_A_REQUEST = 0.25
+"""The part of its time for which a lease has to last when a request is made: with the defaults, 75 of 300 s."""
+MOST_SENT = 1000
+"""Ends sent together."""
+STUCK_AFTER = 3.0
+"""Seconds after which ends that are sent keep others back no more, if the crawl is in partitions."""
+SOON = 0.2
+"""The same while others are stuck: most of these have the same cause."""
+MOST_WAITING = 100_000
+"""Ends, and URIs discovered, that wait to be sent, from which on no more URIs are leased."""
+
+_OVER = (CrawlState.NEW, CrawlState.FINISHED)
+_PAUSED = (CrawlState.PAUSED, CrawlState.PAUSING)
+
+log = logging.getLogger("budgetfrontier.crawl")
+
+
+class LeasingFrontier:
+    """A crawl that other processes use, too. Use its methods in the event loop in which `begin` was awaited.
+
+    Up to `ahead` URIs are leased before a fetcher is free; a lease lasts `ttl` seconds, and is renewed as long as this
+    process holds it. `sync` makes the outputs durable.
+    """
+
+    def __init__(
+        self, remote: RemoteCrawl, *, most_visits: int, most_resting: int, ttl: float, sync: Callable[[], None]
+    ) -> None:
+        self._remote = remote
+        self._server = CrawlServer(remote.name, in_partitions=remote.in_partitions)
+        self._ttl, self._sync = ttl, sync
+        self._held = LeaseTable()
+        self.rests = Rests(
+            most_visits=most_visits, most_resting=most_resting, visited=lambda: self._held.visited, wake=self._wake_up
+        )
+        self.questions = Questions(remote, self._server, told=self._note_told)
+        self._ahead = max(most_visits // 2, 1)
+        self._asked = 0  # URIs that were asked for, and are not here yet
+        self._gathered: list[Finish] = []  # since the last commit
+        self._to_send: deque[Finish] = deque()
+        self._sending: dict[asyncio.Task[None], list[Finish]] = {}
+        self._renewing: dict[int, asyncio.Task[None]] = {}  # by partition
+        self._waiting = 0  # ends and URIs discovered in these three
+        self._told = 0  # increased when something was told to the server
+        self._look: tuple[int, Summary] | None = None
+        self._paused_for: str | None = None
+        self._synced = 0.0
+        self._error: Exception | None = None
+        self._halted = self._stopping = False
+        self._wake: Callable[[], object] = lambda: None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.late = 0
+        """The number of leases that had expired before their end was told."""
+
+    def __repr__(self) -> str:
+        return f"<LeasingFrontier {self._remote.name}: {self._held!r}, {self._waiting} waiting to be sent>"
+
+    # -- for the main loop
+
+    @property
+    def state(self) -> CrawlState:
+        """The state of the crawl; RUNNING as long as this process has something that the server does not know."""
+        summary = self.summary()
+        over = summary.state in _OVER or summary.pause_reason == crawl_states.FINISH
+        return CrawlState.RUNNING if over and not self._is_settled else summary.state
+
+    def next_ready_in(self) -> float | None:
+        """Return 0.0 if a URI is here; None if it is not known when there will be one. Raises what ended the tasks."""
+        self._raise_error()
+        return 0.0 if self._held.ready and self.rests.places else None
+
+    def lease(self, count: int = 1, *, ttl: float | None = None) -> list[Lease]:
+        """Return up to `count` of the URIs that are here, whose leases are renewed whatever their `ttl`."""
+        taken = self._held.take(min(count, self.rests.places), time.monotonic())
+        self._more.set()
+        return taken
+
+    def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
+        """Gather ends, to be sent after the next commit. Returns nothing: leases that have expired are logged later."""
+        for each in finished:
+            end = each if isinstance(each, Finish) else Finish(each)
+            self._gathered.append(end)
+            self._waiting += _weight(end)
+            self.visit_ended(end.lease)
+        return []
+
+    def visit_ended(self, lease: Lease) -> None:
+        """Give the place of a visit to another; its lease is held until its end is told."""
+        self._held.visit_ended(lease)
+        self.rests.place_freed()
+        self._more.set()
+
+    def renew(self, lease: Lease, ttl: float | None = None) -> None:
+        """Do nothing: all leases are renewed together."""
+
+    def check_lease(self, lease: Lease) -> None:
+        """Raise PutBack unless a lease lasts for a request to its host: the frontier may give it to others then.
+
+        Leases are renewed when a third of their time has passed, so that it is the frontier that has not answered.
+        """
+        if not self._held.lasts(lease, time.monotonic() + self._ttl * FOR_A_REQUEST):
+            raise PutBack(0.0, "its lease could not be renewed in time")
+
+    def settings_for(self, lease: Lease) -> QueueSettings:
+        """Return the settings in force for a leased URI, as of the last look."""
+        return self._remote.settings_for(lease)
+
+    def summary(self) -> Summary:
+        """Return the counters of all processes, as of the last look."""
+        assert self._look is not None, "begin it first"
+        return self._look[1]
+
+    def verdict(self, *, rate: float | None = None) -> Verdict | None:
+        """Return None: `budgetfrontier explain` knows it where the frontier is."""
+        return None
+
+    def pause(self, *, reason: str = "operator", who: str | None = None) -> CrawlState:
+        """Lease nothing more in this process; the crawl goes on for the others."""
+        self.halt()
+        return self.state
+
+    def commit(self) -> None:
+        """Sync the outputs, and let the gathered ends be sent. Raises what ended the tasks, and StorageFull."""
+        if not isinstance(self._error, PolicyError):  # which `next_ready_in` raises
+            self._raise_error()
+        now = time.monotonic()
+        if self._gathered or now - self._synced >= MOST_UNSYNCED:
+            self._sync()
+            self._synced = now
+        if self._gathered:
+            self._to_send.extend(self._gathered)
+            self._gathered = []
+            self._sendable.set()
+        self._server.watch()
+
+    def postpone_commit(self, seconds: float) -> None:
+        """Do nothing: it commits when `commit` is called."""
+
+    # -- beginning and end
+
+    async def begin(self, wake: Callable[[], object]) -> None:
+        """Look at the crawl, and begin to lease. `wake` is called when the main loop has something to do."""
+        self._more, self._sendable, self._look_soon = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._wake = wake
+        await self._look_around()
+        work = (self._lease_ahead(), self._send_ends(), self._renew_leases(), self._keep_looking())
+        self._tasks = [asyncio.create_task(self._guarded(each)) for each in work]
+
+    def halt(self) -> None:
+        """Lease nothing more, and give back what waits for a fetcher."""
+        if self._halted:
+            return
+        self._halted = True
+        self.rests.stop()
+        self.questions.stop()
+        if self._tasks and self._remote.in_partitions:
+            self._more.set()  # what is being leased is given back by `_lease_ahead`
+        elif self._tasks:
+            self._tasks[0].cancel()  # the server takes back what it has leased in this call
+        if ready := self._held.take_back():
+            self._tasks.append(asyncio.create_task(self._guarded(self._give_back(ready))))
+
+    async def close(self, *, within: float) -> int:
+        """Send what was committed, give back all leases, and disconnect; wait so many seconds for the server.
+
+        Returns the number of URIs whose end could not be told: they are fetched again. It may be higher than that if
+        some partitions of a crawl have not answered.
+        """
+        self.halt()
+        self._stopping = True
+        if self._tasks:
+            self._sendable.set()
+            self._server.leaving = True
+            done, _ = await asyncio.wait(self._tasks[:2], timeout=within)
+            told = self._tasks[1] in done
+            tasks = [*self._tasks, *self._sending, *self._renewing.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if told:
+                with suppress(Exception):
+                    async with asyncio.timeout(within):
+                        await self._remote.give_back(self._held.all())
+                        self._look = self._told, await self._remote.summary()
+        await self._remote.close(within=1.0)
+        return sum(map(len, self._sending.values())) + len(self._to_send) + len(self._gathered)
+
+    # -- tasks
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work; an error ends the run."""
+        try:
+            await work
+        except Exception as error:
+            self._fail(error)
+
+    def _is_halted(self) -> bool:
+        """Tell whether nothing more is leased: mypy takes what was read of `_halted` before an await for what it is."""
+        return self._halted
+
+    async def _lease_ahead(self) -> None:
+        wait = min(LEASE_WAIT, self._ttl / 4)
+        while True:
+            while not self._halted and (self._held.ready > self._ahead // 2 or self._wanted <= 0):
+                self._more.clear()
+                await self._more.wait()
+            if self._halted:
+                return
+            wanted, asked_at = self._wanted, time.monotonic()
+            self._asked += wanted
+            try:
+                call = partial(self._remote.lease, wanted, ttl=self._ttl, wait=wait)
+                leases = await self._server.answer(call, wait=wait)
+            finally:
+                self._asked -= wanted
+            if self._is_halted():
+                await self._give_back(leases)
+            elif leases:
+                self._arrived(leases, asked_at)
+            else:
+                self._look_soon.set()
+
+    async def _send_ends(self) -> None:
+        while True:
+            while not self._to_send:
+                if self._stopping:
+                    await asyncio.gather(*self._sending)
+                    return
+                self._sendable.clear()
+                await self._sendable.wait()
+            count = min(len(self._to_send), MOST_SENT)
+            ends = [self._to_send.popleft() for _ in range(count)]
+            patience = None if not self._remote.in_partitions else SOON if self._sending else STUCK_AFTER
+            sending = asyncio.create_task(self._send(ends))
+            self._sending[sending] = ends
+            sending.add_done_callback(self._note_sent)
+            await asyncio.wait([sending], timeout=patience)
+            if sending.done():
+                sending.result()  # an error ends this task
+
+    def _note_sent(self, sending: asyncio.Task[None]) -> None:
+        """Note that ends were told; those of a task that has failed, or was cancelled, were not."""
+        if sending.cancelled():
+            return
+        if (error := sending.exception()) is None:
+            del self._sending[sending]
+        elif isinstance(error, Exception):
+            self._fail(error)
+
+    async def _send(self, ends: list[Finish]) -> None:
+        fetched = {end.lease.id for end in ends if end.outcome is not Outcome.DEFERRED}
+        late = [lease for lease in await self._exchange(ends) if lease.id in fetched]
+        for end in ends:
+            self._held.drop(end.lease)
+            self._waiting -= _weight(end)
+        if late:
+            self.late += len(late)
+            log.warning(
+                "%s had expired before the end was told, such as that of %s: the output stays, and it is fetched again",
+                counted(len(late), "lease"),
+                late[0].uri.url,
+            )
+        self._note_told()
+        self._more.set()
+        if not self._held:
+            self._look_soon.set()
+
+    async def _exchange(self, ends: list[Finish]) -> list[Lease]:
+        """Send ends, and lease as many URIs as are wanted; return the leases that had ended.
+
+        Ends that may be stuck keep no leases back: those are asked for elsewhere.
+        """
+        wanted, asked_at = 0 if self._remote.in_partitions else max(self._wanted, 0), time.monotonic()
+        self._asked += wanted
+        try:
+            call = partial(self._remote.finish_and_lease, ends, wanted, ttl=self._ttl)
+            late, leases = await self._server.answer(call)
+        except (PolicyError, ValueError):
+            await self._send_one_by_one(ends)
+            return []
+        finally:
+            self._asked -= wanted
+        self._arrived(leases, asked_at)
+        return late
+
+    async def _send_one_by_one(self, ends: list[Finish]) -> None:
+        """Send ends of which one cannot be carried out; those before it may have been carried out already."""
+        for end in ends:
+            try:
+                await self._server.answer(partial(self._remote.finish_many, [end]))
+            except PolicyError as error:  # its lease is given back at the end
+                self._fail(error)
+            except ValueError:  # too many bytes of URIs for a message
+                await self._server.answer(partial(self._remote.schedule_many, end.discovered))
+                rest = msgspec.structs.replace(end, discovered=[])
+                await self._server.answer(partial(self._remote.finish_many, [rest]))
+
+    async def _renew_leases(self) -> None:
+        while True:
+            await asyncio.sleep(self._ttl / 3)
+            for number, leases in self._remote.by_partition(self._held.all()).items():
+                if number not in self._renewing:
+                    renewing = asyncio.create_task(self._guarded(self._renew(leases)))
+                    self._renewing[number] = renewing
+                    renewing.add_done_callback(partial(self._note_renewed, number))
+
+    def _note_renewed(self, number: int, _: asyncio.Task[None]) -> None:
+        del self._renewing[number]
+
+    async def _renew(self, leases: list[Lease]) -> None:
+        until = time.monotonic() + self._ttl
+        late = await self._server.answer(partial(self._remote.renew_many, leases, self._ttl))
+        self._held.renew(leases, late, until)
+
+    async def _keep_looking(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._look_soon.wait()
+            self._look_soon.clear()
+            await self._look_around()
+
+    async def _look_around(self) -> None:
+        told = self._told
+        await self._server.answer(self._remote.refresh)
+        summary = await self._server.answer(self._remote.summary)
+        self._look = told, summary
+        reason = summary.pause_reason if summary.state in _PAUSED else None
+        if self._tasks and reason not in (None, crawl_states.FINISH, self._paused_for):  # told before, otherwise
+            log.warning("%s is paused (%s): nothing is leased until it goes on", self._remote.name, reason)
+        self._paused_for = reason
+        self._wake()
+
+    async def _give_back(self, leases: list[Lease]) -> None:
+        await self._server.answer(partial(self._remote.give_back, leases))
+
+    # -- parts
+
+    @property
+    def _wanted(self) -> int:
+        """The number of URIs to ask for now."""
+        if self._halted or self._waiting >= MOST_WAITING:
+            return 0
+        return self.rests.places + self._ahead - self._held.ready - self._asked
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether the last look was after all that this process has told, and there is nothing else to tell."""
+        return not self._held and not self._waiting and self._look is not None and self._look[0] == self._told
+
+    def _arrived(self, leases: list[Lease], asked_at: float) -> None:
+        self._held.add(leases, asked_at + self._ttl)
+        if self._halted:
+            self._tasks.append(asyncio.create_task(self._guarded(self._give_back(self._held.take_back()))))
+        elif leases:
+            self._wake()
+
+    def _note_told(self) -> None:
+        self._told += 1
+
+    def _wake_up(self) -> None:
+        self._wake()
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = error
+        self._wake()
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def _weight(end: Finish) -> int:
+    """Return how many places an end takes among those that wait to be sent."""
+    return 1 + len(end.discovered)  # type: ignore[arg-type]  # the main loop gives a list

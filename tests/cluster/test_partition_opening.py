@@ -1,0 +1,77 @@
+"""The opening of partitions: damaged copies are set aside, and restored ones are opened later."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from pathlib import Path
+from time import sleep
+
+import pytest
+
+from budgetfrontier.cluster import partition_opening
+from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.partition_opening import Opener
+from budgetfrontier.cluster.snapshot_restore import state_in
+from budgetfrontier.cluster.snapshots import SnapshotError
+from budgetfrontier.core.errors import FrontierError, StorageFull
+from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner
+from tests.support import until
+
+
+def opener(folder: Path, restore: partition_opening.Restore | None) -> Opener:
+    return Opener(folder, CRAWL, PARTITIONS, restore, threading.Event())
+
+
+def damaged(folder: Path) -> None:
+    with closing(Owner(folder, Log())) as owner:
+        owner.partition.commit()
+    (folder / "frontier" / "data.mdb").write_bytes(b"nonsense" * 10_000)
+
+
+def test_a_damaged_copy_is_set_aside_and_the_partition_begins_anew(tmp_path: Path) -> None:
+    damaged(tmp_path / "partition-0000")
+    partition = opener(tmp_path, None).begin(0)
+    assert isinstance(partition, Partition)
+    assert partition.state.position == 0
+    partition.close()
+    assert (tmp_path / "partition-0000" / "frontier.damaged-1" / "data.mdb").read_bytes().startswith(b"nonsense")
+
+
+def test_a_store_that_does_not_answer_is_asked_again_and_a_damaged_copy_is_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_opening, "RETRY", 0.001)
+    damaged(tmp_path / "partition-0000")
+    calls = 0
+
+    def restore(number: int, folder: Path) -> None:
+        nonlocal calls
+        calls += 1
+        state_in(folder / "frontier")
+        if calls < 4:
+            raise SnapshotError("away")
+
+    one = opener(tmp_path, restore)
+    assert one.begin(0) is one.begin(0) is None
+    while not (found := [*one.restored()]):
+        sleep(0.001)
+    assert (found, calls) == ([0], 4)
+    partition = one.open(0)
+    assert partition is not None and not partition.exists
+    partition.close()
+
+
+def test_an_error_of_a_restore_reaches_the_worker(tmp_path: Path) -> None:
+    def restore(number: int, folder: Path) -> None:
+        raise StorageFull
+
+    one = opener(tmp_path, restore)
+    one.begin(0)
+    with pytest.raises(StorageFull):
+        until(lambda: list(one.restored()))
+
+
+def test_a_log_with_more_partitions_than_the_crawl_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FrontierError, match=r"has a partition 4, and cluster\.partitions says 4: .* another name"):
+        opener(tmp_path, None).begin(PARTITIONS)
