@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "budgetfrontier"
+POLICIES = TESTS.parent / "policies"
+
+CLASSES = {"Decoder", "Encoder", "Scheduler"}
+"""Names that two classes may have: those of a codec, as Frontera has them, and the schedulers of asyncio and Scrapy."""
+IN_EACH_FOLDER = {"__init__", "options", "settings"}
+FILES = {
+    "adjustments", "assignment", "asynchronous", "audit", "budgets", "dead_letters", "errors", "html", "kafka",
+    "leases", "logs", "overview", "queues", "rates", "removed", "runs", "scheduler", "seeds", "series", "steer",
+    "verify", "worker",
+}  # fmt: skip
+"""Names that two files may have: one subject in several layers, such as a table, its command and its page."""
 
 
 def test_each_folder_of_the_package_has_tests() -> None:
@@ -19,3 +33,27 @@ def test_folders_of_tests_are_those_of_the_package_and_a_few_more() -> None:
     folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
     strange = [str(folder) for folder in folders if str(folder) not in across and not (PACKAGE / folder).exists()]
     assert set(strange) <= {"leasing"}, "budgetfrontier has no such folder"  # a module, with tests of several kinds
+
+
+def modules() -> list[Path]:
+    return sorted({path.resolve() for folder in (PACKAGE, POLICIES) for path in folder.rglob("*.py")})
+
+
+def class_names() -> Iterator[str]:
+    for module in modules():
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                yield node.name.lstrip("_")
+
+
+def several(names: Iterable[str]) -> set[str]:
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+def test_the_name_of_a_class_has_one_meaning() -> None:
+    assert several(class_names()) <= CLASSES, "name a class by what sets it apart from the other of the same name"
+
+
+def test_the_name_of_a_file_stands_once() -> None:
+    names = several(module.stem for module in modules()) - IN_EACH_FOLDER
+    assert names <= FILES, "name a file by its subject, as nothing else in the package is named"

@@ -18,7 +18,7 @@ from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, crawl_summary, limit_reached
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.steps import Answers, GiveUp, LookUp, Steps
-from budgetfrontier.cluster.thread_calls import CANCELLED_WITHIN, Begun
+from budgetfrontier.cluster.thread_calls import CANCELLED_WITHIN, ThreadCalls
 from budgetfrontier.core.errors import FrontierBusy, FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.core.model import (
     Admission,
@@ -353,7 +353,7 @@ class ClusterFrontier:
     def _run(self, steps: Steps[_T]) -> _T:
         """Do what a call yields; return its result."""
         self._check()
-        begun = Begun(self.remote, self._look)
+        begun = ThreadCalls(self.remote, self._look)
         try:
             while True:
                 self._check()

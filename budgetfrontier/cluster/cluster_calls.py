@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from budgetfrontier.cluster import partition_progress
 from budgetfrontier.cluster.partition import partition_of_lease
 from budgetfrontier.cluster.partition_progress import PartitionProgress
-from budgetfrontier.cluster.partition_router import PATIENCE, PAUSE, Asking
+from budgetfrontier.cluster.partition_router import PATIENCE, PAUSE, PartitionRouter
 from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.cluster.steps import Answers, LookUp, Pause, Steps
 from budgetfrontier.cluster.summed_totals import merged_ready_in
@@ -37,7 +37,7 @@ class Calls:
     """The methods of one client. Those that change a crawl may be under way in several threads."""
 
     def __init__(self, crawl: str, retry_for: float) -> None:
-        self.asking = Asking(crawl, retry_for)
+        self.asking = PartitionRouter(crawl, retry_for)
         self.held = ClientLeases()
         self._router: Router | None = None
         self._settings: Settings | None = None

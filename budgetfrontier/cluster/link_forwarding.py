@@ -19,7 +19,7 @@ RECENT: Final = 200_000
 """URLs found for other partitions that are remembered, so that they are not sent again soon."""
 
 
-class Elsewhere:
+class LinkForwarding:
     """The URIs that one partition has found for others since it was opened."""
 
     def __init__(self, own: int) -> None:
@@ -29,7 +29,7 @@ class Elsewhere:
         """URIs found for other partitions, and those of them that were sent: others had been sent shortly before."""
 
     def __repr__(self) -> str:
-        return f"<Elsewhere: {self.sent} of {self.found} sent>"
+        return f"<LinkForwarding: {self.sent} of {self.found} sent>"
 
     def take(
         self, ended: list[int | Ended], router: Router, leased: Callable[[int], Lease | None]

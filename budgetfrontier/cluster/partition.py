@@ -33,9 +33,9 @@ from budgetfrontier.cluster.entries import (
     Told,
 )
 from budgetfrontier.cluster.fixed import in_partition, refusal
-from budgetfrontier.cluster.link_forwarding import Elsewhere
+from budgetfrontier.cluster.link_forwarding import LinkForwarding
 from budgetfrontier.cluster.operator_commands import Commands
-from budgetfrontier.cluster.quota_spending import Spending
+from budgetfrontier.cluster.quota_spending import QuotaSpending
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.state import PartitionState
 from budgetfrontier.core.errors import FrontierError, SettingsError
@@ -116,7 +116,7 @@ class Partition:
         """Those that had no effect, because of their settings: why, by the nonce."""
         self.ticks = 0
         """The entries that let it go on by itself, since it was opened."""
-        self.elsewhere = Elsewhere(partition)
+        self.elsewhere = LinkForwarding(partition)
         self._frontier: Frontier | None = None
         self._batch: AtomicBatch | None = None
         self._router: Router | None = None
@@ -137,7 +137,7 @@ class Partition:
             self._clock.set(self.state.time)
             self._committed = self.state.position
             self._open(None)
-        self.spending = Spending(self.state, self._send)
+        self.spending = QuotaSpending(self.state, self._send)
         self._commands = Commands(self.state)
 
     def __repr__(self) -> str:

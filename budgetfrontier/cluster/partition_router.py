@@ -38,8 +38,8 @@ FOREVER: Final = 1e6
 log = logging.getLogger("budgetfrontier.cluster")
 
 
-class Asking:
-    """The owners of the partitions of a crawl, as far as they are known, and the questions to them.
+class PartitionRouter:
+    """The known owners of the partitions of a crawl, and the calls to them.
 
     Its state may be shared by threads.
     """
@@ -58,7 +58,7 @@ class Asking:
         self._says_waiting = False
 
     def __repr__(self) -> str:
-        return f"<Asking {self.told}>"
+        return f"<PartitionRouter {self.told}>"
 
     @property
     def told(self) -> str:

@@ -1,7 +1,7 @@
 """Grants of the crawl-wide limits to partitions. Pure rules.
 
-One partition, the treasurer, has it in its state. Each partition tells what it wants and gives back, and is told what
-it is granted. What was granted, and not given back, never exceeds the totals.
+One partition, the treasurer, has them in its state. Each partition sends it requests and returns, and gets grants.
+Grants that were not returned never exceed the limits.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import msgspec
 from budgetfrontier.cluster.quota_slices import NOTHING, UNLIMITED, Amounts, Statement, Want
 
 TREASURER: Final = 0
-"""The partition that has the treasury."""
+"""The partition that makes the grants."""
 
 
-class Treasury(msgspec.Struct):
+class QuotaGrants(msgspec.Struct):
     """The totals and their slices. Append fields only."""
 
     totals: Amounts = NOTHING
@@ -47,18 +47,18 @@ class Recall(NamedTuple):
     everything: bool
 
 
-def left(treasury: Treasury) -> Amounts:
+def left(treasury: QuotaGrants) -> Amounts:
     """Return what may still be granted; below zero after the totals were lowered."""
     rows = zip(treasury.totals, treasury.out, strict=True)
     return Amounts(*(total - out if total else UNLIMITED for total, out in rows))
 
 
-def start(totals: Amounts) -> Treasury:
+def start(totals: Amounts) -> QuotaGrants:
     """Return the treasury of a crawl that begins."""
-    return Treasury(totals)
+    return QuotaGrants(totals)
 
 
-def set_totals(treasury: Treasury, totals: Amounts, partitions: int) -> list[Grant | Recall]:
+def set_totals(treasury: QuotaGrants, totals: Amounts, partitions: int) -> list[Grant | Recall]:
     """Change the totals. A raised one is granted at once; a lowered one, or a new one, takes back all slices first."""
     before, treasury.totals = treasury.totals, totals
     if totals == before:
@@ -75,7 +75,7 @@ def set_totals(treasury: Treasury, totals: Amounts, partitions: int) -> list[Gra
 
 
 def hear(
-    treasury: Treasury, partition: int, told: Statement, limits: tuple[bool, bool], partitions: int
+    treasury: QuotaGrants, partition: int, told: Statement, limits: tuple[bool, bool], partitions: int
 ) -> list[Grant | Recall]:
     """Take what a partition tells, and that it keeps certain limits."""
     _add(treasury, partition, NOTHING - told.returned)
@@ -88,7 +88,7 @@ def hear(
     return serve(treasury, partitions)
 
 
-def serve(treasury: Treasury, partitions: int) -> list[Grant | Recall]:
+def serve(treasury: QuotaGrants, partitions: int) -> list[Grant | Recall]:
     """Grant what is wanted, in turn, as far as there is something left; ask the others for what they do not use."""
     if treasury.uncounted:
         return []
@@ -110,7 +110,7 @@ def serve(treasury: Treasury, partitions: int) -> list[Grant | Recall]:
     return done + _recalls(treasury)
 
 
-def _recalls(treasury: Treasury) -> list[Grant | Recall]:
+def _recalls(treasury: QuotaGrants) -> list[Grant | Recall]:
     """Recall from all partitions that may have something of what is short."""
     short = [
         rest < 0 or any(tuple(want.least)[place] > rest for want in treasury.wants.values())
@@ -128,6 +128,6 @@ def _recalls(treasury: Treasury) -> list[Grant | Recall]:
     return [Recall(partition, False) for partition in asked]
 
 
-def _add(treasury: Treasury, partition: int, amounts: Amounts) -> None:
+def _add(treasury: QuotaGrants, partition: int, amounts: Amounts) -> None:
     treasury.granted[partition] = treasury.granted.get(partition, NOTHING) + amounts
     treasury.out += amounts

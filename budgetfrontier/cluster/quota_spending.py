@@ -23,14 +23,14 @@ Send = Callable[..., None]
 """`send(partition, kind, *fields)` sends an entry of a kind to a partition."""
 
 
-class Spending:
-    """Keeps the slice of a partition and, if it is the treasurer, the treasury; both are in the partition's state."""
+class QuotaSpending:
+    """Keeps the slice of a partition and, if it is the treasurer, the grants; both are in the partition's state."""
 
     def __init__(self, state: PartitionState, send: Send) -> None:
         self._state, self._send = state, send
 
     def __repr__(self) -> str:
-        return f"<Spending of partition {self._state.partition}: {self._state.slice}>"
+        return f"<QuotaSpending of partition {self._state.partition}: {self._state.slice}>"
 
     @property
     def is_limited(self) -> bool:

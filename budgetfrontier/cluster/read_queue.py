@@ -13,15 +13,15 @@ from budgetfrontier.server.tasks import Done
 Work = Callable[[], Any]
 
 
-class Looks:
-    """Looks in the order in which they came. `add` may be called in any thread, at any time."""
+class ReadQueue:
+    """Reads in the order in which they came. `add` may be called in any thread, at any time."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Work, Done]] = deque()
         self._refusal: str | None = None
 
     def __repr__(self) -> str:
-        return f"<Looks: {len(self._waiting)} waiting>"
+        return f"<ReadQueue: {len(self._waiting)} waiting>"
 
     def add(self, work: Work, done: Done) -> None:
         """Let `work()` be called; `done` gets its result or its error, NotOwner after the end."""

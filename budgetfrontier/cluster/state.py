@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from budgetfrontier.cluster.entries import Steered
-from budgetfrontier.cluster.quota_grants import Treasury
+from budgetfrontier.cluster.quota_grants import QuotaGrants
 from budgetfrontier.cluster.quota_slices import Slice
 from budgetfrontier.core.errors import CorruptFrontier
 from budgetfrontier.engine.opening import REPLICA
@@ -46,7 +46,7 @@ class PartitionState(msgspec.Struct):
     """URIs of other partitions that came again."""
     slice: Slice = Slice()
     """The slice of the crawl-wide totals that this partition has."""
-    treasury: Treasury | None = None
+    treasury: QuotaGrants | None = None
     """The totals, if this partition is the treasurer."""
     job: bytes | None = None
     """The command of an operator that is in progress."""

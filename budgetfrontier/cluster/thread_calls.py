@@ -17,7 +17,7 @@ CANCELLED_WITHIN: Final = 1.0
 """Seconds for which a call that is cancelled is waited for: an answer that has just come counts."""
 
 
-class Begun:
+class ThreadCalls:
     """The calls and looks that one call of a client has begun, each in a thread of its own."""
 
     def __init__(self, remote: Callable[[str], RemoteFrontier], look: Callable[[LookUp], Any]) -> None:
@@ -27,7 +27,7 @@ class Begun:
         self._under_way: dict[Ask, UnderWay] = {}
 
     def __repr__(self) -> str:
-        return f"<Begun: {len(self._under_way)} calls>"
+        return f"<ThreadCalls: {len(self._under_way)} calls>"
 
     def wait(self, wanted: Answers) -> None:
         """Begin what is not begun, and wait until one of all has ended."""

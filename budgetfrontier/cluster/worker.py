@@ -25,7 +25,7 @@ from budgetfrontier.cluster.entries import Called, Claimed, Ticked
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition import AHEAD, Partition
 from budgetfrontier.cluster.partition_opening import Opener, Restore
-from budgetfrontier.cluster.read_queue import Looks
+from budgetfrontier.cluster.read_queue import ReadQueue
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.writer import Writer
@@ -93,7 +93,7 @@ class ClusterWorker:
         self._waiting: dict[int, dict[int, Done]] = {}
         """The calls that were appended and not applied yet, by partition and number."""
         self._numbers = count(1)
-        self._looks = Looks()
+        self._looks = ReadQueue()
         self._failure: BaseException | None = None
         self._stopping = threading.Event()
         self._opener = Opener(folder, settings.crawl, partitions, restore, self._stopping)

@@ -14,8 +14,8 @@ REFUSED = 421
 """The HTTP status of the answer to a request for another host."""
 
 
-class KnownHosts:
-    """The hosts that a server of ours answers for: all addresses, `localhost`, this machine's name, and further names.
+class HostAllowlist:
+    """The Host headers that a server accepts: all addresses, `localhost`, this machine's name, and further names.
 
     A page from elsewhere that has its own name resolved to an address of ours is refused by this: browsers send the
     name. An address in the header was typed by somebody.

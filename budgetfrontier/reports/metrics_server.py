@@ -12,7 +12,7 @@ from aiohttp import web
 from budgetfrontier.core.endpoints.addresses import HostPort, check_reach, parsed
 from budgetfrontier.core.endpoints.sockets import listening
 from budgetfrontier.core.errors import FrontierError, WrongAddress
-from budgetfrontier.reports.host_allowlist import REFUSED, SCRAPES, KnownHosts
+from budgetfrontier.reports.host_allowlist import REFUSED, SCRAPES, HostAllowlist
 from budgetfrontier.reports.server_log import SERVER_LOG
 
 Answer = Callable[[str], tuple[bytes, str]]
@@ -41,7 +41,7 @@ class MetricsServer:
             self.socket = listening(where, backlog=_BACKLOG)
         except FrontierError as error:
             raise FrontierError(f"--metrics: {error}; name another port") from None
-        self._hosts = KnownHosts([where.host, *names])
+        self._hosts = HostAllowlist([where.host, *names])
 
     def close(self) -> None:
         """Close the socket."""

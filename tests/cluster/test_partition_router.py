@@ -12,7 +12,7 @@ from budgetfrontier.cluster import cluster_calls, partition_router
 from budgetfrontier.cluster.cluster_calls import Calls
 from budgetfrontier.cluster.owners import Owner
 from budgetfrontier.cluster.partition import first_lease
-from budgetfrontier.cluster.partition_router import LEFT_OUT, PATIENCE, Asking
+from budgetfrontier.cluster.partition_router import LEFT_OUT, PATIENCE, PartitionRouter
 from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, Steps
 from budgetfrontier.core.errors import ConnectionLost, FrontierError, LeaseExpired, NotOwner
 from budgetfrontier.core.model import CrawlUri, Lease
@@ -79,7 +79,7 @@ def owners(addresses: dict[int, str]) -> Mapping[int, Owner]:
     return {number: Owner(number, 1, "w", address, 0.0, len(addresses)) for number, address in addresses.items()}
 
 
-def ask(crawl: Asking, world: World, partitions: list[int]) -> list[tuple[list[int], Any]]:
+def ask(crawl: PartitionRouter, world: World, partitions: list[int]) -> list[tuple[list[int], Any]]:
     return world.run(crawl.of_owners(partitions, partitions, lambda part: client_calls.plain("state")))
 
 
@@ -92,25 +92,29 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.fixture
-def crawl(world: World) -> Asking:
-    return Asking("test", 60.0)
+def crawl(world: World) -> PartitionRouter:
+    return PartitionRouter("test", 60.0)
 
 
-def test_each_part_goes_to_its_owner_and_the_rest_is_asked_for_where_it_has_moved(world: World, crawl: Asking) -> None:
+def test_each_part_goes_to_its_owner_and_the_rest_is_asked_for_where_it_has_moved(
+    world: World, crawl: PartitionRouter
+) -> None:
     world.looks = [{0: "a", 1: "b"}, {0: "a", 1: ""}, {0: "a", 1: "a"}]
     world.answers = {"a": ["zero", "one"], "b": [NotOwner()]}
     assert ask(crawl, world, [0, 1, 0]) == [([0, 2], "zero"), ([1], "one")]
     assert world.asked == [("a", (0, 2)), ("b", (1,)), ("a", (1,))] and world.given_up == []
 
 
-def test_a_silent_worker_is_waited_for_until_another_one_has_the_partition(world: World, crawl: Asking) -> None:
+def test_a_silent_worker_is_waited_for_until_another_one_has_the_partition(
+    world: World, crawl: PartitionRouter
+) -> None:
     world.looks = [*([{0: "a"}] * 4), {0: "b"}]
     world.answers = {"a": [SILENCE], "b": ["done"]}
     assert ask(crawl, world, [0]) == [([0], "done")]
     assert world.given_up == ["a"] and world.now == 4 * PATIENCE, "it was looked up after each of these silences"
 
 
-def test_a_long_wait_is_no_reason_to_ask_again(world: World, crawl: Asking) -> None:
+def test_a_long_wait_is_no_reason_to_ask_again(world: World, crawl: PartitionRouter) -> None:
     world.answers = {"a": [SILENCE], "b": ["one"]}
     with pytest.raises(ConnectionLost, match=r"partitions 0 of 'test' have had no owner that answers for 6\d s"):
         ask(crawl, world, [0, 1])
@@ -119,7 +123,7 @@ def test_a_long_wait_is_no_reason_to_ask_again(world: World, crawl: Asking) -> N
 
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_what_was_answered_is_known_whatever_becomes_of_the_rest(
-    world: World, crawl: Asking, is_interrupted: bool
+    world: World, crawl: PartitionRouter, is_interrupted: bool
 ) -> None:
     world.answers = {"a": ["zero"], "b": [SILENCE]}
     results: list[tuple[list[int], Any]] = []
@@ -137,24 +141,24 @@ def test_what_was_answered_is_known_whatever_becomes_of_the_rest(
 
 
 def test_a_worker_that_refuses_is_not_asked_again_and_again_while_the_directory_names_it(
-    world: World, crawl: Asking
+    world: World, crawl: PartitionRouter
 ) -> None:
     world.answers = {"a": [NotOwner(), ConnectionLost(), "done"]}
     assert ask(crawl, world, [0]) == [([0], "done")] and world.pauses == 2
 
 
-def test_owners_stay_known_while_the_directory_does_not_answer(world: World, crawl: Asking) -> None:
+def test_owners_stay_known_while_the_directory_does_not_answer(world: World, crawl: PartitionRouter) -> None:
     world.looks, world.answers = [{0: "a"}, BusAway()], {"a": [ConnectionLost(), "done"]}
     assert ask(crawl, world, [0]) == [([0], "done")] and crawl.owners == {0: "a"}
     with pytest.raises(BusError):
         world.run(crawl.look_up(strict=True))
     with pytest.raises(BusError):
-        world.run(Asking("test", 60.0).count())
+        world.run(PartitionRouter("test", 60.0).count())
     with pytest.raises(ConnectionLost, match=r"has an owner: .*broker runs"):
-        world.run(Asking("test", 60.0).count(waits=True))
+        world.run(PartitionRouter("test", 60.0).count(waits=True))
 
 
-def test_another_error_ends_the_question(world: World, crawl: Asking) -> None:
+def test_another_error_ends_the_question(world: World, crawl: PartitionRouter) -> None:
     world.answers = {"a": [FrontierError("no")], "b": [SILENCE]}
     with pytest.raises(FrontierError, match="no"):
         ask(crawl, world, [0, 1])

@@ -20,7 +20,7 @@ from budgetfrontier.core.uris import robots_url
 from budgetfrontier.crawler.fetch.ports import BlockedPortError, check_port
 from budgetfrontier.crawler.fetch.refusals import exempt_endpoints
 from budgetfrontier.crawler.fetch.resolver import Resolver
-from budgetfrontier.reports.host_allowlist import KnownHosts
+from budgetfrontier.reports.host_allowlist import HostAllowlist
 from budgetfrontier.rules.queue_keys import queue_key_for
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
@@ -100,7 +100,7 @@ PLACES: dict[str, Callable[[str], bool]] = {
     "scope: seed-domains": lambda host: by_seeds("seed-domains", f"https://shop.{host}/"),
     "fetch.resolve": lambda host: resolves(host, HOST) and resolves(HOST, uris.parse(f"http://{host}/")[7:-1]),
     "exemption of seeds": lambda host: exempt_endpoints([f"http://{host}:25/"]).ports == {(HOST, 25)},
-    "our own servers": lambda host: f"{host}:80" in KnownHosts([host.lower()]),
+    "our own servers": lambda host: f"{host}:80" in HostAllowlist([host.lower()]),
     "partition on the bus": lambda host: by_host(f"https://{host}/", PARTITIONS) == by_host(SITE, PARTITIONS),
     "partition": lambda host: Router(Settings(), PARTITIONS).partition(f"https://{host}/") == of_queue(HOST),
     "partition of a key": lambda host: of_queue(host) == of_queue(f"{host}:80") == of_queue(HOST),

@@ -13,7 +13,7 @@ from random import Random
 from budgetfrontier import Reader
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.storage.backup import compact
-from budgetfrontier.storage.repair.run import repair
+from budgetfrontier.storage.repair.repair_steps import repair
 from tests.crash.disks import AtDisk, PowerCut, disk
 from tests.crash.faults import STRACE, AtCall, AtLine
 from tests.crash.figures import Figures

@@ -23,7 +23,7 @@ from budgetfrontier.core.errors import CorruptFrontier, FrontierError, FrontierL
 from budgetfrontier.crawler import cache
 from budgetfrontier.crawler.cache import KEPT, CrawlCache, Original, StoredRobots
 from budgetfrontier.storage.backup import CACHE, compact
-from budgetfrontier.storage.repair.run import repair
+from budgetfrontier.storage.repair.repair_steps import repair
 from tests.crash.disks import disk_or_skip
 from tests.support import PATIENCE
 

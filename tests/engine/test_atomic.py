@@ -17,7 +17,7 @@ from budgetfrontier.core.errors import FrontierClosed, FrontierError, PolicyErro
 from budgetfrontier.engine import atomic
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.storage.backup import compact
-from budgetfrontier.storage.repair.run import repair
+from budgetfrontier.storage.repair.repair_steps import repair
 from budgetfrontier.testing import crash
 from tests.support import PATIENCE, kernel, memory, on_disk, one, pages
 

@@ -9,7 +9,7 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier, Lease, QueueState, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import returning_uris, rollout, turns
-from budgetfrontier.storage.repair.run import repair
+from budgetfrontier.storage.repair.repair_steps import repair
 from tests.support import crawl_state, make_settings
 
 HOSTS = 25

@@ -12,7 +12,7 @@ import pytest
 
 from budgetfrontier import FrontierBusy
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.thread_calls import Begun
+from budgetfrontier.cluster.thread_calls import ThreadCalls
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.remote.under_way import UnderWay
 from tests.cluster.workers import addressed
@@ -42,7 +42,7 @@ def client(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 def handled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Callable[[], object]]]:
     """Calls that the handler of SIGUSR1 makes, which comes whenever the main thread waits for an answer."""
     to_make: list[Callable[[], object]] = []
-    for kind, name in ((UnderWay, "result"), (Begun, "wait")):
+    for kind, name in ((UnderWay, "result"), (ThreadCalls, "wait")):
         original = getattr(kind, name)
 
         def interrupted(*args: Any, original: Any = original) -> Any:

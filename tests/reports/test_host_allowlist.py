@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from budgetfrontier.reports.host_allowlist import KnownHosts
+from budgetfrontier.reports.host_allowlist import HostAllowlist
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from budgetfrontier.reports.host_allowlist import KnownHosts
     ],
 )  # fmt: skip
 def test_only_addresses_and_known_names_are_hosts(host: str | None, known: bool) -> None:
-    assert (host in KnownHosts(["console.example"])) is known
+    assert (host in HostAllowlist(["console.example"])) is known

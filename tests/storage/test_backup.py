@@ -309,7 +309,7 @@ def test_little_address_space_is_enough(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
     in_python(
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
-        "from budgetfrontier.storage.repair.run import repair\n"
+        "from budgetfrontier.storage.repair.repair_steps import repair\n"
         "backup.compact(Path(sys.argv[1]))\n"
         "with Reader(sys.argv[1]) as reader: reader.backup(sys.argv[2])\n"
         "repair(Path(sys.argv[2]))",

@@ -14,7 +14,7 @@ from budgetfrontier.engine.commands import runner
 from budgetfrontier.storage import backup, removed
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.removed import Block, Kept, Look, encode_block, read_block
-from budgetfrontier.storage.repair.run import repair
+from budgetfrontier.storage.repair.repair_steps import repair
 from budgetfrontier.storage.verify import verify
 from tests.support import on_disk, pages
 

@@ -10,9 +10,11 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 import msgspec
+from xxhash import xxh3_128_digest
 
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.codecs.codec import Codec, name_of
@@ -34,18 +36,42 @@ from budgetfrontier.bus.outbox import Item, Outbox
 from budgetfrontier.bus.partitioning import by_host
 from budgetfrontier.bus.streams import STRATEGY, Streams
 from budgetfrontier.bus.workers import strategies
-from budgetfrontier.bus.workers.scored import LIMIT, Scored
 from budgetfrontier.bus.workers.strategies import Score
 from budgetfrontier.core import uris
+from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.rules.scope import Scope
 
 BATCH = 512
 """Messages in one step."""
+MOST_SCORES = 500_000
+"""URLs whose scores are remembered: about 80 MB."""
 _MOST_HOPS = 255
 
 log = logging.getLogger("budgetfrontier.workers")
+
+
+class RecentScores:
+    """The best scores that were sent, by URL and method; the oldest are forgotten. Sending one again does no harm."""
+
+    def __init__(self, limit: int = MOST_SCORES) -> None:
+        self._scores: BoundedCache[bytes, float] = BoundedCache(limit)
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def is_news(self, update: UpdateScore) -> bool:
+        """Tell whether a score has to be sent, and remember it. One that only marks as seen is below all others."""
+        request = update.request
+        body = request_meta.get(request.meta, request_meta.BODY, bytes) or b""
+        key = xxh3_128_digest(b"%b %b %b" % (request.method, request.url.encode(), body))
+        score = update.score if update.schedule else -inf
+        known = self._scores.get(key)
+        if known is not None and known >= score:
+            return False
+        self._scores.put(key, score)
+        return True
 
 
 class StrategyWorker:
@@ -62,7 +88,7 @@ class StrategyWorker:
         scope: Scope | None = None,
         job: int = 0,
         batch: int = BATCH,
-        remember: int = LIMIT,
+        remember: int = MOST_SCORES,
     ) -> None:
         """Read `partitions` of the spider log; none given: those that no other worker of the group reads.
 
@@ -79,7 +105,7 @@ class StrategyWorker:
         self._scoring_log = Outbox(bus, streams.scoring_log, too_large=self._set_apart)
         self._received: deque[Received] = deque()
         self._handled: dict[int, int] = {}
-        self._scored = Scored(remember)
+        self._scored = RecentScores(remember)
         self._failures: set[type[Exception]] = set()
         self.counters = BusCounters("sw", own)
         if job:

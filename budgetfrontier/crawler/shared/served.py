@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,15 +11,37 @@ from typing import TYPE_CHECKING
 from budgetfrontier.connections import is_cluster
 from budgetfrontier.core.errors import ConnectionLost, FrontierError
 from budgetfrontier.core.model import CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
-from budgetfrontier.crawler.shared.settings_in_force import CrawlSettingsInForce
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 
 if TYPE_CHECKING:
     from budgetfrontier.connections import AsyncConnection
 
 FOREVER = 1e9
 """Seconds for which calls are repeated once the crawl has begun: what is to be told is not given up."""
+
+
+class CrawlSettingsInForce:
+    """The settings of a crawl with its adjustments, as of the last look."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._adjustments: list[Override] = []
+        self._effective = Effective(settings.frontier, settings.overrides)
+
+    def __repr__(self) -> str:
+        return f"<CrawlSettingsInForce with {len(self._adjustments)} adjustments>"
+
+    def adjust(self, found: Sequence[Override]) -> None:
+        """Put adjustments in force, in place of those before."""
+        if list(found) != self._adjustments:
+            self._adjustments = list(found)
+            self._effective = Effective(self._settings.frontier, self._settings.overrides, self._adjustments)
+
+    def for_lease(self, lease: Lease) -> QueueSettings:
+        """Return the settings for a leased URI."""
+        effective = self._effective
+        return effective.base if effective.trivial else effective.for_uri(lease.uri.url, lease.queue)
 
 
 class ServedCrawl:

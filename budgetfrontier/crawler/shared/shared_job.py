@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
@@ -19,12 +19,13 @@ from budgetfrontier.crawler.crawl_limits import CrawlLimits
 from budgetfrontier.crawler.fetch import encodings
 from budgetfrontier.crawler.fetch.descriptors import most_fetches
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
-from budgetfrontier.crawler.fetch.response import FetchResult
+from budgetfrontier.crawler.fetch.response import ROBOTS_PRECLUDED, FetchResult
 from budgetfrontier.crawler.frontiers import RemoteCrawl
 from budgetfrontier.crawler.interrupts import Interrupts, interrupts
 from budgetfrontier.crawler.main_loop import CrawlParts, MainLoop, patience
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.policy_failures import PolicyFailures
+from budgetfrontier.crawler.prerequisites import is_robots
 from budgetfrontier.crawler.progress import ProgressDisplay
 from budgetfrontier.crawler.robots import Robots
 from budgetfrontier.crawler.robots_redirects import RobotsRedirects
@@ -33,8 +34,7 @@ from budgetfrontier.crawler.seeds import each_seed, left_out, refused_seeds, sch
 from budgetfrontier.crawler.shared.leasing_frontier import LeasingFrontier
 from budgetfrontier.crawler.shared.page_robots import PageRobots
 from budgetfrontier.crawler.shared.run_messages import beginning, closing, warnings
-from budgetfrontier.crawler.shared.visitor import SharedVisitor
-from budgetfrontier.crawler.visit import Visitor
+from budgetfrontier.crawler.visit import Visit, Visitor
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
@@ -53,6 +53,29 @@ _T = TypeVar("_T")
 
 NOTHING = "there is nothing to crawl on {}: give seeds in CONFIG, or schedule some"
 TERMINATED = "the crawl on {} was terminated, for good; name another, with another name of `crawl` or of the address"
+
+
+class SharedVisitor:
+    """A visitor that calls `prepare` with the lease of a page before the visit; None if robots.txt is ignored."""
+
+    def __init__(self, visitor: Visitor, prepare: Callable[[Lease], Awaitable[None]] | None) -> None:
+        self._visitor, self._prepare = visitor, prepare
+
+    def refusal(self, uri: CrawlUri) -> Visit | None:
+        """Return the result of a visit that ends without a fetch; None if the URI may be fetched.
+
+        A crawler with a frontier of its own may have left a robots.txt in a queue, which nobody waits for here.
+        """
+        if self._prepare and is_robots(uri):
+            response = FetchResult(status=ROBOTS_PRECLUDED, reason="fetched with each page that needs it")
+            return Visit(uri, response, Outcome.DISREGARDED)
+        return self._visitor.refusal(uri)
+
+    async def visit(self, lease: Lease, asked: CrawlUri) -> Visit:
+        """Fetch the URI of a lease, after its robots.txt. Raises PutBack."""
+        if self._prepare:
+            await self._prepare(lease)
+        return await self._visitor.visit(lease, asked)
 
 
 def crawl(

@@ -148,10 +148,10 @@ def _crawl_shared(args: argparse.Namespace, settings: Settings, again: list[str]
 def demo(args: argparse.Namespace) -> int:
     """Run the demonstration."""
     try:
-        from budgetfrontier.crawler.demo import run
+        from budgetfrontier.crawler.demo import demo_crawl
     except ModuleNotFoundError as error:
         raise _explained(error) from error
-    return run.demo(args.job)
+    return demo_crawl.demo(args.job)
 
 
 @contextmanager

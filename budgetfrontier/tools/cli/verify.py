@@ -54,7 +54,7 @@ def verify(args: argparse.Namespace) -> None:
 
 def _repair(path: Path, *, keep_damaged: bool) -> None:
     from budgetfrontier.reports.format import clean
-    from budgetfrontier.storage.repair.run import repair
+    from budgetfrontier.storage.repair.repair_steps import repair
 
     done = repair(path, keep_damaged=keep_damaged)
     for line in done.first_changes:

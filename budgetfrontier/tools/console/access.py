@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from budgetfrontier.core.endpoints.tokens import TokenFile
-from budgetfrontier.reports.host_allowlist import KnownHosts
+from budgetfrontier.reports.host_allowlist import HostAllowlist
 from budgetfrontier.tools.console.static_files import STYLE_HASH
 
 _LIFETIME = 12 * 3600.0  # seconds of a session
@@ -52,7 +52,7 @@ class Access:
 
     def __init__(self, token: TokenFile | None, *, hosts: Iterable[str] = ()) -> None:
         self._token, self._changes = token, 0
-        self.hosts = KnownHosts(hosts)
+        self.hosts = HostAllowlist(hosts)
         self._sessions: dict[str, BrowserSession] = {}
 
     @property

@@ -16,7 +16,7 @@ import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Lease, QueueState, Settings
 from budgetfrontier.core.errors import FrontierError, PolicyError, SettingsError
-from budgetfrontier.crawler.demo.run import serve
+from budgetfrontier.crawler.demo.demo_crawl import serve
 from budgetfrontier.crawler.demo.web import CALENDAR, SHOP
 from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.crawler.shared.leasing_frontier import LeasingFrontier

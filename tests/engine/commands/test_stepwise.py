@@ -17,7 +17,7 @@ from budgetfrontier.engine.commands import deletion, runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.storage.backup import compact
 from budgetfrontier.storage.reader import Reader
-from budgetfrontier.storage.repair.run import repair
+from budgetfrontier.storage.repair.repair_steps import repair
 from budgetfrontier.testing import crash
 from tests.support import START, crawl_state, in_progress, kernel, memory, on_disk, pages
 

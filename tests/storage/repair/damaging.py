@@ -22,7 +22,7 @@ from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.lmdb_env import open_lmdb
 from budgetfrontier.storage.lmdb_pages import File, Trees
 from budgetfrontier.storage.records import decode_counters, decode_queue
-from budgetfrontier.storage.repair.run import Repaired, repair
+from budgetfrontier.storage.repair.repair_steps import Repaired, repair
 from tests.storage.full_frontier import NOW
 
 PAGE = 4096

@@ -10,7 +10,7 @@ import pytest
 from budgetfrontier import CrawlUri, Directive, Outcome, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.storage import keys, verify
-from budgetfrontier.storage.repair.run import repair
+from budgetfrontier.storage.repair.repair_steps import repair
 from budgetfrontier.storage.seed_list import rows
 from tests.storage.repair.damaging import Damage, damaging
 from tests.support import START, on_disk, one

@@ -15,7 +15,7 @@ from budgetfrontier.core.model import KeptTotals
 from budgetfrontier.storage import keys, verify
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import UrlRow, decode_url
-from budgetfrontier.storage.repair.run import repair
+from budgetfrontier.storage.repair.repair_steps import repair
 from tests.storage.full_frontier import NOW as START
 from tests.storage.repair.damaging import Damage, aside, assert_repaired, damaging, each
 from tests.support import make_settings, on_disk, pages

@@ -27,7 +27,7 @@ from rich.console import Console, Group
 from rich.terminal_theme import MONOKAI
 
 from budgetfrontier import CrawlState, Reader, Summary
-from budgetfrontier.crawler.demo.run import serve
+from budgetfrontier.crawler.demo.demo_crawl import serve
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages.table import PAGES
 from budgetfrontier.tools.console.top_controls import Controls

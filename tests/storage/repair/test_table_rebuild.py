@@ -16,7 +16,7 @@ from budgetfrontier.core.model import RunEnd, RunRow
 from budgetfrontier.storage import keys, verify
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import LeaseRow
-from budgetfrontier.storage.repair.run import repair
+from budgetfrontier.storage.repair.repair_steps import repair
 from tests.storage.full_frontier import NOW, drain, look
 from tests.storage.repair.damaging import Change, Damage, aside, assert_repaired, damaging, each
 from tests.support import make_settings

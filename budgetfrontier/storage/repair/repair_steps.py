@@ -36,7 +36,7 @@ from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.repair.new_tables import NewTables
 from budgetfrontier.storage.repair.notes import Notes, notes_in
 from budgetfrontier.storage.repair.pages import Salvage
-from budgetfrontier.storage.repair.tables import TableRebuild
+from budgetfrontier.storage.repair.table_rebuild import TableRebuild
 
 _FOLDER = "-repair-"
 

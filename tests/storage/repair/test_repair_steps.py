@@ -24,8 +24,8 @@ from budgetfrontier.core.errors import (
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.storage import backup, keys, verify
 from budgetfrontier.storage.lmdb_env import UNFINISHED, opened_lmdb
-from budgetfrontier.storage.repair import run as repairing
-from budgetfrontier.storage.repair.run import repair
+from budgetfrontier.storage.repair import repair_steps as repairing
+from budgetfrontier.storage.repair.repair_steps import repair
 from tests.crash.disks import disk_or_skip
 from tests.crash.line_kills import killed_at_each_line
 from tests.storage.full_frontier import NOW, drain, look, plain
