@@ -15,11 +15,11 @@ CLASSES = {"Decoder", "Encoder", "Scheduler"}
 """Names that two classes may have: those of a codec, as Frontera has them, and the schedulers of asyncio and Scrapy."""
 IN_EACH_FOLDER = {"__init__", "options", "settings"}
 FILES = {
-    "adjustments", "assignment", "asynchronous", "audit", "budgets", "dead_letters", "errors", "html", "kafka",
+    "adjustments", "asynchronous", "audit", "dead_letters", "errors", "html", "kafka",
     "leases", "logs", "overview", "queues", "rates", "removed", "runs", "scheduler", "seeds", "series", "steer",
     "verify", "worker",
 }  # fmt: skip
-"""Names that two files may have: one subject in several layers, such as a table, its command and its page."""
+"""Names that two files may have: one subject in several layers, such as a table, its command and its page; a format."""
 
 
 def test_each_folder_of_the_package_has_tests() -> None:

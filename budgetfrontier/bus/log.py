@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from budgetfrontier.bus.assignment import Member, assign
 from budgetfrontier.bus.interface import BusError, Received
+from budgetfrontier.bus.partition_assignment import Member, assign
 from budgetfrontier.bus.streams import Stream
 
 LIMIT = 64 << 20

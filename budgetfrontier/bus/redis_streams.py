@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from budgetfrontier.bus.assignment import Member, assign
 from budgetfrontier.bus.interface import SESSION, TIMEOUT, BusAway, BusError, Received, Start
 from budgetfrontier.bus.log_client import BATCH_BYTES, BATCH_MESSAGES, unique_name
+from budgetfrontier.bus.partition_assignment import Member, assign
 from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.core.endpoints import redis_url

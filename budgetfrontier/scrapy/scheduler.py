@@ -23,11 +23,11 @@ from budgetfrontier.remote.bulk_finish import end_leases, is_closed
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import end_of_spider
 from budgetfrontier.scrapy import options
-from budgetfrontier.scrapy.budgets import set_budget, wanted_budget
 from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
 from budgetfrontier.scrapy.order import PriorityMapping, order
+from budgetfrontier.scrapy.request_budgets import set_budget, wanted_budget
 from budgetfrontier.scrapy.seals import KeyedHash, RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from budgetfrontier.scrapy.spider_closing import SpiderCloser

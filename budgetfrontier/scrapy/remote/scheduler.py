@@ -16,7 +16,6 @@ from scrapy import signals
 from budgetfrontier import connections
 from budgetfrontier.core.errors import ConnectionLost, FrontierError, InvalidUrl
 from budgetfrontier.core.model import Admission, CrawlState, Finish, Lease, Outcome, QueueState
-from budgetfrontier.scrapy.budgets import wanted_budget
 from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
@@ -31,6 +30,7 @@ from budgetfrontier.scrapy.remote.request_seals import OtherKey
 from budgetfrontier.scrapy.remote.start_requests import StartRequests
 from budgetfrontier.scrapy.remote.staying import Stay, stay
 from budgetfrontier.scrapy.remote.unstorable_requests import KeptRequests
+from budgetfrontier.scrapy.request_budgets import wanted_budget
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from budgetfrontier.scrapy.spider_closing import SpiderCloser

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from budgetfrontier.bus.assignment import Member, assign
+from budgetfrontier.bus.partition_assignment import Member, assign
 
 members = st.lists(
     st.builds(
