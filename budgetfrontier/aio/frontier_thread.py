@@ -44,7 +44,7 @@ class FrontierThread:
 
     In each round the messages are applied in order, except that URIs to add are collected and admitted last, in one
     batch. As many URIs are leased as are wanted. `deliver(replies, leases)`, once for each round, and `end(error)` are
-    called in the event loop's thread. `flush()` fills the inbox with what is left to send, once that loop is closed.
+    called in the event loop's thread. `flush()` fills the inbox with the last requests, once that loop is closed.
     `open_source` opens the frontier.
     """
 
@@ -88,7 +88,7 @@ class FrontierThread:
         self.inbox.put(_NOTHING)
 
     def hurry(self) -> None:
-        """Let what waits for a server give up soon. May be called in any thread."""
+        """Let calls that wait for a server give up soon. May be called in any thread."""
         if self._source is not None:
             self._source.hurry()
 

@@ -80,7 +80,7 @@ class SharedFrontier:
                 self._changed.notify()
 
     def take(self, leases: list[Lease]) -> None:
-        """Add the URIs that have arrived. Raises PolicyError, and what has cut the frontier off.
+        """Add the URIs that have arrived. Raises PolicyError, and the error that has cut the frontier off.
 
         A lease that has waited here for so long that less than a quarter of its time is left is dropped: its end might
         come too late. It expires.
@@ -106,7 +106,7 @@ class SharedFrontier:
         return self._remote.admit_many(uris, maxsize=maxsize)
 
     def tick(self) -> None:
-        """Do nothing: what was acknowledged is on the server's disk."""
+        """Do nothing: acknowledged calls are on the server's disk."""
 
     def halt(self) -> None:
         """Lease nothing more."""
@@ -120,7 +120,7 @@ class SharedFrontier:
         self._remote.retry_for = min(self._remote.retry_for, LEAVING)
 
     def close(self, end: RunEnd, reason: str) -> Summary:
-        """Give back what this process holds, and disconnect; return the totals without it."""
+        """Give back the leases of this process, and disconnect; return the totals without it."""
         self.halt()
         self._thread.join()
         totals = self._remote.summary()

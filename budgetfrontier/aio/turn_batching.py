@@ -96,7 +96,7 @@ class TurnBatcher:
         self._flush((function, argument, reply_to))
 
     def flush(self) -> None:
-        """Send what was gathered now."""
+        """Send the gathered requests now."""
         if self._uris or self._endings or self._wanted:
             self._flush(None)
 

@@ -13,7 +13,7 @@ class Member(NamedTuple):
     """A number that is greater the later the consumer has joined."""
     name: str
     bound: tuple[int, ...] = ()
-    """The partitions that it was started for; empty for a consumer that shares what is left."""
+    """The partitions that it was started for; empty for a consumer that shares the others."""
 
 
 def assign(partitions: int, members: Iterable[Member]) -> dict[int, str]:

@@ -322,7 +322,7 @@ def _given_back(ids: list[int]) -> calls.Steps[None]:
 
 
 def _partition_of(lease: Lease) -> int:
-    """Return the partition that has given a lease; for what is none, the first one, which refuses it."""
+    """Return the partition that has given a lease; for any other value the first one, which refuses it."""
     lease_id = getattr(lease, "id", None)
     return partition_of_lease(lease_id) if isinstance(lease_id, int) else 0
 

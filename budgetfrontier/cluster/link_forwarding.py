@@ -36,7 +36,7 @@ class LinkForwarding:
     ) -> Iterator[tuple[int, list[Uri]]]:
         """Leave the own URIs in the ends of leases; yield the others that are to be sent, by partition, in parts.
 
-        `leased` returns a lease that is out by its id; what was found under one that has ended counts for nobody.
+        `leased` returns a lease that is out by its id; URIs found under one that has ended are not counted.
         """
         elsewhere: dict[int, list[Uri]] = {}
         for each in ended:

@@ -66,7 +66,7 @@ class Opener:
         return None
 
     def restored(self) -> Iterator[int]:
-        """Yield the partitions whose copies were restored since the last time. Raises what has gone wrong."""
+        """Yield the partitions whose copies were restored since the last time. Raises the error of a restoration."""
         while True:
             try:
                 number, error = self._restored.get_nowait()

@@ -17,7 +17,7 @@ from budgetfrontier.rules.crawl_states import LIMIT
 
 
 class PartitionProgress(msgspec.Struct):
-    """The standing of a partition, as its owner tells it."""
+    """The progress of a partition, as its owner reports it."""
 
     partition: int
     epoch: int
@@ -25,13 +25,13 @@ class PartitionProgress(msgspec.Struct):
     owner: str
     summary: Summary
     told: dict[int, tuple[int, int]]
-    """By partition: the origin of what was sent there last."""
+    """By partition: the origin of the last entry sent there."""
     heard: dict[int, tuple[int, int]]
-    """By partition: the origin of what has come from there last."""
+    """By partition: the origin of the last entry that came from there."""
     found_elsewhere: int
     sent_elsewhere: int
     room: dict[str, int] = {}
-    """By total, as its setting is called: what may still be leased beyond what is out; below zero if more was used."""
+    """By total, as its setting is called: the rest beyond the URIs that are out; below zero if more was used."""
     left: dict[str, int] | None = None
     """By total, if this partition is the treasurer: what may still be granted. None also while it waits for others."""
 
@@ -87,7 +87,7 @@ def crawl_summary(standings: Collection[PartitionProgress]) -> Summary:
 
 
 def is_under_way(standings: Collection[PartitionProgress]) -> bool:
-    """Tell whether a partition was told something that it has not heard."""
+    """Tell whether an entry was sent to a partition and has not arrived there."""
     by_number = {one.partition: one for one in standings}
     return any(
         origin > (by_number[there].heard.get(one.partition, (-1, 0)) if there in by_number else (-1, 0))
@@ -97,7 +97,7 @@ def is_under_way(standings: Collection[PartitionProgress]) -> bool:
 
 
 def limit_reached(standings: Collection[PartitionProgress]) -> str | None:
-    """Return the setting whose total is used up by what was used and by what is out; None if none is."""
+    """Return the setting whose total is used up by completed URIs and by those that are out; None if none is."""
     left = next((one.left for one in standings if one.left is not None), None)
     if left is None or is_under_way(standings):
         return None

@@ -24,7 +24,7 @@ _R = TypeVar("_R")
 PAUSE: Final = 0.1
 """Seconds before owners are looked up again."""
 LOOK_AGAIN: Final = 2.0
-"""Seconds after which the owners are looked up, if nothing has told that they have changed."""
+"""Seconds after which the owners are looked up, if no reply has said that they have changed."""
 PATIENCE: Final = 3.0
 """Seconds without an answer after which the owners are looked up: a worker may hang, and have lost its partitions."""
 LOOK_PATIENCE: Final = 10.0
@@ -90,7 +90,7 @@ class PartitionRouter:
         return self.found
 
     def note(self, look: LookUp, *, strict: bool = False) -> None:
-        """Take what a look has found. Raises its error if `strict`, or if nothing is known."""
+        """Take the owners that a look has found. Raises its error if `strict`, or if nothing is known."""
         self._read_at = monotonic()
         if look.error is None:
             self.found = look.result

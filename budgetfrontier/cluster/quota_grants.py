@@ -22,15 +22,15 @@ class QuotaGrants(msgspec.Struct):
     totals: Amounts = NOTHING
     """0: no limit."""
     granted: dict[int, Amounts] = {}
-    """By partition: what it was granted and has not given back."""
+    """By partition: its grants less its returns."""
     out: Amounts = NOTHING
-    """The sum of it."""
+    """The sum of all grants less all returns."""
     wants: dict[int, Want] = {}
-    """By partition: what it wants, in the order in which they have asked."""
+    """By partition: its request, in the order in which they have asked."""
     recalled: dict[int, None] = {}
-    """Partitions that give back what they do not use, until their next grant."""
+    """Partitions that return all that they do not use, until their next grant."""
     uncounted: dict[int, None] = {}
-    """Partitions that have not told yet what they had used before there was a total. Nothing is granted until then."""
+    """Partitions that have not reported yet their use before there was a total. Nothing is granted until then."""
 
 
 class Grant(NamedTuple):
@@ -41,7 +41,7 @@ class Grant(NamedTuple):
 
 
 class Recall(NamedTuple):
-    """A partition is asked for what it does not use; `everything`: for all that is not out, and for an answer."""
+    """A partition is asked for its unused rest; `everything`: for all that is not out, and for an answer."""
 
     partition: int
     everything: bool
@@ -77,7 +77,7 @@ def set_totals(treasury: QuotaGrants, totals: Amounts, partitions: int) -> list[
 def hear(
     treasury: QuotaGrants, partition: int, told: Statement, limits: tuple[bool, bool], partitions: int
 ) -> list[Grant | Recall]:
-    """Take what a partition tells, and that it keeps certain limits."""
+    """Take a statement of a partition, and that it keeps certain limits."""
     _add(treasury, partition, NOTHING - told.returned)
     if all(kept or not total for kept, total in zip(limits, treasury.totals, strict=True)):
         treasury.uncounted.pop(partition, None)
@@ -89,7 +89,7 @@ def hear(
 
 
 def serve(treasury: QuotaGrants, partitions: int) -> list[Grant | Recall]:
-    """Grant what is wanted, in turn, as far as there is something left; ask the others for what they do not use."""
+    """Grant the requests in turn, as far as there is something left; ask the others for their unused rests."""
     if treasury.uncounted:
         return []
     done: list[Grant | Recall] = []
@@ -111,7 +111,7 @@ def serve(treasury: QuotaGrants, partitions: int) -> list[Grant | Recall]:
 
 
 def _recalls(treasury: QuotaGrants) -> list[Grant | Recall]:
-    """Recall from all partitions that may have something of what is short."""
+    """Recall from all partitions that may have some of the totals that are short."""
     short = [
         rest < 0 or any(tuple(want.least)[place] > rest for want in treasury.wants.values())
         for place, rest in enumerate(left(treasury))

@@ -1,6 +1,6 @@
 """A partition's slice of the crawl-wide limits: the rest of it, requests for more, and returns. Pure rules.
 
-A slice belongs to a partition, whoever owns it: it is part of the state that the log rebuilds.
+A slice belongs to a partition and stays with it when its owner changes: it is part of the state that the log rebuilds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Use(NamedTuple):
 
 
 class PartitionWork(NamedTuple):
-    """The work of a partition: URIs that wait, queues that may have one leased now, and what a URI costs on average."""
+    """The work of a partition: URIs that wait, queues that may have one leased now, and the average cost of a URI."""
 
     waiting: int
     ready: int
@@ -66,7 +66,7 @@ class PartitionWork(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A statement to the treasurer: what a partition gives back (less than nothing: a debt), and what it wants now."""
+    """A statement to the treasurer: the return of a partition (less than nothing: a debt), and its request."""
 
     returned: Amounts
     want: Want | None
@@ -82,13 +82,13 @@ class Slice(msgspec.Struct, frozen=True):
     last: Amounts = NOTHING
     """The latest grant of each."""
     want: Want | None = None
-    """The wish that the treasurer has been told and has not granted yet."""
+    """The request that was sent to the treasurer and is not granted yet."""
     recalled: bool = False
-    """Whether others want what is not used here: until the next grant, it is given back as it becomes free."""
+    """Whether others want the unused rest: until the next grant, it is returned as it becomes free."""
 
 
 def room(part: Slice, use: Use) -> Amounts:
-    """Return what may still be leased beyond what is out; below zero if more was used than the slice holds."""
+    """Return the rest that may be leased beyond the URIs out; below zero if more was used than the slice holds."""
     rows = zip(part.limited, part.granted, use.used, use.out, strict=True)
     return Amounts(*(granted - used - out if limited else UNLIMITED for limited, granted, used, out in rows))
 
@@ -99,7 +99,7 @@ def is_used_up(part: Slice, use: Use) -> bool:
 
 
 def wanted(part: Slice, use: Use, work: PartitionWork) -> Want | None:
-    """Return what a partition with work wants once it has used half of its last grant.
+    """Return the request of a partition with work once it has used half of its last grant.
 
     If nothing may be leased, the least is what is lacking to lease a URI, debts included, and no more than that: what
     there is of the other amount is enough to go on.
@@ -122,7 +122,7 @@ def wanted(part: Slice, use: Use, work: PartitionWork) -> Want | None:
 
 
 def excess(part: Slice, use: Use, work: PartitionWork, *, everything: bool) -> Amounts:
-    """Return what a partition gives back if others want it: all but what it can use at once, or all."""
+    """Return the rest that a partition returns if others want it: all but its use at once, or all."""
     left = room(part, use)
     kept = NOTHING if everything or any(each <= 0 for each in left) else work.of_uris(work.ready)
     rows = zip(part.limited, left, kept, strict=True)
@@ -132,7 +132,7 @@ def excess(part: Slice, use: Use, work: PartitionWork, *, everything: bool) -> A
 def stated(
     part: Slice, use: Use, work: PartitionWork, *, leased: bool = False, everything: bool = False
 ) -> tuple[Slice, Statement | None]:
-    """Return a slice after an entry, and what the treasurer is told, if anything. `leased`: URIs were asked for.
+    """Return a slice after an entry, and the statement to the treasurer, if any. `leased`: URIs were asked for.
 
     Only who is asked for URIs wants more, so that nothing goes to and fro between partitions that nobody asks.
     """
@@ -153,7 +153,7 @@ def granted(part: Slice, amounts: Amounts) -> Slice:
 
 
 def limited(part: Slice, limits: tuple[bool, bool], use: Use) -> tuple[Slice, Statement | None]:
-    """Return a slice after a change of which totals there are. A new one counts what was used before as well."""
+    """Return a slice after a change of which totals there are. A new one counts earlier use as well."""
     if limits == part.limited:
         return part, None
     rows = zip(part.limited, limits, part.granted, use.used + use.out, strict=True)

@@ -74,7 +74,7 @@ class QuotaSpending:
     # -- after entries
 
     def claimed(self, frontier: Frontier) -> None:
-        """Put the totals of the settings in force. What a raised one makes possible is granted at once."""
+        """Put the totals of the settings in force. After a raise, requests are granted at once."""
         settings, state = frontier.settings.cluster, self._state
         totals = Amounts(settings.max_uris, settings.max_spend)
         limits = bool(totals.uris), bool(totals.spend)
@@ -89,7 +89,7 @@ class QuotaSpending:
             self._carry_out(quota_grants.set_totals(state.treasury, totals, state.partitions))
 
     def heard(self, told: SliceWanted | SliceGranted | SliceRecalled) -> None:
-        """Apply what another partition tells."""
+        """Apply an entry from another partition."""
         state = self._state
         if isinstance(told, SliceWanted):
             if state.treasury is not None:
@@ -102,7 +102,7 @@ class QuotaSpending:
             state.slice = replace(state.slice, recalled=True)
 
     def applied(self, frontier: Frontier, *, leased: bool = False, everything: bool = False) -> None:
-        """Tell the treasurer what follows from an entry; `leased`: URIs were asked for."""
+        """Send the treasurer the statement that follows from an entry; `leased`: URIs were asked for."""
         part = self._state.slice
         if not (leased or part.recalled or part.want is not None) or not self.is_limited:
             return
@@ -124,7 +124,7 @@ class QuotaSpending:
 
 
 def use_of(frontier: Frontier, limited: tuple[bool, bool], summary: Summary | None = None) -> Use:
-    """Return what a partition has used of the totals: URIs that were tried and are done with, and its expenditure."""
+    """Return a partition's use of the totals: URIs that were tried and are done with, and its expenditure."""
     summary = summary or frontier.summary()
     reserved = frontier.reserved() if limited[1] else 0
     done = summary.succeeded + summary.failed + summary.given_up
@@ -132,7 +132,7 @@ def use_of(frontier: Frontier, limited: tuple[bool, bool], summary: Summary | No
 
 
 def work_of(summary: Summary) -> PartitionWork:
-    """Return what a partition could lease."""
+    """Return the work that a partition could lease."""
     attempts = summary.succeeded + summary.failed + summary.retried + summary.given_up
     cost = max(1, -(-summary.expenditure // max(1, attempts)))
     ready = summary.queues["READY"] + summary.queues["INACTIVE"] if summary.state is CrawlState.RUNNING else 0

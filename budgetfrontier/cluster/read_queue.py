@@ -24,13 +24,13 @@ class ReadQueue:
         return f"<ReadQueue: {len(self._waiting)} waiting>"
 
     def add(self, work: Work, done: Done) -> None:
-        """Let `work()` be called; `done` gets its result or its error, NotOwner after the end."""
+        """Queue a read, `work()`; `done` gets its result or its error, NotOwner after the end."""
         self._waiting.append((work, done))
         if self._refusal is not None:
             self._refuse(self._refusal)
 
     def take(self) -> None:
-        """Call what waits."""
+        """Run all reads that wait."""
         while self._waiting:
             work, done = self._waiting.popleft()
             try:

@@ -29,7 +29,7 @@ class SteeringPlan(NamedTuple):
 
 
 def preview(operator: Operator, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return what a command would do to the crawl. Raises FrontierError if it would be refused."""
+    """Return the effect that a command would have on the crawl. Raises FrontierError if it would be refused."""
     if op in ("adjust", "withdraw"):
         effects = operator.ask("preview", dict[str, Any], order=order_of(operator, op, args))
         return merging.merged_effect([*_answered(operator, effects).values()])
@@ -98,7 +98,7 @@ def order_of(operator: Operator, op: str, args: dict[str, Any]) -> ProposedAdjus
 def undoable(
     operator: Operator, entry: bytes | tuple[int, int], *, force: bool
 ) -> tuple[list[dict[str, Any]], set[int]]:
-    """Return what the undo of a command would do in each partition, and to which it is to be given.
+    """Return the effect that the undo of a command would have in each partition, and the partitions to give it to.
 
     Those are the ones in which it has changed something or waits, and those that do not answer. Raises FrontierError:
     also if it is refused in one of them because something was changed since, without `force`.

@@ -21,7 +21,7 @@ class ThreadCalls:
     """The calls and looks that one call of a client has begun, each in a thread of its own."""
 
     def __init__(self, remote: Callable[[str], RemoteFrontier], look: Callable[[LookUp], Any]) -> None:
-        """`remote` returns the connection to an address, `look` what the directory says."""
+        """`remote` returns the connection to an address, `look` the owners in the directory."""
         self._remote, self._look = remote, look
         self._changed = threading.Condition()
         self._under_way: dict[Ask, UnderWay] = {}
@@ -30,7 +30,7 @@ class ThreadCalls:
         return f"<ThreadCalls: {len(self._under_way)} calls>"
 
     def wait(self, wanted: Answers) -> None:
-        """Begin what is not begun, and wait until one of all has ended."""
+        """Begin the calls that are not begun, and wait until one of all has ended."""
         for each in wanted.of:
             if each.begun is None:
                 work: Callable[[], Any]

@@ -102,7 +102,7 @@ class WorkerCrawl:
     def run(
         self, work: DecodedCall, *, changes: bool = True, uses: bool = True, soon: bool = False
     ) -> CallbackStep[Any]:
-        """Return a step of a task: `result = await crawl.run(work)`. Raises what the work raises, and NotOwner."""
+        """Return a step of a task: `result = await crawl.run(work)`. Raises the errors of the call, and NotOwner."""
         return CallbackStep(lambda done: tasks.run(self._methods[work.method](work), done))
 
     # -- calls

@@ -15,7 +15,7 @@ from budgetfrontier.remote import protocol
 
 
 def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
-    """Return what each call carries for a token, which may end with a line break. Raises WrongCredentials."""
+    """Return the metadata of calls with a token, which may end with a line break. Raises WrongCredentials."""
     if token is None:
         return ()
     try:

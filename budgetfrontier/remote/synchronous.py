@@ -356,7 +356,7 @@ class RemoteFrontier:
         return self._run(steps, under_way)
 
     def _run(self, steps: Steps[_T], under_way: UnderWay | None = None) -> _T:
-        """Send what a call yields, and return its result."""
+        """Send the messages that a call yields, and return its result."""
         self._check()
         under_way = under_way or UnderWay()
         reply: Any = None

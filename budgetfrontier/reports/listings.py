@@ -191,7 +191,7 @@ def _write_fitting(
 
 
 def chunks(rows: Iterable[_T], size: int = _CHUNK) -> Iterator[list[_T]]:
-    """Yield rows in lists of this size, and a last one of what is left."""
+    """Yield rows in lists of this size, and the rest in a last one."""
     rows = iter(rows)
     while chunk := list(islice(rows, size)):
         yield chunk

@@ -85,7 +85,7 @@ class LongPoll:
 
 
 class _Once:
-    """A step of a task that something ends: what comes first."""
+    """A step of a task that ends at the first of several events."""
 
     def __init__(self, done: Done) -> None:
         self._done: Done | None = done

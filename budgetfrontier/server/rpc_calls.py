@@ -97,7 +97,7 @@ class RpcCall:
         self.method = method
         self.context = context
         self.on_room: Callable[[], None] | None = None
-        """For who hands replies over in parts: what is to be called when all replies are sent."""
+        """Called when all replies are sent, for a handler that hands them over in parts."""
         self._turns = turns
         self._core: Any = context._rpc_event.call
         self._finish = finish
@@ -153,7 +153,7 @@ class RpcCall:
             self._read()
 
     def _gone(self) -> None:
-        """Forget what is queued: nothing may be posted any more, because the server may be shut down next."""
+        """Forget the queued messages: nothing may be posted any more, because the server may be shut down next."""
         with self._lock:
             self._ended = True
             self._replies.clear()
@@ -277,7 +277,7 @@ class MessageTurns:
         return grpc.stream_stream_rpc_method_handler(start)  # on the wire, a single message is a stream of one
 
     def stop(self) -> None:
-        """End all streams of requests once what was read of them is answered; in any thread."""
+        """End all streams of requests once the requests read are answered; in any thread."""
         for call in self.open.copy():
             call.stop()
 
@@ -319,7 +319,7 @@ class MessageTurns:
 
 
 class _ServersThread(ThreadPoolExecutor):
-    """The thread of grpc.server as a pool: it runs what is submitted at once."""
+    """The thread of grpc.server as a pool: it runs each submitted call at once."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()

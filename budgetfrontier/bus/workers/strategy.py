@@ -1,4 +1,4 @@
-"""The strategy worker: reads what spiders report, asks a crawling strategy, and sends scores to database workers.
+"""The strategy worker: reads the reports of spiders, asks a crawling strategy, and sends scores to database workers.
 
 It has no state on disk. A step handles messages, flushes the scores, and only then commits: after a kill the messages
 come again, to it or to another worker, and the scores are sent twice, which changes nothing in a frontier.
@@ -155,7 +155,7 @@ class StrategyWorker:
         self._send(self._scores_of(AddSeeds(list(seeds))))
 
     def close(self) -> None:
-        """Send what waits, if the bus takes it at once, and leave it."""
+        """Send the waiting messages if the bus takes them at once, and leave it."""
         try:
             self._scoring_log.flush(1.0)
             self._letters.flush(1.0)
@@ -205,7 +205,7 @@ class StrategyWorker:
         return []
 
     def _scores_of(self, message: Message) -> Iterator[UpdateScore]:
-        """Yield what the strategy says of a message. Raises whatever it raises."""
+        """Yield the scores of the strategy for a message. Raises the strategy's errors."""
         scores: Iterable[Score] | None = ()
         match message:
             case AddSeeds(seeds):

@@ -11,7 +11,7 @@ from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.settings.schema import Seed
 
 SCALE = 10_000
-"""The priority of a URI with the score 1.0: scores are told apart to four digits."""
+"""The priority of a URI with the score 1.0: scores are distinct to four digits."""
 LONGEST_HOPS = 255
 
 _stored = Codec("msgpack")

@@ -30,7 +30,7 @@ class LostConnectionError(aiohttp.ClientConnectionError):
     """The connection was closed before the header of a response was complete; the cause says how.
 
     After the errors that it raises itself, aiohttp repeats the request at once, whatever the delay of the host; this
-    is none of them. `stale` tells that the connection had served requests before, and that nothing of a response came:
+    is none of them. `stale` says that the connection had served requests before, and that nothing of a response came:
     most servers close idle connections after a while, so that this says nothing about the URI.
     """
 

@@ -9,7 +9,7 @@ from budgetfrontier.core.model import Lease
 
 
 class LeaseTable:
-    """The leases of one process: those that wait for a fetcher, those of visits, and those whose end is not told yet.
+    """The leases of one process: those that wait for a fetcher, those of visits, and those whose end is not sent yet.
 
     Times are those of `time.monotonic`, because the clock of the server may be another one.
     """
@@ -66,7 +66,7 @@ class LeaseTable:
         return self._until.get(lease.id, 0.0) >= until
 
     def visit_ended(self, lease: Lease) -> None:
-        """Note that a visit has ended; its lease lasts until that is told."""
+        """Note that a visit has ended; its lease lasts until that is sent."""
         self._visited.discard(lease.id)
 
     def drop(self, lease: Lease) -> None:

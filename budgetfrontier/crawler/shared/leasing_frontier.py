@@ -89,7 +89,7 @@ class LeasingFrontier:
         self._wake: Callable[[], object] = lambda: None
         self._tasks: list[asyncio.Task[None]] = []
         self.late = 0
-        """The number of leases that had expired before their end was told."""
+        """The number of leases that had expired before their end was sent."""
 
     def __repr__(self) -> str:
         return f"<LeasingFrontier {self._remote.name}: {self._held!r}, {self._waiting} waiting to be sent>"
@@ -124,7 +124,7 @@ class LeasingFrontier:
         return []
 
     def visit_ended(self, lease: Lease) -> None:
-        """Give the place of a visit to another; its lease is held until its end is told."""
+        """Give the place of a visit to another; its lease is held until its end is sent."""
         self._held.visit_ended(lease)
         self.rests.place_freed()
         self._more.set()
@@ -186,7 +186,7 @@ class LeasingFrontier:
         self._tasks = [asyncio.create_task(self._guarded(each)) for each in work]
 
     def halt(self) -> None:
-        """Lease nothing more, and give back what waits for a fetcher."""
+        """Lease nothing more, and give back the leases that wait for a fetcher."""
         if self._halted:
             return
         self._halted = True
@@ -200,9 +200,9 @@ class LeasingFrontier:
             self._tasks.append(asyncio.create_task(self._guarded(self._give_back(ready))))
 
     async def close(self, *, within: float) -> int:
-        """Send what was committed, give back all leases, and disconnect; wait so many seconds for the server.
+        """Send the ends that were committed, give back all leases, and disconnect; wait so many seconds for the server.
 
-        Returns the number of URIs whose end could not be told: they are fetched again. It may be higher than that if
+        Returns the number of URIs whose end could not be sent: they are fetched again. It may be higher than that if
         some partitions of a crawl have not answered.
         """
         self.halt()
@@ -278,7 +278,7 @@ class LeasingFrontier:
                 sending.result()  # an error ends this task
 
     def _note_sent(self, sending: asyncio.Task[None]) -> None:
-        """Note that ends were told; those of a task that has failed, or was cancelled, were not."""
+        """Note that ends were sent; those of a task that has failed, or was cancelled, were not."""
         if sending.cancelled():
             return
         if (error := sending.exception()) is None:
@@ -384,7 +384,7 @@ class LeasingFrontier:
 
     @property
     def _is_settled(self) -> bool:
-        """Whether the last look was after all that this process has told, and there is nothing else to tell."""
+        """Whether the last look was after all that this process has sent, and nothing waits to be sent."""
         return not self._held and not self._waiting and self._look is not None and self._look[0] == self._told
 
     def _arrived(self, leases: list[Lease], asked_at: float) -> None:

@@ -72,9 +72,9 @@ def closing(
     command: str,
     tags: Iterable[str] = (),
 ) -> Iterator[str]:
-    """Yield the lines on a crawl that ends: why, what this process has done, and what all have.
+    """Yield the lines on a crawl that ends: why, the work of this process, and the work of all.
 
-    `late` and `untold` are the numbers of leases that expired before their end was told, and of ends that were not;
+    `late` and `untold` are the numbers of leases that expired before their end was sent, and of ends that were not;
     `tags` are lines on what robots tags have kept out in this run.
     """
     again = "run the same command" + (f": {command}" if command else "")

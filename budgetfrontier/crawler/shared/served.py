@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from budgetfrontier.connections import AsyncConnection
 
 FOREVER = 1e9
-"""Seconds for which calls are repeated once the crawl has begun: what is to be told is not given up."""
+"""Seconds for which calls are repeated once the crawl has begun: no end of a lease is given up."""
 
 
 class CrawlSettingsInForce:

@@ -90,7 +90,7 @@ def crawl(
 
     Runs until nothing is left on the frontier for anybody, it pauses at its finish or is terminated, this process
     reaches a limit, or is interrupted. The exit code is 1 if it was forced to stop, there is nothing to crawl, or the
-    server could not be told the end of all that was fetched; otherwise 0. Raises what `RemoteFrontier` raises,
+    server did not get the ends of all leases; otherwise 0. Raises what `RemoteFrontier` raises,
     StorageFull, FrontierLocked if another process writes to the folder, and SettingsError if it has its own frontier.
     """
     with interrupts() as heard, progress or ProgressDisplay() as shown:
@@ -233,7 +233,7 @@ class SharedJob:
         return 1 if untold or loop.stop is StopReason.FORCED else 0
 
     def _parts(self, frontier: LeasingFrontier, most_visits: int) -> CrawlParts:
-        """Return what the main loop uses."""
+        """Return the parts that the main loop uses."""
         settings = self._settings
         robots = Robots(robots_name(settings.fetch), cache=self._cache) if settings.fetch.robots is True else None
         visitor = Visitor(

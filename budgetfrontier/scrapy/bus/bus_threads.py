@@ -1,4 +1,4 @@
-"""The two threads of a spider at a message bus: one reads its feed ahead, the other sends what it reports.
+"""The two threads of a spider at a message bus: one reads its feed ahead, the other sends its reports.
 
 The event loop of Scrapy never waits for them. Each has a connection of its own, and waits for a bus that is away.
 """
@@ -104,7 +104,7 @@ class Fed(NamedTuple):
 class FeedReader:
     """The reader of the spider feed: up to `prefetch` requests wait in this process.
 
-    What the spider has taken is committed; what still waits here when the process ends goes to another spider. A
+    Requests the spider has taken are committed; what still waits here when the process ends goes to another spider. A
     request that was taken and whose result is never reported is delivered again when its lease expires.
     """
 
@@ -162,7 +162,7 @@ class FeedReader:
         return None
 
     def close(self, within: float) -> bool:
-        """Commit what was taken, and leave; return whether that is done within so many seconds."""
+        """Commit the requests taken, and leave; return whether that is done within so many seconds."""
         return self._thread.stop(within)
 
     def _work(self, bus: Bus) -> None:
@@ -208,7 +208,7 @@ class FeedReader:
 
 
 class LogSender:
-    """The sender of what a spider reports: messages in order, each until the broker has it."""
+    """The sender of a spider's reports: messages in order, each until the broker has it."""
 
     def __init__(self, connect: Connect, streams: Streams, codec: Codec, *, wake: Callable[[], None]) -> None:
         """Begin to send."""
@@ -247,7 +247,7 @@ class LogSender:
             self._thread.changed.notify_all()
 
     def close(self, within: float) -> bool:
-        """Send what waits; return whether that is done within so many seconds."""
+        """Send all reports that wait; return whether that is done within so many seconds."""
         return self._thread.stop(within) and not self.waiting
 
     def _work(self, bus: Bus) -> None:

@@ -13,7 +13,7 @@ from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 
 PAGE = "budgetfrontier_page"
-"""Key in the meta of a request of the feed, and of what it is retried or redirected as: its number in this process."""
+"""Key in the meta of a request of the feed, and of its retries and redirects: its number in this process."""
 
 _COUNTERS = ("retry_times", "redirect_times")
 

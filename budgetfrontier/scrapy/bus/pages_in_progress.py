@@ -68,7 +68,7 @@ class Pages:
             self._by_url[response.url] = page
 
     def ended(self, request: Any, state: RequestState) -> PageCrawled | RequestError | None:
-        """Note that a request has ended; return what is to be reported if nothing else runs under its lease."""
+        """Note that a request has ended; return the results to report if nothing else runs under its lease."""
         page = self._pages.get(state.lease.id)
         if page is None:  # it is no request of the feed
             return None

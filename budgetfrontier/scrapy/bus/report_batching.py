@@ -56,7 +56,7 @@ class Reports:
         self._results.append(result)
 
     def taken(self) -> tuple[list[Item], list[str]]:
-        """Return the messages for the spider log, and what is wrong with those that cannot be sent; begin anew.
+        """Return the messages for the spider log, and the faults of those that cannot be sent; begin anew.
 
         A result is sent without what makes it too long, so that its lease ends.
         """

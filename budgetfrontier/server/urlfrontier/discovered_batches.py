@@ -34,7 +34,7 @@ class DiscoveredBatches:
     async def take(self, batch: Any, call: RpcCall) -> None:
         """Take a batch, and answer it with the statuses of its URLs, which are stored then.
 
-        Raises FrontierClosed if the call ends before: what is left of the batch is not stored.
+        Raises FrontierClosed if the call ends before: the rest of the batch is not stored.
         """
         with self._lock:
             waiting = self._long.get(call)

@@ -212,7 +212,7 @@ class TableRebuild:
             self._store(keys.AUDIT, key, encode(entry) if cut else value, (key, value))
 
     def _cut_to_readable(self, effect: dict[str, Any], whose: str) -> bool:
-        """Cut what a command has kept of what it deleted to what can be read of it; return whether that is less."""
+        """Cut the kept records of a deletion to those that can be read; return whether they are fewer."""
         found = removed.kept(effect)
         if found is None:
             return False

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class CliCommand(NamedTuple):
-    """One command: `budgetfrontier.tools.cli.MODULE` adds it; the examples are what follows its name on the line."""
+    """One command: `budgetfrontier.tools.cli.MODULE` adds it; the examples are the arguments after its name."""
 
     module: str
     examples: tuple[str, ...]

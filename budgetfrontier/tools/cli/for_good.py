@@ -28,7 +28,7 @@ def details(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def note_kept(args: argparse.Namespace, entry: AuditEntry) -> None:
-    """Print how to take back what was deleted, and the space that this takes until then."""
+    """Print how to take back a deletion, and the space that this takes until then."""
     found = entry.effect.get("kept")
     if found is not None:
         undo = shlex.join(("budgetfrontier", "undo", str(args.job), str(entry.id)))

@@ -86,7 +86,7 @@ async def _write(response: web.StreamResponse, data: bytes) -> None:
 
 
 async def _still_there(request: web.Request, seconds: float) -> bool:
-    """Wait; return False at once when the connection was closed, which aiohttp does not tell a handler."""
+    """Wait; return False at once when the connection was closed, which aiohttp does not report to a handler."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         if request.transport is None or request.transport.is_closing():

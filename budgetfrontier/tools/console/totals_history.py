@@ -16,7 +16,7 @@ _FRESH = 10.0  # seconds for which what was read is good
 
 
 class OverTimeOfJob:
-    """The totals of a job over time, and what is left to its limits; read again after ten seconds."""
+    """The totals of a job over time, and the rest to its limits; read again after ten seconds."""
 
     def __init__(self) -> None:
         self._rows: list[SeriesRow] = []

@@ -1,8 +1,8 @@
 """Readers of sorted sets, lists, sets and hashes that may change meanwhile, in pages of bounded size.
 
 A sorted set or a list has a front, where its crawler takes requests out, so that those behind move forward between two
-pages. The reader finds its place again by what it read last: each member that is there from the beginning to the end is
-read, in order, and no member of a sorted set twice. Members that are added behind the place are read, too.
+pages. The reader finds its place again by the members it read last: each member that is there from the beginning to the
+end is read, in order, and no member of a sorted set twice. Members that are added behind the place are read, too.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def linked_list(client: Any, key: str, *, from_tail: bool = False) -> Iterator[b
 def _pages(
     read: Callable[[int, int], list[Member]], behind: Callable[[list[Member]], int | None], *, overlap: int
 ) -> Iterator[list[Member]]:
-    """Yield what is new in each page.
+    """Yield the new members of each page.
 
     `read(start, count)` returns members; `behind(page)` the number of those up to the place that was reached, None if
     the page does not contain that place: then it is nearer to the front, or gone.
