@@ -61,10 +61,9 @@ class Finisher:
     def finish(self, lease: Lease, ending: Finish | None, now: float) -> None:
         """End an attempt as a checked `ending` says; None: a SUCCESS of which nothing else is known.
 
-        Policies are asked first: a PolicyError leaves everything as it was.
-        `PendingTable.remove`, `charges.charge`, and the common cases of `queue_states.after_finish` and `Rotation.move`
-        are written out, as in `BatchFinisher.end_successes`: calls of them would cost a tenth of a lease and its
-        finish. tests/engine/test_finish_many.py compares both.
+        Policies are asked first: a PolicyError leaves everything as it was. Common cases are written out for speed, as
+        in `BatchFinisher.end_successes`: calls would cost a tenth of a lease and its finish. Each copy names its rule;
+        tests/engine/test_written_out.py compares them.
         """
         tables, counters, rotation, cached, dirty, out_now, remove, charged = self._bound
         in_force, cost, queue_id, key = tables.in_force, lease.cost, lease.queue_id, lease.key
@@ -94,11 +93,11 @@ class Finisher:
             counters.succeeded += 1
             if key[DIRECTIVE] != NORMAL:
                 self._note_early(lease, "" if ending is None else ending.reason, now)
-            remove(key)
+            remove(key)  # copies `PendingTable.remove`
             queue.queued -= 1
-            if queue.state is not RETIRED:  # `queued_totals.is_queued`, without a call
+            if queue.state is not RETIRED:
                 counters.queued -= 1
-            queue.balance -= cost
+            queue.balance -= cost  # copies `charges.charge`
             queue.expenditure += cost
             queue.charges += 1
             queue.last_cost = cost
@@ -107,7 +106,7 @@ class Finisher:
         else:
             self._end(queue, lease, ending, settings, delay, now)
         state, retire = queue.state, ending is not None and ending.retire_queue
-        if (
+        if (  # copies `queue_states.after_finish`
             state is IN_PROCESS
             and queue.queued
             and queue.balance > 0
@@ -119,7 +118,7 @@ class Finisher:
             after = READY if queue.wake_time <= now else SNOOZED
         else:
             after = queue_states.after_finish(queue, settings, now, rotation.best_waiting, retire)
-        if state is IN_PROCESS and after is READY:
+        if state is IN_PROCESS and after is READY:  # copies `Rotation.move`
             counters.in_process -= 1
             counters.ring_back = queue.position = counters.ring_back + 1
             rotation.ring.back.append(queue_id)

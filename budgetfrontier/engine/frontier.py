@@ -207,12 +207,12 @@ class Frontier:
         leases: list[Lease] = []
         try:
             guard.owner = INSIDE
-            now = guard.read_clock() + guard.skew
+            now = guard.read_clock() + guard.skew  # copies `Guard.now`
             if not guard.latest <= now <= guard.horizon:
                 now = guard.now()
             guard.latest = now
             turns.cut_short = False
-            if (
+            if (  # copies the questions of `Guard.catch_up`
                 now >= out.next_expiry
                 or now >= rotation.next_wake
                 or now >= future.next_due
@@ -233,7 +233,7 @@ class Frontier:
         except BaseException as e:
             guard.owner = BROKEN
             guard.abort(e)
-        if (
+        if (  # copies the questions of `Guard.leave`
             commits.changes >= commits.most
             or monotonic() >= commits.next_tick
             or env.due
@@ -342,7 +342,7 @@ class Frontier:
         guard, leases, counters = self._guard, self._tables.leases, self._counters
         if get_ident() != guard.owner:
             guard.refuse()
-        now = guard.read_clock() + guard.skew
+        now = guard.read_clock() + guard.skew  # copies `Guard.now`
         if not guard.latest <= now <= guard.horizon:
             now = guard.now()
         guard.latest = now
@@ -368,7 +368,7 @@ class Frontier:
         except BaseException as e:
             guard.owner = BROKEN
             guard.abort(e)
-        if (
+        if (  # copies the questions of `Guard.leave`
             commits.changes >= commits.most
             or monotonic() >= commits.next_tick
             or waiting

@@ -52,7 +52,7 @@ class Kernel:
         """End the leases that have expired, and continue a roll-out: the first steps of a lease."""
         if now >= self.tables.leases.next_expiry:
             self.unfinished_leases.expire(now)
-        if self.counters.revive_upto > 0 or self.counters.regrade_upto > 0:  # `Rollout.waiting`, without a call
+        if self.counters.revive_upto > 0 or self.counters.regrade_upto > 0:  # copies `Rollout.waiting`
             self.rollout.step()
 
     def let_return(self, now: float) -> None:

@@ -263,7 +263,7 @@ class PendingTable:
         """Take a record that is out from its queue."""
         self.removed.append(key)
         queue.queued -= 1
-        if queue.state is not RETIRED:  # `rules.queued_totals.is_queued`, without a call for each URI
+        if queue.state is not RETIRED:  # copies `queued_totals.is_queued`
             self._counters.queued -= 1
 
     def delete(self, queue: QueueRecord, key: bytes) -> None:

@@ -3,9 +3,8 @@
 The ring of READY queues is in memory; all other places are tables. `move` keeps a queue in exactly one place, and the
 totals right. Two moves are written out elsewhere, because a call of `move` each costs a lease and a finish 15 to 20 %:
 from the front of the ring to its back or to IN_PROCESS (`Turns.lease`), and from IN_PROCESS to the back of the ring
-(`Finisher.finish`). tests/engine/test_turns.py compares them with the rules. Two more have a form of their own here,
-because with politeness each URI costs both: `snooze`, and that of `wake_due`. They save a sixth of a lease and its
-finish.
+(`Finisher.finish`). Two more have a form of their own here, because with politeness each URI costs both: `snooze`, and
+that of `wake_due`. They save a sixth of a lease and its finish. tests/engine/test_written_out.py compares all of them.
 """
 
 from __future__ import annotations
@@ -201,7 +200,7 @@ class Rotation:
     def snooze(self, queue: QueueRecord, latest: float) -> None:
         """Let an IN_PROCESS queue rest until its wake time, at most until `latest`.
 
-        This is `move` after a look at that time, in a third of the steps; tests/engine/test_rotation.py compares both.
+        Copies `wake_times.clipped_wake_time` and `move`, in a third of the steps.
         """
         counters = self._counters
         counters.in_process -= 1
@@ -223,7 +222,7 @@ class Rotation:
         """Move the first snoozed queues that are due to where `state_of` says, by (wake time, queue id).
 
         Whether there may be more of them: `limit` were moved. O(1) before the earliest can be due. The move of one that
-        has no URI out is written out: its row need not be looked for. tests/engine/test_rotation.py compares both.
+        has no URI out copies `move`: its row need not be looked for.
         """
         if now < self.next_wake:
             return False

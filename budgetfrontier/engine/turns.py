@@ -89,9 +89,9 @@ class Turns:
         queue.queued += count
         queue.enqueued += count
         state = queue.state
-        if state is not RETIRED:  # `queued_totals.is_queued`, without a call
+        if state is not RETIRED:  # copies `queued_totals.is_queued`
             tables.counters.queued += count
-        if state is not EXHAUSTED and state is not IN_PROCESS:  # the common case of the rule: it stays where it is
+        if state is not EXHAUSTED and state is not IN_PROCESS:  # copies `queue_states.after_arrival`: it stays
             return
         after, at_once = queue_states.after_arrival(queue, settings, now, hold or tables.in_force.frontier.hold_queues)
         if after is state:
@@ -127,10 +127,9 @@ class Turns:
         """Hand out up to `count` URIs, each queue in its turn, into an empty list.
 
         Raises PolicyError if a policy fails before the first URI.
-        Two things are written out here for speed, and compared with what they stand for in tests/engine: the move that
-        a turn ends with (`Rotation.move`; calls of it would cost 15 to 20 % of a lease and its finish), and
-        `restore_pending` for a plain URI, as most are (2 %). Where all queues have the same budgets, and none of them
-        retires a queue, `must_retire` is not asked.
+        The move that a turn ends with is written out for speed (calls of `Rotation.move` would cost 15 to 20 % of a
+        lease and its finish), as is `restore_pending` for a plain URI, as most are (2 %). Each copy names its rule;
+        tests/engine/test_written_out.py compares them.
         """
         tables, is_spent = self._tables, must_retire
         in_force = tables.in_force
@@ -140,7 +139,7 @@ class Turns:
         revision, first_id, when, deadline = counters.settings_revision, leases.next_id, int(now), now + ttl
         turns = MAX_TURNS
         in_ring = 0
-        limited = limited or counters.own_budgets > 0
+        limited = limited or counters.own_budgets > 0  # else `must_retire` says no to every queue
         if tables.urls is not None:  # then queues may have limits and intervals of their own
             limited, paced, one_by_one, is_spent = True, True, False, self.is_spent
         if deadline < leases.next_expiry:
@@ -173,7 +172,7 @@ class Turns:
                         run, (key, value) = None, pending.head(queue_id) or _NOTHING
                     name = queue.queue
                     try:
-                        scheme = scheme_of(value[0])  # of a plain URL
+                        scheme = scheme_of(value[0])  # copies `restore_pending` for a plain URL
                         low_cost = low_costs(key[_KIND_AND_COST]) if scheme else None
                         if low_cost is None:
                             uri = restore_pending(key, value, name)
@@ -198,7 +197,7 @@ class Turns:
                             self.cut_short |= bool(ring or counters.inactive)
                             return
                         continue
-                    out = queue.out
+                    out = queue.out  # copies `may_lease` if none is out
                     if out and not may_lease(queue, concurrency, settings.reached):
                         self._give_back_turn(queue_id)
                         rotation.move(queue, IN_PROCESS)
@@ -217,11 +216,12 @@ class Turns:
                 queue.out = out + 1
                 queue.reserved += cost
                 queue.last_leased, queue.last_lease_time = uri.url, when
-                if one_by_one:
+                # Copies `Rotation.move` from the ring's front: into the ring's back, or to IN_PROCESS.
+                if one_by_one:  # then `may_lease` says no
                     queue.state = IN_PROCESS
                 elif paced and self.rest_after_lease(queue, settings, now):
-                    self._rotation.ring.appendleft(queue_id)
-                    self.move(queue, SNOOZED, now)
+                    ring.appendleft(queue_id)
+                    rotation.move(queue, SNOOZED)
                     in_ring += 1
                 elif concurrency > 1 and may_lease(queue, concurrency, settings.reached):
                     ring.back.append(queue_id)

@@ -1,239 +1,21 @@
-"""`finish_many`: it equals `finish` for each, table for table and hook for hook."""
+"""`finish_many`: what it takes, returns and commits; test_written_out.py compares it with `finish` for each."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, LeaseExpired, Outcome, PolicyError
+from budgetfrontier import CrawlUri, Directive, Finish, Lease, Outcome, PolicyError
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import finish_many
-from budgetfrontier.storage import keys, lmdb_env
-from tests.support import START, kernel, memory, on_disk, one, pages, state
+from budgetfrontier.rules.seeds import SeedFate
+from budgetfrontier.storage import lmdb_env
+from tests.engine.test_written_out import SETTINGS, Told, tables
+from tests.support import START, kernel, memory, on_disk, one, pages, record, state
 
 pytestmark = pytest.mark.usefixtures("same_ids")
-
-SETTINGS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "polite": {"polite": True},
-    "several out": {"concurrency": 3, "hold_queues": False},
-    "total budgets": {"queue_total_budget": 9, "retire_when": "reached", "balance_replenish_amount": 4},
-    "overrides": {
-        "polite": True,
-        "overrides": [
-            {"match": "host:b.test", "set": {"queue_total_budget": 5, "politeness": {"min_delay": 7.0}}},
-            {"match": "regex:.*/1[0-9]*", "set": {"balance_replenish_amount": 2, "precedence": 1}},
-        ],
-    },
-    "retried alone": {"concurrency": 2, "retry": {"delay": 2.0, "scope": "uri", "max_retries": 2}, "order": "lifo"},
-}
-
-
-class Told:
-    """A hook that keeps what it is told; of finishes, too, if `finishes`: they are ended one by one then."""
-
-    def __init__(self, *, finishes: bool) -> None:
-        self.calls: list[tuple[Any, ...]] = []
-        if finishes:
-            self.on_finish = self._on_finish
-
-    def _on_finish(self, frontier: Frontier, lease: Lease, outcome: Outcome) -> None:
-        self.calls.append(("finish", lease.id, outcome))
-
-    def on_pause_at_finish(self, frontier: Frontier, report: Any) -> None:
-        self.calls.append(("pause", report.totals.succeeded))
-
-    def on_retire(self, frontier: Frontier, queue: Any) -> None:
-        self.calls.append(("retire", queue.queue, queue.expenditure))
-
-    def on_deactivate(self, frontier: Frontier, queue: Any) -> None:
-        self.calls.append(("deactivate", queue.queue, queue.balance))
-
-    def on_dead_letter(self, frontier: Frontier, letter: Any) -> None:
-        self.calls.append(("dead", letter.uri.url))
-
-
-def tables(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
-    """All that a frontier has stored, but for the time of its commit."""
-    frontier.commit()
-    view = kernel(frontier).tables.env.view()
-    return {name: list(view.items(name)) for name in keys.TABLES}
-
-
-def finish_each(frontier: Frontier, finished: Iterable[Lease | Finish]) -> list[Lease]:
-    """What `finish_many` is said to do."""
-    late = []
-    for item in finished:
-        more = {} if isinstance(item, Lease) else msgspec.structs.asdict(item)
-        lease = more.pop("lease", item)
-        try:
-            frontier.finish(lease, more.pop("outcome", Outcome.SUCCESS), **more)
-        except LeaseExpired:
-            late.append(lease)
-    return late
-
-
-def a_finish(draw: random.Random, lease: Lease, number: int) -> Lease | Finish:
-    kind = draw.random()
-    if kind < 0.4:
-        return lease
-    if kind < 0.6:
-        status = draw.choice((0, 200, 200, 429))
-        return Finish(
-            lease, fetch_seconds=draw.choice((None, 0.5)), crawl_delay=draw.choice((None, 4.0)), status=status
-        )
-    links: list[str | CrawlUri] = [
-        f"https://{draw.choice('abcdx')}.test/new{draw.randrange(number * 3 + 1)}"
-        for _ in range(draw.choice((0, 0, 3)))
-    ]
-    if draw.random() < 0.1:
-        links.append(CrawlUri(lease.uri.url, force=True))
-    return Finish(
-        lease,
-        draw.choice(list(Outcome)),
-        fetch_seconds=draw.choice((None, 1.0)),
-        discovered=links,
-        reason=draw.choice(("", "because")),
-        delay=draw.choice((None, None, 0.0, 3.0)),
-        retire_queue=draw.random() < 0.05,
-        status=draw.choice((0, 0, 0, 200, 500, 503)),
-    )
-
-
-class Twins:
-    """Two frontiers to which the same happens; one ends its leases one by one."""
-
-    def __init__(self, seed: int, **options: Any) -> None:
-        self.random = random.Random(seed)
-        self.clocks = ManualClock(START), ManualClock(START)
-        finishes = self.random.random() < 0.3
-        self.hooks = Told(finishes=finishes), Told(finishes=finishes)
-        options = {"pause_at_finish": self.random.random() < 0.5} | options
-        self.frontiers = tuple(
-            memory(clock, hooks=(hook,), **options) for clock, hook in zip(self.clocks, self.hooks, strict=True)
-        )
-        self.out: list[list[Lease]] = [[], []]
-        self.number = 0
-
-    def each(self, call: Any) -> Any:
-        first, second = (call(frontier) for frontier in self.frontiers)
-        assert first == second
-        return first
-
-    def schedule(self) -> None:
-        draw, found = self.random, []
-        for _ in range(draw.randrange(1, 12)):
-            self.number += 1
-            found.append(
-                CrawlUri(
-                    f"https://{draw.choice('abcd')}.test/{self.number}",
-                    cost=draw.choice((None, None, 1, 3)),
-                    priority=draw.choice((0, 0, 0, 2)),
-                    directive=draw.choice((Directive.NORMAL, Directive.NORMAL, Directive.HIGH)),
-                )
-            )
-        self.each(lambda frontier: frontier.schedule_many(found).added)
-
-    def lease(self) -> None:
-        count = self.random.randrange(1, 9)
-        for frontier, out in zip(self.frontiers, self.out, strict=True):
-            out += frontier.lease(count, ttl=20.0)
-        first, second = self.out
-        assert [(lease.id, lease.uri, lease.attempt) for lease in first] == [
-            (lease.id, lease.uri, lease.attempt) for lease in second
-        ]
-
-    def land(self) -> None:
-        if self.out[0]:
-            number = self.random.randrange(len(self.out[0]))
-            for frontier, out in zip(self.frontiers, self.out, strict=True):
-                with suppress(LeaseExpired):
-                    frontier.landed(out[number], fetch_seconds=0.5)
-
-    def finish(self) -> None:
-        draw = self.random
-        chosen = [number for number in range(len(self.out[0])) if draw.random() < 0.6]
-        draw.shuffle(chosen)
-        if chosen and draw.random() < 0.2:
-            chosen.append(chosen[0])  # given twice
-        seed = draw.random()
-        batches = [
-            [a_finish(again, out[number], self.number) for number in chosen]
-            for out, again in zip(self.out, (random.Random(seed), random.Random(seed)), strict=True)
-        ]
-        one_by_one = finish_each(self.frontiers[0], batches[0])
-        at_once = self.frontiers[1].finish_many(iter(batches[1]))
-        assert [lease.id for lease in one_by_one] == [lease.id for lease in at_once]
-        self.out = [[lease for i, lease in enumerate(out) if i not in chosen] for out in self.out]
-
-    def adjust(self) -> None:
-        changes = {"queue_total_budget": self.random.choice((-1, 5, 30)), "balance_replenish_amount": 3}
-        match = self.random.choice(("*", "host:a.test", "regex:.*2$"))
-        self.each(lambda frontier: frontier.adjust(match=match, **changes).id)
-
-    def block(self) -> None:
-        """Block a queue, which others may have out, or end its block."""
-        key, until = self.random.choice(("a.test", "b.test")), self.clocks[0].time() + self.random.choice((2.0, 30.0))
-        if self.random.random() < 0.7:
-            self.each(lambda frontier: frontier.snooze(key, until=until))
-        else:
-            self.each(lambda frontier: frontier.wake(key))
-
-    def run(self, steps: int) -> None:
-        for _ in range(steps):
-            step = self.random.random()
-            if self.random.random() < 0.1:
-                self.block()
-            if step < 0.25:
-                self.schedule()
-            elif step < 0.55:
-                self.lease()
-            elif step < 0.6:
-                self.land()
-            elif step < 0.9:
-                self.finish()
-            elif step < 0.93:
-                self.adjust()
-            else:
-                seconds = self.random.choice((0.0, 1.0, 3.0, 25.0))
-                for clock in self.clocks:
-                    clock.advance(seconds)
-            if self.random.random() < 0.2:
-                self.each(tables)
-        self.each(lambda frontier: frontier.summary())
-        self.each(tables)
-        assert self.hooks[0].calls == self.hooks[1].calls
-        for frontier in self.frontiers:
-            frontier.check()
-
-
-def run(seed: int, name: str, steps: int) -> None:
-    """Let the same happen to both, and close them: Hypothesis draws a thousand of them, and each takes a megabyte."""
-    twins = Twins(seed, **SETTINGS[name])
-    first, second = twins.frontiers
-    with first, second:
-        twins.run(steps)
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-@settings(max_examples=max(20, settings().max_examples // 5))  # of six kinds, each with 25 batches
-@given(seed=st.integers(0, 1 << 32))
-def test_it_is_finish_for_each(name: str, seed: int) -> None:
-    run(seed, name, 25)
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_it_is_finish_for_each_in_long_runs(name: str) -> None:
-    for seed in range(3):
-        run(seed, name, 150)
 
 
 def test_a_bare_lease_is_a_success() -> None:
@@ -242,6 +24,53 @@ def test_a_bare_lease_is_a_success() -> None:
     assert frontier.finish_many(frontier.lease(5)) == []
     assert frontier.summary().succeeded == 2
     assert frontier.finish_many([]) == []
+
+
+def test_a_batch_yields_to_a_better_precedence_that_a_policy_gives() -> None:
+    with memory(precedence_policy="tests.engine.test_written_out:by_host") as f:
+        f.schedule_many(pages("AB", 4))
+        leases = f.lease(2)
+        f.schedule_many(pages("D", 2))
+        assert f.finish_many(leases) == []
+        for host in "AB":
+            assert (state(f, host), record(f, host).balance) == ("INACTIVE", 0)
+        f.check()
+
+
+def test_a_batch_retires_a_queue_over_the_budget_that_crawlers_gave_it() -> None:
+    with memory(concurrency=2) as f:
+        f.schedule_many(pages("A", 4))
+        leases = f.lease(2)
+        f.regulate("a.test", total_budget=1)
+        assert f.finish_many(leases) == []
+        assert state(f, "A") == "RETIRED"
+        f.check()
+
+
+def test_a_batch_yields_to_a_queue_that_takes_a_better_precedence_meanwhile() -> None:
+    with memory(concurrency=2, overrides=[{"match": "host:d.test", "set": {"precedence": 1}}]) as f:
+        f.schedule_many(pages("AB", 4))
+        first, second, third, fourth = f.lease(4)
+        f.schedule_many(pages("D", 2))
+        f.finish(first)
+        one(f)
+        assert (state(f, "A"), state(f, "B"), state(f, "D")) == ("INACTIVE", "IN_PROCESS", "READY")
+        f.adjust(match="host:a.test", precedence=2)
+        f.finish_many([second, third, fourth])
+        assert state(f, "B") == "INACTIVE"
+        f.check()
+
+
+def test_seeds_that_end_in_a_batch_after_a_change_of_settings_have_succeeded() -> None:
+    """A queue takes its settings from its head, and that look deletes what has ended before."""
+    with memory() as f:
+        f.schedule_many(CrawlUri(url, directive=Directive.MEDIUM) for url in pages("AB", 1))
+        leases = f.lease(2)
+        f.retire("b.test")
+        f.adjust(queue_total_budget=9)
+        assert f.finish_many(leases) == []
+        assert kernel(f).counters.seed_fates == {SeedFate.SUCCEEDED: 2, SeedFate.WAITING: 0}
+        f.check()
 
 
 def test_leases_that_have_ended_and_those_given_twice_are_returned() -> None:

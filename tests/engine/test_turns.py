@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, QueueState
+from budgetfrontier import CrawlUri, Frontier, Outcome, QueueState
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.errors import CorruptFrontier
-from budgetfrontier.core.model import Directive, QueueRecord
-from budgetfrontier.rules import budgets, charges, queue_states
-from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage.keys import PENDING
 from tests.support import START, crawl, crawl_state, kernel, memory, on_disk, one, pages, paths, record, state
 
@@ -248,118 +244,6 @@ def test_leases_of_a_retired_queue_stay_valid() -> None:
         f.finish(lease, Outcome.SUCCESS)
         assert record(f, "A").expenditure == 1
         assert crawl_state(f) == "FINISHED"
-
-
-# ---- what is written out for speed is what the rules say
-
-
-class Compared:
-    """A crawl at random, each lease and finish of which is first worked out from the rules."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = draw = random.Random(seed)
-        self.clock = ManualClock(START)
-        self.frontier: Frontier = memory(
-            self.clock,
-            hold_queues=draw.random() < 0.5,
-            concurrency=draw.choice((1, 2, 3)),
-            balance_replenish_amount=draw.choice((2, 5)),
-            queue_total_budget=draw.choice((-1, 6, 30)),
-            retire_when=draw.choice(("exceeded", "reached")),
-            error_penalty_amount=draw.choice((0, 2)),
-            retry={"delay": 0.0},
-        )
-        self.tables = kernel(self.frontier).tables
-        self.out: list[Lease] = []
-        self.turns = self.finishes = 0
-
-    @property
-    def settings(self) -> QueueSettings:
-        return self.tables.in_force.for_uri("https://any.test/", "any.test")
-
-    def record(self, queue_id: int) -> QueueRecord:
-        """A copy of a record, with the budgets that it takes on its turn."""
-        return kernel(self.frontier).turns.settings.as_it_stands(self.tables.queues.look(queue_id))
-
-    def adjust(self) -> None:
-        self.frontier.adjust(
-            queue_total_budget=self.random.choice((-1, 4, 12)), balance_replenish_amount=self.random.choice((0, 2, 5))
-        )
-
-    def schedule(self, number: int) -> None:
-        draw = self.random
-        self.frontier.schedule(
-            CrawlUri(
-                f"https://{draw.choice('abcde')}.test/{number}",
-                cost=draw.choice((0, 1, 2)),
-                priority=draw.choice((0, 0, 3)),
-                directive=draw.choice((Directive.NORMAL, Directive.HIGHEST)),
-            )
-        )
-
-    def lease(self) -> None:
-        ring = list(self.tables.rotation.ring)
-        before = [self.record(queue_id) for queue_id in ring]
-        expected, head = None, None
-        for queue in before:
-            if budgets.must_retire(queue, self.settings.reached):
-                continue
-            if not queue.out or queue_states.may_lease(
-                queue, self.settings.per_queue_concurrency, self.settings.reached
-            ):
-                expected, head = queue, self.tables.pending.head(queue.id)
-                break
-        leases = self.frontier.lease(1)
-        self.out += leases
-        for queue in before if expected is None else before[: before.index(expected)]:
-            retired = budgets.must_retire(queue, self.settings.reached)
-            now = self.tables.queues.look(queue.id).state
-            assert now is (QueueState.RETIRED if retired else QueueState.IN_PROCESS)
-        if expected is None or head is None:
-            return  # whatever came was activated just now
-        self.turns += 1
-        (lease,) = leases
-        assert (lease.queue_id, lease.key) == (expected.id, head[0])
-        expected.out, expected.reserved = expected.out + 1, expected.reserved + lease.cost
-        goes_on = queue_states.may_lease(expected, self.settings.per_queue_concurrency, self.settings.reached)
-        found = self.tables.queues.look(expected.id)
-        assert found.state is (QueueState.READY if goes_on else QueueState.IN_PROCESS)
-        assert (list(self.tables.rotation.ring)[-1:] == [found.id]) is goes_on
-
-    def finish(self) -> None:
-        lease = self.out.pop(self.random.randrange(len(self.out)))
-        outcome = self.random.choice((Outcome.SUCCESS, Outcome.SUCCESS, Outcome.FAILURE, Outcome.DISREGARDED))
-        queue = self.record(lease.queue_id)
-        before = queue.state
-        queue.out, queue.reserved, queue.queued = queue.out - 1, queue.reserved - lease.cost, queue.queued - 1
-        if charges.is_charged(outcome):
-            charges.charge(queue, lease.cost, charges.penalty(outcome, self.settings))
-        expected = queue_states.after_finish(queue, self.settings, START, self.tables.rotation.best_waiting)
-        self.frontier.finish(lease, outcome)
-        self.finishes += 1
-        found = self.tables.queues.look(lease.queue_id)
-        assert (found.state, found.balance, found.expenditure) == (expected, queue.balance, queue.expenditure)
-        if before is QueueState.IN_PROCESS and expected is QueueState.READY:
-            assert list(self.tables.rotation.ring)[-1] == found.id
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_turns_and_finishes_are_those_of_the_rules(seed: int) -> None:
-    crawl = Compared(seed)
-    for number in range(200):
-        step = crawl.random.random()
-        if step < 0.04:
-            crawl.adjust()
-        elif step < 0.4:
-            crawl.schedule(number)
-        elif step < 0.7 or not crawl.out:
-            crawl.lease()
-        else:
-            crawl.finish()
-        if number % 25 == 0:
-            crawl.frontier.check()
-    assert crawl.turns and crawl.finishes
-    crawl.frontier.check()
 
 
 def test_a_queue_that_rests_by_a_clock_that_was_ahead_is_activated_with_a_rest_of_today(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class Placer:
         self._insert(sorted(groups.values()), via, first, fingerprints)
         base = tables.in_force.base
         for _, queue, arrived, _ in groups.values():
-            last = arrived[-1]  # `_short`, without a call
+            last = arrived[-1]  # copies `_short`
             short = last[0].short + last[1] if type(last) is tuple else last.short
             self._turns.arrived(queue, len(arrived), short, base, None, now)
 
@@ -100,7 +100,7 @@ class Placer:
         """
         tables = self._tables
         start_of, pack_ordinal, fresh = keys.pending_start.pack, keys.u64.pack, keys.FRESH
-        flip = uri_order.arrival(0, lifo=tables.in_force.base.lifo)  # ordinal ^ flip: its arrival, without a call
+        flip = uri_order.arrival(0, lifo=tables.in_force.base.lifo)  # ordinal ^ flip copies `uri_order.arrival`
         cost = tables.in_force.constant_cost or 0
         hops = "" if via is None else link_hops(via)
         records: list[tuple[bytes, bytes]] = []
