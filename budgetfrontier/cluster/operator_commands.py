@@ -11,7 +11,6 @@ from typing import Any, Final
 from budgetfrontier.cluster.entries import Steered
 from budgetfrontier.cluster.state import PartitionState
 from budgetfrontier.core.errors import FrontierError
-from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.commands import operations
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.runner import OVERTAKING
@@ -39,27 +38,27 @@ class Commands:
     def __repr__(self) -> str:
         return f"<Commands of partition {self._state.partition}: {len(self._state.waiting)} wait>"
 
-    def take(self, frontier: Frontier, batch: AtomicBatch, steered: Steered) -> None:
+    def take(self, frontier: Frontier, steered: Steered) -> None:
         """Apply a command, unless it was applied before or waits; or let it wait for those before it."""
         state = self._state
         if state.is_known(steered.command):
             return
         self._note(steered, None)
         if not self._must_wait(frontier, steered):
-            self._apply(frontier, batch, steered)
+            self._apply(frontier, steered)
         elif self._has_room(steered):
             state.waiting.append(steered)
         else:
-            self._refuse(frontier, batch, steered)
+            self._refuse(frontier, steered)
 
-    def go_on(self, frontier: Frontier, batch: AtomicBatch) -> None:
+    def go_on(self, frontier: Frontier) -> None:
         """Take a step of the command in progress, or else apply the next one that waits."""
-        state, entry = self._state, batch.go_on()
+        state, entry = self._state, frontier.replica.go_on()
         if entry is not None and state.job is not None:
             state.remember(state.job, entry.id)
             state.job = None
         elif state.waiting and not frontier.is_busy:
-            self._apply(frontier, batch, state.waiting.pop(0))
+            self._apply(frontier, state.waiting.pop(0))
 
     def has_work(self) -> bool:
         """Tell whether commands wait, whether one is in progress or not."""
@@ -83,11 +82,11 @@ class Commands:
         size = sum(len(protocol.encode(one)) for one in (*waiting, steered))
         return len(waiting) < MOST_WAITING and size <= MOST_BYTES_WAITING
 
-    def _apply(self, frontier: Frontier, batch: AtomicBatch, steered: Steered) -> None:
+    def _apply(self, frontier: Frontier, steered: Steered) -> None:
         was_busy = frontier.is_busy
         try:
             if steered.name == "apply":
-                entry = batch.apply(self._command(steered))
+                entry = frontier.replica.apply(self._command(steered))
             else:
                 entry = frontier_calls.plain(
                     frontier, protocol.MethodCall(steered.name, steered.positional, steered.named), protocol.STEER
@@ -101,11 +100,13 @@ class Commands:
         elif frontier.is_busy and not was_busy:
             self._state.job = steered.command
 
-    def _refuse(self, frontier: Frontier, batch: AtomicBatch, steered: Steered) -> None:
+    def _refuse(self, frontier: Frontier, steered: Steered) -> None:
         if steered.name != "apply":
             return
         try:
-            entry = batch.refuse(self._command(steered), "too many commands wait for a long one; give it again later")
+            entry = frontier.replica.refuse(
+                self._command(steered), "too many commands wait for a long one; give it again later"
+            )
         except Exception:
             if is_closed(frontier):
                 raise

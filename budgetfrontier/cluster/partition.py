@@ -291,18 +291,19 @@ class Partition:
     def _take(
         self, offset: int, body: Called | Steered | Given | Ticked | Told, applied: list[AppliedCall] | None = None
     ) -> None:
-        self._begun().replicate(first_lease(self.number, self.state.first_entry + offset))
+        self._begun()
+        self.frontier.replica.begin_entry(first_lease(self.number, self.state.first_entry + offset))
         leased = everything = False
         if isinstance(body, Called):
             leased = body.method == protocol.LEASE.name and body.epoch == self.state.epoch
             self._call(offset, body, applied)
         elif isinstance(body, Steered):
-            self._commands.take(self.frontier, self._begun(), body)
+            self._commands.take(self.frontier, body)
         elif isinstance(body, Given):
             self._send_command(body)
         elif isinstance(body, Ticked):
             self.ticks += 1
-            self._commands.go_on(self.frontier, self._begun())
+            self._commands.go_on(self.frontier)
         elif body.origin <= self.state.heard.get(body.source, (-1, 0)):
             self.state.repeated += len(body.uris) if isinstance(body, Found) else 0
             return
@@ -311,7 +312,7 @@ class Partition:
             if isinstance(body, Found):
                 self.frontier.schedule_many(body.uris)  # type: ignore[arg-type]  # None is INVALID
             elif isinstance(body, Sent):
-                self._commands.take(self.frontier, self._begun(), body.steered)
+                self._commands.take(self.frontier, body.steered)
             else:
                 self.spending.heard(body)
                 everything = isinstance(body, SliceRecalled) and body.everything
@@ -385,7 +386,7 @@ class Partition:
         """Apply a command to several partitions here, and send it to the others."""
         for number, steered in given.steered(self.state.partitions).items():
             if number == self.number:
-                self._commands.take(self.frontier, self._begun(), steered)
+                self._commands.take(self.frontier, steered)
             else:
                 self._send(number, Sent, steered)
 

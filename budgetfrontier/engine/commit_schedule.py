@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from math import inf
 
+from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.tables import Tables
 
 MOST_AT_ONCE = 1000
@@ -20,6 +22,9 @@ class CommitSchedule:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._env, self._queues = tables.env, tables.queues
+        self.in_batch = False
+        """Whether an atomic batch is in progress: nothing is committed before its end."""
+        self._before, self._tick = 0, inf
         self.begin()
         self.begin_interval()
 
@@ -49,3 +54,22 @@ class CommitSchedule:
         if cut_short:
             return len(self._queues.dirty) >= MOST_AT_ONCE
         return wanted > 0 and not leased
+
+    # -- atomic batches
+
+    def begin_batch(self, most: int) -> None:
+        """Let no commit be due until the end of a batch, which may have fewer than `most` operations, if they fit."""
+        self.in_batch, self._before, self._tick = True, self.changes, self.next_tick
+        self.most, self.next_tick = min(self.changes + most, self._env.operations), inf
+
+    def end_batch(self) -> None:
+        """Go on as before the batch, which was committed."""
+        self.in_batch, self.next_tick = False, self._tick
+
+    def check_batch(self) -> None:
+        """Raise FrontierError if the batch in progress has become too large."""
+        if self.changes >= self.most:
+            raise FrontierError(
+                f"this atomic batch has more than {self.most - self._before - 1:,} operations, and nothing of it was "
+                "stored: end it when `full` says so"
+            )

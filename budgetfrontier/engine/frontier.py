@@ -32,11 +32,12 @@ from budgetfrontier.core.model import (
     Tally,
 )
 from budgetfrontier.engine import arguments, opening, queue_leases, regulation, reporting
+from budgetfrontier.engine.api_commands import Steering
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.commands.adjustment import Adjustment
-from budgetfrontier.engine.commands.api_calls import Steering
-from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.engine.delivery import Delivery
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.guard import BROKEN, INSIDE, Guard
@@ -44,6 +45,7 @@ from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.known_urls import Known, KnownUrls
 from budgetfrontier.engine.lost_frontiers import close_waiting, watch
 from budgetfrontier.engine.regulation import Asked
+from budgetfrontier.engine.replica import Replica
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.rules import run_history
 from budgetfrontier.rules.verdict import Verdict
@@ -73,7 +75,10 @@ class Frontier:
         self._hooks = Hooks(self, hooks)
         self._hooks.attach(parts.kernel, parts.buried, paused=parts.paused)
         self._guard = Guard(parts, clock, self._hooks, replicated=replicated)
-        self._guard.watching = watch(self, parts.kernel.tables.env, self._guard.delivery.mailbox)
+        mailbox = None if parts.kernel.tables.env.memory or replicated else Mailbox(parts.path)
+        self._delivery = Delivery(self._guard, parts.commands, mailbox)
+        self._replica = Replica(self._guard, self._delivery) if replicated else None
+        self._guard.watching = watch(self, parts.kernel.tables.env, mailbox)
         self._kernel = parts.kernel
         self._tables = parts.kernel.tables
         self._counters = parts.kernel.counters
@@ -94,7 +99,7 @@ class Frontier:
                 self._batch_finisher,
             )
             self._kernel.put_again = self._known.put_again
-        self._steering = Steering(self._guard)
+        self._steering = Steering(self._guard, self._delivery)
         tables = self._tables
         of_tables = self._counters, tables, tables.leases, tables.future, tables.rotation
         self._of_lease = self._guard, self._kernel.turns, *of_tables
@@ -117,7 +122,7 @@ class Frontier:
         `settings` replace the stored ones (None: the stored ones, else the defaults); adjustments stay on top. Leases
         of a process that died are dropped and their URIs delivered again, unless `keep_leases`. `program` says what
         opens it, for reports and the history of runs (None: the name of this program). A `replicated` frontier is
-        changed by the entries of a log alone, each in an `atomic` batch: see `AtomicBatch.replicate`. It has no
+        changed by the entries of a log alone, each in an `atomic` batch: see `replica`. It has no
         mailbox, and does nothing by itself between two calls; opened otherwise, it is refused. `suffix_list` is the
         text that a new frontier stores as its public suffix list, instead of the one that the settings name. Raises
         FrontierLocked, NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and
@@ -138,7 +143,7 @@ class Frontier:
         except BaseException:
             parts.kernel.tables.env.close()
             raise
-        frontier._guard.operate(frontier._guard.delivery.read_mailbox)
+        frontier._guard.operate(frontier._delivery.read_mailbox)
         return frontier
 
     # -- URIs in
@@ -552,7 +557,7 @@ class Frontier:
         )
 
     def goes_on_at(self) -> float:
-        """Return the time from which `AtomicBatch.go_on` has something to do; infinity if there is nothing. O(1).
+        """Return the time from which `Replica.go_on` has something to do; infinity if there is nothing. O(1).
 
         That is 0.0 while a long command or a change of settings is in progress, else the next deadline of a lease, or a
         time before it.
@@ -826,7 +831,7 @@ class Frontier:
     def commit(self) -> None:
         """Commit and sync all changes so far; commands in the mailbox are applied first, long ones in part."""
         self._guard.enter()
-        if self._guard.batch is not None:
+        if self._guard.commits.in_batch:
             raise FrontierError("an atomic batch is committed at its end, and not before")
         self._guard.operate(self._guard.tick, changes=0)
 
@@ -848,6 +853,13 @@ class Frontier:
         close the frontier; end the block when its `full` says so. Costs one commit.
         """
         return AtomicBatch(self._guard, note)
+
+    @property
+    def replica(self) -> Replica:
+        """The application of the entries of its log. Raises FrontierError if the frontier is not replicated."""
+        if self._replica is None:
+            raise FrontierError("this frontier is not replicated: open it with `replicated=True`")
+        return self._replica
 
     @property
     def note(self) -> bytes | None:

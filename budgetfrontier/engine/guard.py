@@ -30,9 +30,6 @@ from budgetfrontier.core.errors import (
 )
 from budgetfrontier.core.model import Lease, RunEnd
 from budgetfrontier.engine import arguments
-from budgetfrontier.engine.atomic import AtomicBatch
-from budgetfrontier.engine.commands.delivery import Delivery
-from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.engine.commit_schedule import CommitSchedule
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.opening import Parts
@@ -61,6 +58,10 @@ _BROKEN: Final = "this frontier was closed by an error in the end of which anoth
 _open: weakref.WeakSet[Guard] = weakref.WeakSet()
 
 
+def _nothing() -> None:
+    """Do nothing: for a guard without a delivery of commands, as in the middle of the opening."""
+
+
 def _after_fork() -> None:
     """Disown every frontier in a forked child, where writes would appear to succeed but have no effect."""
     for guard in list(_open):
@@ -73,7 +74,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class Guard:
-    """One open frontier from its opening to its end: its thread, its transaction, its mailbox.
+    """One open frontier from its opening to its end: its thread, its time, its transaction.
 
     A call begins with `enter` (or compares `owner` itself), does its work while `owner` is INSIDE, and ends with
     `leave`, or with `abort`.
@@ -98,16 +99,15 @@ class Guard:
         self._steps = ClockSteps(clock)
         self.replicated = replicated
         """Whether all changes come from a log, which gives the same frontier whenever it is applied."""
-        mailbox = None if parts.kernel.tables.env.memory or replicated else Mailbox(parts.path)
-        self.delivery = Delivery(self, self.commands, mailbox)
+        self.on_tick = self.on_underway = self.on_abort = self.on_close = _nothing
+        """What `Delivery` does once every commit interval, before a lease while a command is in progress, when an error
+        drops what was not committed, and at the end."""
         self.commits = CommitSchedule(parts.kernel.tables)
         self.of_end = self.commits, self.tables.env, self.tables.queues, self.tables.queues.dirty, hooks.waiting
         """What `leave` looks at. The most frequent calls look at it themselves, and call `leave` if there is anything
         to do, which is seldom: two calls of it would cost a tenth of the lease and finish of a URI."""
         self.watching: weakref.finalize[..., object] | None = None
         """Closes the files if the frontier is lost."""
-        self.batch: AtomicBatch | None = None
-        """The atomic batch in progress: nothing is committed before its end."""
         _open.add(self)
 
     def __repr__(self) -> str:
@@ -157,8 +157,8 @@ class Guard:
         """Do what comes before a lease: end leases, continue what is in progress, and let return what is due."""
         kernel = self.kernel
         kernel.catch_up(now)
-        if kernel.underway and self.batch is None:
-            self.delivery.go_on()
+        if kernel.underway and not self.commits.in_batch:
+            self.on_underway()
         kernel.let_return(now)
 
     def settle(self) -> None:
@@ -184,7 +184,7 @@ class Guard:
             if full or monotonic() >= commits.next_tick:  # here, for a call would cost 1 % of a lease and its finish
                 self.tick()
             self.owner = self.thread
-            if self.hooks.waiting and self.batch is None:
+            if self.hooks.waiting and not self.commits.in_batch:
                 self.hooks.run()
         except BaseException as e:
             self.owner = BROKEN
@@ -250,10 +250,10 @@ class Guard:
 
     def tick(self) -> None:
         """Apply commands from the mailbox, and commit what has changed: once every commit interval."""
-        if self.batch is not None:
-            self.batch.check_size()
+        if self.commits.in_batch:
+            self.commits.check_batch()
             return
-        self.delivery.read_mailbox()
+        self.on_tick()
         if self.kernel.rollout.waiting and not self.replicated:
             self.kernel.rollout.step()
             self.settle()
@@ -291,7 +291,7 @@ class Guard:
         """Commit if a lease has found nothing, or has more to do after moving many queues."""
         if not leased:
             self.settle()
-        if self.batch is None and self.commits.is_due_after_lease(
+        if not self.commits.in_batch and self.commits.is_due_after_lease(
             leased, wanted, cut_short=self.kernel.turns.cut_short
         ):
             self.commit()
@@ -325,7 +325,7 @@ class Guard:
             raise error
         path = self.tables.env.path
         if not isinstance(error, Exception) or isinstance(error, _NO_COMMANDS_FAULT):
-            self.delivery.take_back_start()
+            self.on_abort()
         self.tables.runs.fail(error, self.latest, leased=self.tables.leases.given_out)
         self.close(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
         if is_damage(error):
@@ -336,7 +336,7 @@ class Guard:
 
     def drop(self, error: BaseException) -> None:
         """Drop everything since the last commit and close, because an atomic batch has failed."""
-        self.delivery.take_back_start()
+        self.on_abort()
         self.tables.runs.fail(error, self.latest, leased=self.tables.leases.given_out)
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         self.close(f"this frontier was closed because an atomic batch has failed ({what}); open it again")
@@ -351,7 +351,7 @@ class Guard:
         if self.owner == BROKEN and get_ident() == self.thread:
             self.close(_BROKEN)
             return
-        if self.batch is not None:
+        if self.commits.in_batch:
             self.drop(FrontierError("`close` was called in it"))
             return
         self.attempt(lambda: self._commit_last(end, reason, keep_leases=keep_leases))
@@ -385,4 +385,4 @@ class Guard:
         with contextlib.suppress(lmdb.Error):
             self.tables.env.close()
         self.tables.removed.close()
-        self.delivery.close()
+        self.on_close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.bounded_cache import BoundedCache
@@ -16,14 +16,40 @@ from budgetfrontier.settings import plugins
 from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.settings.scope_rules import Header, Rule, Test, hops_from_seed, parse_rule
 
-if TYPE_CHECKING:
-    from budgetfrontier.crawler.fetch.response import FetchResult
-    from budgetfrontier.storage.seed_list import SeedHosts
-
 _CACHED = 4096
 _NAMED = re.compile(r"((?:.*L)?R*+)P(?:IR{0,5}+)++", re.DOTALL)
 """Hops of sitemaps that the robots.txt of a page names, which is no embedded resource and no sitemap itself."""
 _LONGEST_KEY = 1024  # characters of a cached key, because userinfo and seeds may be of any length
+
+
+class ListedSeeds(Protocol):
+    """The seeds that a frontier lists."""
+
+    @property
+    def last(self) -> int:
+        """The position of the seed that came last."""
+
+    def has_host(self, bare: str) -> bool:
+        """Tell whether a host, given without "www.", is that of a seed, with or without it."""
+
+    def has_domain(self, domain: str, domain_of: Callable[[CrawlUri], Any]) -> bool:
+        """Tell whether a registered domain is that of a seed."""
+
+
+class ResponseHeader(Protocol):
+    """The header of a response, as far as rules ask for it."""
+
+    @property
+    def location(self) -> str | None:
+        """The target of a redirect."""
+
+    @property
+    def mime(self) -> str:
+        """The media type."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """All fields by their names."""
 
 
 class ScopeDecision(NamedTuple):
@@ -69,7 +95,7 @@ class Scope:
     """
 
     def __init__(self, settings: ScopeSettings) -> None:
-        self._listed: SeedHosts | None = None
+        self._listed: ListedSeeds | None = None
         self._listed_upto = 0
         self._max_hops = settings.max_hops
         ordered = [(True, text, text) for text in settings.accept]
@@ -98,7 +124,7 @@ class Scope:
             with suppress(InvalidUrl):
                 self.add_seed(uris.parse(url))
 
-    def add_listed(self, listed: SeedHosts) -> None:
+    def add_listed(self, listed: ListedSeeds) -> None:
         """Extend the scope by the hosts of a frontier's list of seeds, and of those that are listed from now on."""
         self._listed = listed
 
@@ -121,7 +147,7 @@ class Scope:
         verdict = self.verdict(uri)
         return None if verdict.accepted else verdict.rule
 
-    def objection_to(self, uri: CrawlUri, response: FetchResult) -> str | None:
+    def objection_to(self, uri: CrawlUri, response: ResponseHeader) -> str | None:
         """Return the rule by which a URI is out of scope, given the header of its response; None if it is in scope.
 
         All rules are applied again. `type` and `size` do not match redirects, whose header is not about the target.
@@ -233,7 +259,7 @@ def _seed_of(meta: Any) -> str | None:
     return seed if isinstance(seed, str) else None
 
 
-def _length(response: FetchResult) -> int | None:
+def _length(response: ResponseHeader) -> int | None:
     length = response.headers.get("Content-Length", "").strip()
     return int(length) if length.isascii() and length.isdigit() and len(length) <= 18 else None
 

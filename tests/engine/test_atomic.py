@@ -192,7 +192,7 @@ def test_commands_of_other_processes_wait_for_the_end_and_come_between_batches(t
     with on_disk(tmp_path, commit_interval=0.001) as f:
         f.schedule_many(pages("AB", 3))
         f.commit()
-        mailbox = f._guard.delivery.mailbox
+        mailbox = f._delivery.mailbox
         assert mailbox is not None
         mailbox.post(Command("pause", {"reason": "x"}, "someone", ""))
         with f.atomic():

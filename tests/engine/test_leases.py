@@ -169,13 +169,13 @@ def test_ids_rise_from_run_to_run_and_begin_at_random(tmp_path: Path) -> None:
 def test_an_entry_of_a_log_raises_the_epoch_to_that_of_its_leases(tmp_path: Path) -> None:
     first = (7 << keys.EPOCH_SHIFT) + 5
     with Frontier.open(tmp_path / "frontier", keep_leases=True, replicated=True) as f:
-        with f.atomic(note=REPLICA) as batch:
-            batch.replicate(first)
+        with f.atomic(note=REPLICA):
+            f.replica.begin_entry(first)
             f.schedule_many(pages("A", 2))
             assert one(f).id == first
         assert f._counters.epoch == 7, "what repairs a copy takes no higher lease for one that was given out"
-        with f.atomic() as batch:
-            batch.replicate(3 << keys.EPOCH_SHIFT)
+        with f.atomic():
+            f.replica.begin_entry(3 << keys.EPOCH_SHIFT)
         assert f._counters.epoch == 7
 
 

@@ -88,7 +88,7 @@ def test_no_wrong_argument_closes_the_frontier_or_damages_it(call: str) -> None:
                 CALLS[call](f, value)
             except (ValueError, TypeError, FrontierError) as e:
                 assert str(e) and "attribute" not in str(e)
-            if f._guard.batch is not None:
+            if f._guard.commits.in_batch:
                 continue
             f.check()
             f.commit()

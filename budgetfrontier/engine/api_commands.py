@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from budgetfrontier.core.errors import CommandInProgress, FrontierError, SettingsError
 from budgetfrontier.core.model import CrawlState
@@ -11,18 +11,18 @@ from budgetfrontier.engine.commands import operations
 from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.commands.runner import CommandRun
+from budgetfrontier.engine.delivery import Delivery
+from budgetfrontier.engine.guard import Guard
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage.records import AuditEntry
-
-if TYPE_CHECKING:
-    from budgetfrontier.engine.guard import Guard
 
 
 class Steering:
     """Applies the commands of the API. A long one that is in progress is ended first."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard, delivery: Delivery) -> None:
         self._guard = guard
+        self._delivery = delivery
 
     def __repr__(self) -> str:
         return f"<Steering of {self._guard!r}>"
@@ -94,18 +94,18 @@ class Steering:
     def _apply(self, command: Command, number: int) -> CommandRun:
         """Apply a command, all of its steps."""
         self._guard.enter()
-        command, guard = checked(command), self._guard
-        if guard.batch is not None and guard.commands.must_wait(command):
+        command, guard, delivery = checked(command), self._guard, self._delivery
+        if guard.commits.in_batch and guard.commands.must_wait(command):
             raise CommandInProgress(guard.commands.told(command))
-        if guard.batch is not None and command.op in operations.STEPWISE:
+        if guard.commits.in_batch and command.op in operations.STEPWISE:
             raise FrontierError(
                 f"{command.op} may take several steps, and commits each: give it after the atomic batch"
             )
         while guard.commands.must_wait(command):
-            guard.operate(guard.delivery.go_on, changes=0)
-        job = guard.operate(lambda: guard.delivery.begin(command, number))
+            guard.operate(delivery.go_on, changes=0)
+        job = guard.operate(lambda: delivery.begin(command, number))
         while job.entry is None:
-            guard.operate(guard.delivery.go_on, changes=0)
+            guard.operate(delivery.go_on, changes=0)
         return job
 
 

@@ -7,20 +7,20 @@ in a row the command is abandoned, and the audit says so.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
 
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.commands.runner import STARTS, STEP, CommandRun, Runner
+from budgetfrontier.engine.guard import Guard
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import Counters
 
-if TYPE_CHECKING:
-    from budgetfrontier.engine.guard import Guard
-
 
 class Delivery:
-    """Brings commands from the mailbox, and from the API, to the runner; `guard` has the time and commits."""
+    """Brings commands from the mailbox, and from the API, to the runner; `guard` has the time and commits.
+
+    It does so when `guard` calls it back.
+    """
 
     def __init__(self, guard: Guard, runner: Runner, mailbox: Mailbox | None) -> None:
         self._guard = guard
@@ -28,6 +28,8 @@ class Delivery:
         self._counters = guard.kernel.counters
         self.mailbox = mailbox
         """None for a frontier in memory, which has no other processes."""
+        guard.on_tick, guard.on_underway = self.read_mailbox, self.go_on
+        guard.on_abort, guard.on_close = self.take_back_start, self.close
         if mailbox is not None:
             mailbox.begin_after(_last_known(self._counters, runner))
 

@@ -1,0 +1,73 @@
+"""The entries of the log of a replicated frontier, which nothing else changes."""
+
+from __future__ import annotations
+
+from budgetfrontier.core.errors import CommandInProgress, StorageFull
+from budgetfrontier.engine.commands.mailbox import Command, checked
+from budgetfrontier.engine.commands.runner import STEP
+from budgetfrontier.engine.delivery import Delivery
+from budgetfrontier.engine.guard import Guard
+from budgetfrontier.storage.records import AuditEntry
+
+
+class Replica:
+    """Applies the entries of a log to a replicated frontier, in its `atomic` batches."""
+
+    def __init__(self, guard: Guard, delivery: Delivery) -> None:
+        self._guard = guard
+        self._delivery = delivery
+
+    def __repr__(self) -> str:
+        return f"<Replica of {self._guard!r}>"
+
+    def begin_entry(self, first_lease: int) -> None:
+        """Begin an entry of the log: a log that is applied again gives the same frontier.
+
+        Leases have the ids from `first_lease` on, which no other entry may give (64 bits), and jitter depends on it
+        alone. The caller has set the clock to the time of the entry.
+        """
+        tables = self._guard.tables
+        tables.leases.number_from(first_lease, tables.counters)
+        tables.random.seed(first_lease)
+
+    def apply(self, command: Command) -> AuditEntry | None:
+        """Apply a command of the log; return its audit entry, which says if it was refused.
+
+        Of a long one, such as a deletion, the first step is applied, and None returned: `go_on` takes the others.
+        Raises CommandInProgress for one that has to wait for a long one, and FrontierError for one that is none.
+        """
+        guard, command = self._guard, checked(command)
+        if guard.commands.must_wait(command):
+            raise CommandInProgress(guard.commands.told(command))
+        return self._ended(guard.operate(lambda: self._delivery.begin(command, 0).entry))
+
+    def refuse(self, command: Command, why: str) -> AuditEntry:
+        """Refuse a command of the log, whatever it is; return its audit entry."""
+        guard, command = self._guard, checked(command)
+        return guard.operate(lambda: guard.commands.refuse(command, why, guard.now()))
+
+    def go_on(self) -> AuditEntry | None:
+        """Do a step of what is left to be done whatever is called, see `Frontier.goes_on_at`.
+
+        The leases that have expired end; a long command and a change of settings take their next steps. Returns the
+        audit entry of a command that has ended with that.
+        """
+        guard = self._guard
+        job = guard.commands.job
+
+        def step() -> None:
+            now = guard.now()
+            guard.kernel.unfinished_leases.expire(now)
+            if job is not None:
+                guard.commands.step(now)
+                guard.commits.changes += STEP
+            guard.kernel.rollout.step()
+
+        guard.operate(step)
+        return None if job is None else self._ended(job.entry)
+
+    def _ended(self, entry: AuditEntry | None) -> AuditEntry | None:
+        """Return the entry of a command that has ended. On a full disk it is not to be applied, instead of refused."""
+        if entry is not None and entry.disk_full:
+            self._guard.abort(StorageFull(entry.error))
+        return entry
