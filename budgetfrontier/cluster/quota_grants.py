@@ -17,7 +17,7 @@ TREASURER: Final = 0
 
 
 class QuotaGrants(msgspec.Struct):
-    """The totals and their slices. Append fields only."""
+    """The totals and their slices."""
 
     totals: Amounts = NOTHING
     """0: no limit."""

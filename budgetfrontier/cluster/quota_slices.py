@@ -73,7 +73,7 @@ class Statement(NamedTuple):
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """The slice of a partition. Append fields only."""
+    """The slice of a partition."""
 
     limited: tuple[bool, bool] = (False, False)
     """Whether there is a total of URIs, and of spend."""
