@@ -10,7 +10,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-from budgetfrontier.aio.own import OwnFrontier
+from budgetfrontier.aio.own_frontier import OwnFrontier
 from budgetfrontier.aio.shared_frontier import SharedFrontier
 from budgetfrontier.aio.turn_batching import BATCH, Future, TurnMessage, futures_of
 from budgetfrontier.clock import Clock

@@ -19,7 +19,7 @@ from typing import Any, Literal, Self, TypeVar
 import msgspec
 
 from budgetfrontier.aio.frontier_thread import Failure, FrontierThread, Reply
-from budgetfrontier.aio.own import OwnFrontier
+from budgetfrontier.aio.own_frontier import OwnFrontier
 from budgetfrontier.aio.shared_frontier import SharedFrontier, connector, name_of
 from budgetfrontier.aio.turn_batching import Future, TurnBatcher, futures_of
 from budgetfrontier.clock import Clock, WallClock

@@ -1,4 +1,4 @@
-"""The ids of topics, which tell a topic from one of its name that was made later (the extra "kafka")."""
+"""The ids of topics, by which a topic differs from a later one of its name (the extra "kafka")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producers and consumers of a broker that keeps a log: what they remember between its answers."""
+"""Producers and consumers of a broker that keeps a log, with their state between its replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The patience with a broker that does not answer: until when operations of a bus wait, and what is said meanwhile.
+"""Waiting for a broker that does not answer: the deadlines of operations of a bus, and the log lines meanwhile.
 
 They wait in short steps, so that a program that is to stop ends soon, and handlers of signals run.
 """

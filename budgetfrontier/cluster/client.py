@@ -36,7 +36,7 @@ from budgetfrontier.core.model import (
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.remote import RemoteFrontier, protocol
-from budgetfrontier.remote.under_way import ThisThread
+from budgetfrontier.remote.calls_in_progress import ThisThread
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
 

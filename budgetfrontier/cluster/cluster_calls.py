@@ -19,7 +19,7 @@ from budgetfrontier.cluster.summed_totals import merged_ready_in
 from budgetfrontier.core.errors import ConnectionLost, FrontierError, PolicyError
 from budgetfrontier.core.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.engine import arguments
-from budgetfrontier.remote import calls, leased, protocol
+from budgetfrontier.remote import calls, lease_calls, protocol
 from budgetfrontier.remote.calls import ClientLeases
 from budgetfrontier.remote.link import decode_settings
 from budgetfrontier.rules.admission_limits import MAXSIZE
@@ -188,18 +188,18 @@ class Calls:
 
     def renew_many(self, leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]:
         """Set another deadline for leases; return those that had ended."""
-        return (yield from self._by_lease(list(leases), lambda part: leased.renew_many(part, ttl), _itself))
+        return (yield from self._by_lease(list(leases), lambda part: lease_calls.renew_many(part, ttl), _itself))
 
     def give_back(self, leases: Iterable[Lease]) -> Steps[list[Lease]]:
         """Give leases back uncounted; return those that had ended."""
         given = list(leases)
-        late = yield from self._by_lease(given, leased.give_back, _itself)
+        late = yield from self._by_lease(given, lease_calls.give_back, _itself)
         self.held.drop(given)
         return late
 
     def landed_many(self, downloads: Iterable[tuple[Lease, float | None]]) -> Steps[list[Lease]]:
         """Report that downloads are over, each with its seconds; return the leases that had ended."""
-        return (yield from self._by_lease(list(downloads), leased.landed_many, lambda each: each[0]))
+        return (yield from self._by_lease(list(downloads), lease_calls.landed_many, lambda each: each[0]))
 
     def _by_lease(
         self, given: list[_T], steps: Callable[[list[_T]], calls.Steps[list[Lease]]], lease_of: Callable[[_T], Lease]

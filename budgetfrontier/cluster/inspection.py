@@ -1,4 +1,4 @@
-"""The looks of operators at a partition, as of its last commit: what its owner tells of it, bounded in size.
+"""Reads of a partition for operators, as of its last commit, answered by its owner and bounded in size.
 
 Pure functions of a `Reader` and of plain arguments. They run in a process of their own, see `inspector`.
 """

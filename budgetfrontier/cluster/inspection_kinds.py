@@ -1,4 +1,4 @@
-"""The looks at a partition for the kinds of reports besides that of the frontier: what is merged by the operator."""
+"""Reads of a partition for the kinds of reports besides the frontier report, to be merged by the operator."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ import msgspec
 
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.cluster import entries, state
-from budgetfrontier.cluster.continuity import LogGap, gap
 from budgetfrontier.cluster.entries import (
     BadEntry,
     Called,
@@ -32,8 +31,9 @@ from budgetfrontier.cluster.entries import (
     Ticked,
     Told,
 )
-from budgetfrontier.cluster.fixed import in_partition, refusal
+from budgetfrontier.cluster.fixed_settings import in_partition, refusal
 from budgetfrontier.cluster.link_forwarding import LinkForwarding
+from budgetfrontier.cluster.log_continuity import LogGap, gap
 from budgetfrontier.cluster.operator_commands import Commands
 from budgetfrontier.cluster.quota_spending import QuotaSpending
 from budgetfrontier.cluster.routing import Router

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from budgetfrontier.cluster import archive, state
+from budgetfrontier.cluster import snapshot_archive, state
 from budgetfrontier.cluster.snapshots import SnapshotError, name_of, newest_first, prefix_of, store_of
 from budgetfrontier.core.errors import FrontierError, StorageFull
 from budgetfrontier.core.units import format_size
@@ -65,7 +65,7 @@ def take(job: SnapshotTask) -> Taken:
         size = 0
         names = [snapshot.name for snapshot in stored]
         if not stored or stored[0].position < position:
-            archive.pack(making / "frontier", making / "file")
+            snapshot_archive.pack(making / "frontier", making / "file")
             size = (making / "file").stat().st_size
             name = name_of(job.crawl, job.partition, position)
             store.put(name, making / "file")

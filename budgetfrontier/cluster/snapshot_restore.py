@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from budgetfrontier.cluster import archive, state
+from budgetfrontier.cluster import snapshot_archive, state
 from budgetfrontier.cluster.snapshots import DamagedSnapshot, Snapshot, SnapshotError, Store, newest_first, prefix_of
 from budgetfrontier.cluster.state import PartitionState
 from budgetfrontier.core.errors import CorruptFrontier, FrontierError, NewerSchema, disk_full
@@ -106,7 +106,7 @@ class Restorer:
         make_folder(room)
         try:
             self._get(snapshot, room / "file")
-            archive.unpack(room / "file", restoring)
+            snapshot_archive.unpack(room / "file", restoring)
             self._check(restoring, snapshot)
         except (DamagedSnapshot, CorruptFrontier) as e:
             shutil.rmtree(restoring, ignore_errors=True)

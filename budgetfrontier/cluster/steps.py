@@ -1,4 +1,4 @@
-"""The steps of a call to a crawl in partitions: what a client does for `partition_router` and `cluster_calls`.
+"""The steps of a call to a crawl in partitions, done by a client for `partition_router` and `cluster_calls`.
 
 A call is a generator that yields `Answers`, `GiveUp` and `Pause`, and returns its result.
 """

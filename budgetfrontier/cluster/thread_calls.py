@@ -11,7 +11,7 @@ import grpc
 
 from budgetfrontier.cluster.steps import Answers, Ask, LookUp, silent
 from budgetfrontier.remote import RemoteFrontier
-from budgetfrontier.remote.under_way import UnderWay
+from budgetfrontier.remote.calls_in_progress import UnderWay
 
 CANCELLED_WITHIN: Final = 1.0
 """Seconds for which a call that is cancelled is waited for: an answer that has just come counts."""

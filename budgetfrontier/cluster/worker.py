@@ -20,8 +20,8 @@ from typing import Any, Final
 from budgetfrontier.bus.interface import LATER, SESSION, Bus, BusError, Consumer, Received
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster import entries
-from budgetfrontier.cluster.continuity import LogGap, begun_again, other_log
 from budgetfrontier.cluster.entries import Called, Claimed, Ticked
+from budgetfrontier.cluster.log_continuity import LogGap, begun_again, other_log
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition import AHEAD, Partition
 from budgetfrontier.cluster.partition_opening import Opener, Restore

@@ -1,4 +1,4 @@
-"""A cache that stays small: what is dropped from it can be had again, at a price."""
+"""A cache of bounded size, for values that can be computed again."""
 
 from __future__ import annotations
 

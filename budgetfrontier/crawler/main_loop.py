@@ -37,7 +37,7 @@ from budgetfrontier.crawler.progress import ProgressDisplay
 from budgetfrontier.crawler.report_process import write_reports
 from budgetfrontier.crawler.robots import Robots
 from budgetfrontier.crawler.threads import in_disk_thread
-from budgetfrontier.crawler.unwritten import Result, UnwrittenResults
+from budgetfrontier.crawler.unwritten_results import Result, UnwrittenResults
 from budgetfrontier.crawler.visit import Visit, Visits, revisit, should_revisit
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states, uri_outcomes

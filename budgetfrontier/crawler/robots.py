@@ -1,4 +1,4 @@
-"""The rules of robots.txt files by site (RFC 9309): which sites' are known, awaited or given up, and what they permit.
+"""The rules of robots.txt files by site (RFC 9309): which sites' are known, awaited or given up, and what these permit.
 
 The results are stored in the crawl's cache on disk, and in this process for the sites used last. `prerequisites` says
 how a robots.txt is fetched, `robots_txt` what it means.

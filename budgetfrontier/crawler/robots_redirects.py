@@ -1,4 +1,4 @@
-"""The redirects of robots.txt files: where each leads, what is at its end, and which requests have just failed."""
+"""The redirects of robots.txt files: targets, final responses, and requests that have just failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The count of what queues spent and fetched in the current hour, in bounded memory."""
+"""Counts of the spending and the fetches of queues in the current hour, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finishes by the batch: what ends in the common way in one loop, the rest one by one."""
+"""Finishes by the batch: common ends of leases in one loop, all others one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine without threads, hooks and mailbox: what a lease does first, and when a crawl is over."""
+"""The engine without threads, hooks and mailbox: the first steps of a lease, and the end of a crawl."""
 
 from __future__ import annotations
 

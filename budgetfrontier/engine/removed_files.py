@@ -1,4 +1,4 @@
-"""The files of what was deleted: written ahead of the commit that deletes it, and removed once nothing needs them.
+"""The files of deleted records: written ahead of the commit that deletes them, and removed once nothing needs them.
 
 `Guard.commit` syncs what was written before it commits. A frontier in memory keeps nothing of what is deleted.
 """

@@ -1,4 +1,4 @@
-"""The owner of the list of seeds: which were scheduled, and what becomes of each."""
+"""The owner of the list of seeds: those that were scheduled, and the fate of each."""
 
 from __future__ import annotations
 

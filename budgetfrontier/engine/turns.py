@@ -1,4 +1,4 @@
-"""The turns of queues: arrivals, activation, the handing out of leases, and what operators do to a queue."""
+"""The turns of queues: arrivals, activation, the handing out of leases, and the changes of queues by operators."""
 
 from __future__ import annotations
 

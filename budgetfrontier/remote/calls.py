@@ -1,4 +1,4 @@
-"""The methods of a remote frontier without I/O: what each sends, and what it makes of the replies.
+"""The methods of a remote frontier without I/O: the messages of each, and its result from the replies.
 
 Each is a generator that yields an `Rpc`, or a `Train` of them, gets the decoded reply or a list of replies, and returns
 the result of the method. `RemoteFrontier` and `AsyncRemoteFrontier` send what they yield.

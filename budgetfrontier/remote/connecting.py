@@ -1,4 +1,4 @@
-"""Failures of a connection: what is logged while a server is waited for, and which of them do not pass."""
+"""Failures of a connection: the log lines while a server is waited for, and the failures that do not pass."""
 
 from __future__ import annotations
 

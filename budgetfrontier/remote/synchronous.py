@@ -28,9 +28,9 @@ from budgetfrontier.core.model import (
 )
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
-from budgetfrontier.remote import calls, leased, link, protocol
+from budgetfrontier.remote import calls, lease_calls, link, protocol
 from budgetfrontier.remote.calls import Rpc, Steps, Train
-from budgetfrontier.remote.under_way import ThisThread, UnderWay
+from budgetfrontier.remote.calls_in_progress import ThisThread, UnderWay
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
 
@@ -173,25 +173,25 @@ class RemoteFrontier:
     def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given; return those that had already ended."""
         given = list(leases)
-        late = self._run(leased.give_back(given))
+        late = self._run(lease_calls.give_back(given))
         self._held.drop(given)
         return late
 
     def landed(self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None) -> None:
         """Report that the download of a lease is over, while its outcome is not known yet. Raises LeaseExpired."""
-        self._run(leased.landed(lease, fetch_seconds, crawl_delay))
+        self._run(lease_calls.landed(lease, fetch_seconds, crawl_delay))
 
     def landed_many(self, downloads: Iterable[tuple[Lease, float | None]]) -> list[Lease]:
         """Report that downloads are over, each a lease with the seconds that it took; return leases that had ended."""
-        return self._run(leased.landed_many(downloads))
+        return self._run(lease_calls.landed_many(downloads))
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Set the deadline of a lease to `ttl` seconds from now (None: the setting). Raises LeaseExpired."""
-        self._run(leased.renew(lease, ttl))
+        self._run(lease_calls.renew(lease, ttl))
 
     def renew_many(self, leases: Iterable[Lease], ttl: float | None = None) -> list[Lease]:
         """Set the deadlines of leases to `ttl` seconds from now; return those that had ended."""
-        return self._run(leased.renew_many(leases, ttl))
+        return self._run(lease_calls.renew_many(leases, ttl))
 
     def next_ready_in(self) -> float | None:
         """Return the seconds until something may be leased; 0.0: now; None: never, as things stand."""

@@ -1,4 +1,4 @@
-"""The wording of the audit: a sentence for each entry, of what its command has done and to what."""
+"""The wording of the audit: a sentence for each entry, with the effect of its command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heritrix's crawl report: how a crawl stands or ended, how long it ran, and what it fetched."""
+"""Heritrix's crawl report: how a crawl stands or ended, how long it ran, and its fetches."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ from budgetfrontier.core.vocabulary import NO_ROBOTS
 from budgetfrontier.reports import near_queues
 from budgetfrontier.reports.explanation import Explanation, Outlook, RefusalOf, ScopeOf
 from budgetfrontier.reports.log_tables import REFUSED
-from budgetfrontier.reports.past import UNLESS_ALLOWED, Past, PastOf, tell
 from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.reports.suggested_commands import named, one_more_session, replenish_amount
+from budgetfrontier.reports.url_past import UNLESS_ALLOWED, Past, PastOf, tell
 from budgetfrontier.rules.attempts import attempts_told, waits_for_retry
 from budgetfrontier.rules.backoff import UNAVAILABLE
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of

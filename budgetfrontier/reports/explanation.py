@@ -1,4 +1,4 @@
-"""The answer of `explain`: a chain of reasons, an outlook, and how both are told."""
+"""The answer of `explain`: a chain of reasons, an outlook, and the text of both."""
 
 from __future__ import annotations
 

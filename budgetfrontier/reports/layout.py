@@ -1,4 +1,4 @@
-"""Layout of listings on a terminal: which columns fit, how long values are cut, and what is coloured."""
+"""Layout of listings on a terminal: which columns fit, how long values are cut, and the colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index of a log by URL, in a folder beside it: built on demand, and continued by what was logged since.
+"""An index of a log by URL, in a folder beside it: built on demand, and continued with later lines.
 
 It consists of sorted segments, each of at most a million lines: 64-bit numbers of 24 bits of the URL's hash and 40 bits
 of the line's offset, little-endian. A search reads a few pages of each segment, and then the lines that it names, since

@@ -11,7 +11,7 @@ import msgspec
 
 from budgetfrontier.reports.crawl_log import CrawlLogLine, entry, first_time
 from budgetfrontier.reports.log_index import LogIndex, Progress
-from budgetfrontier.reports.past import MOST_ATTEMPTS, Attempt, Past
+from budgetfrontier.reports.url_past import MOST_ATTEMPTS, Attempt, Past
 
 _URL = b'"url":"'
 _encode = msgspec.json.encode

@@ -1,4 +1,4 @@
-"""Heritrix's reports of what was fetched: hosts, media types, response codes, source tags.
+"""Heritrix's reports of fetches: hosts, media types, response codes, source tags.
 
 The rows come from one pass over the crawl's log, and for hosts from the queues of the frontier, too. Memory is bounded
 however many hosts and media types there are. Each attempt counts, as it has a line in the log.

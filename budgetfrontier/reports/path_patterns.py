@@ -1,4 +1,4 @@
-"""Patterns of paths: what the URLs of a queue have in common, most frequent first."""
+"""Patterns of paths that the URLs of a queue have in common, most frequent first."""
 
 from __future__ import annotations
 

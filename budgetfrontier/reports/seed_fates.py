@@ -1,4 +1,4 @@
-"""Heritrix's seeds report: what became of each seed of the frontier's list, and of those that are not in it."""
+"""Heritrix's seeds report: the fate of each seed of the frontier's list, and of those that are not in it."""
 
 from __future__ import annotations
 

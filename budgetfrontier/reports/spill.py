@@ -1,4 +1,4 @@
-"""Sorting and adding up with bounded memory: what has no room goes to a temporary file."""
+"""Sorting and adding up with bounded memory, and a temporary file for the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of what is wrong with a crawl now, beside its verdict."""
+"""The list of present faults of a crawl, beside its verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests on their way into a frontier: which are known at once to be duplicates, and what the frontier is given."""
+"""Requests on their way into a frontier: known duplicates are dropped at once, the others become URIs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seals on stored requests, which tell who has written them."""
+"""Seals on stored requests, by which their writer is known."""
 
 from __future__ import annotations
 

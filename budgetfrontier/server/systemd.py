@@ -1,4 +1,4 @@
-"""The protocol in which a service tells systemd that it is ready, alive or stopping: sd_notify(3)."""
+"""The protocol in which a service reports to systemd that it is ready, alive or stopping: sd_notify(3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems of settings: what is wrong, and the path of the value."""
+"""Problems of settings: a message, and the path of the value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns that are valid and match nothing, as no normalized URL has what they ask for."""
+"""Patterns that are valid and match nothing, because of the form of normalized URLs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists that people write, of URLs or of other entries: the meaning of a line, and what is refused in it.
+"""Lists that people write, of URLs or of other entries: the meaning of a line, and the lines that are refused.
 
 Seed files, the lists that `import` reads and files of SURT prefixes are read by this one reader. What a browser
 forgives in a link is an error here, because it is more likely a mistake: a blank in a URL, "http:/a", a backslash.

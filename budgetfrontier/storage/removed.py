@@ -1,4 +1,4 @@
-"""The files of what was deleted, which `undo` reads: records as they were in their tables, in blocks with checksums.
+"""The files of deleted records, which `undo` reads: records as they were in their tables, in blocks with checksums.
 
 Each command, and each undo that takes out what was imported, has a file of its own in the folder `removed` of a
 frontier, to which blocks are appended. Its audit entry has the number of the file, and how much of it counts; while the

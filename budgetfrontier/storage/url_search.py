@@ -1,4 +1,4 @@
-"""The search for what a frontier knows about a URL."""
+"""The search for a URL in all tables of a frontier."""
 
 from __future__ import annotations
 

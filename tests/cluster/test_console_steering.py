@@ -11,9 +11,9 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import operation, worker
+from budgetfrontier.cluster import operator_client, worker
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.operation import Operator, OperatorCommand
+from budgetfrontier.cluster.operator_client import Operator, OperatorCommand
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
@@ -34,7 +34,7 @@ Do = Callable[..., Coroutine[Any, Any, Answer]]
 def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that runs a visit of the console, of a crawl with four queues."""
     monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
-    monkeypatch.setattr(operation, "WAIT", PATIENCE)
+    monkeypatch.setattr(operator_client, "WAIT", PATIENCE)
     with (
         running(tmp_path, Settings.from_dict({"crawl": "test"}), [(0,), (1,)], PARTITIONS) as cluster,
         ClusterFrontier("test", cluster.directory) as frontier,

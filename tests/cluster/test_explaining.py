@@ -12,7 +12,7 @@ import pytest
 from budgetfrontier import CrawlUri, Outcome, Settings
 from budgetfrontier.cluster import worker
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.operation import Operator
+from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.tools.cli import clusters, main
 from tests.cluster.workers import running

@@ -9,7 +9,7 @@ import pytest
 from budgetfrontier import Settings
 from budgetfrontier.cluster import worker
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.operation import Operator, OperatorCommand
+from budgetfrontier.cluster.operator_client import Operator, OperatorCommand
 from tests.cluster.workers import running
 from tests.support import PATIENCE, until
 

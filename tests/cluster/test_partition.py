@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.cluster import entries
-from budgetfrontier.cluster.continuity import LogGap
 from budgetfrontier.cluster.entries import Called, Found, NewerEntry, SliceGranted, SliceWanted, Steered, Ticked
+from budgetfrontier.cluster.log_continuity import LogGap
 from budgetfrontier.cluster.partition import Partition, first_entry, first_lease, partition_of_lease
 from budgetfrontier.cluster.quota_slices import Amounts, Want
 from budgetfrontier.cluster.routing import partition_of_queue

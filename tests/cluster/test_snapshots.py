@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import archive, entries, snapshot_process, snapshot_restore
-from budgetfrontier.cluster.continuity import LogGap
+from budgetfrontier.cluster import entries, snapshot_archive, snapshot_process, snapshot_restore
 from budgetfrontier.cluster.entries import Claimed
+from budgetfrontier.cluster.log_continuity import LogGap
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.snapshot_process import SnapshotTask, Taken, take
 from budgetfrontier.cluster.snapshot_restore import Restorer, set_aside, state_in
@@ -176,7 +176,7 @@ def test_a_snapshot_and_a_copy_of_another_schema_are_refused_and_stay(
     frontier = owner.partition.folder / "frontier"
     with opened_lmdb(frontier) as env, env.begin(write=True) as txn:
         txn.put(b"schema", b"2", db=env.open_db(keys.META.encode(), txn=txn))
-    archive.pack(frontier, tmp_path / "snapshots" / name_of(CRAWL, 0, 9))
+    snapshot_archive.pack(frontier, tmp_path / "snapshots" / name_of(CRAWL, 0, 9))
     before = (frontier / "data.mdb").read_bytes()
     for folder, words in (
         (owner.partition.folder, "frontier has schema 2"),

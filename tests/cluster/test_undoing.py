@@ -8,7 +8,7 @@ import pytest
 from multidict import MultiDict
 
 from budgetfrontier.cluster.inspection import Undoing
-from budgetfrontier.cluster.operation import Operator
+from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.cluster.steering_plan import undoable
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.query import BadRequest

@@ -17,7 +17,7 @@ from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.errors import StorageFull
 from budgetfrontier.core.model import Finish
-from budgetfrontier.crawler import main_loop, unwritten
+from budgetfrontier.crawler import main_loop, unwritten_results
 from budgetfrontier.crawler.cache import CrawlCache
 from budgetfrontier.crawler.fetch.response import FetchResult, PutBack
 from budgetfrontier.crawler.main_loop import MainLoop
@@ -25,7 +25,7 @@ from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.outputs.append_only_files import GrowingFile
 from budgetfrontier.crawler.policy_failures import PolicyFailures
 from budgetfrontier.crawler.threads import in_disk_thread
-from budgetfrontier.crawler.unwritten import Result, UnwrittenResults
+from budgetfrontier.crawler.unwritten_results import Result, UnwrittenResults
 from budgetfrontier.crawler.visit import Visit
 from budgetfrontier.storage.environment import Environment
 from tests.crawler.held_up import FEW_WORKERS, HELD_UP, held_up
@@ -136,7 +136,7 @@ def test_workers_go_on_while_a_sync_is_held_up_and_nothing_is_finished(
 
 @pytest.mark.usefixtures("syncing")
 def test_results_are_held_up_to_a_number_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unwritten, "MOST_HELD", 5 * 2048)  # five results, of a few bytes each
+    monkeypatch.setattr(unwritten_results, "MOST_HELD", 5 * 2048)  # five results, of a few bytes each
     most = 0
 
     def at_rest(loop: MainLoop) -> bool:
@@ -155,14 +155,16 @@ def test_results_are_held_up_to_a_number_of_bytes(tmp_path: Path, monkeypatch: p
 def test_a_result_counts_with_its_body_and_its_links() -> None:
     results, full = UnwrittenResults(), list[bool]()
     lease = Lease(1, "a.test", CrawlUri("http://a.test/"), cost=1, expires=0.0, delivery=1)
-    body = b"x" * (unwritten.MOST_HELD // 2)
+    body = b"x" * (unwritten_results.MOST_HELD // 2)
     plain = Visit(lease.uri, FetchResult(status=200, raw=body, body=body), Outcome.SUCCESS)
     for visit in (PutBack(1.0, "later"), plain, plain):
         results.add(Result(lease, visit, 1))
         full.append(results.full)
     assert full == [False, False, True] and results.leases == [lease] * 3
     assert len(results.take()) == 3 and not len(results)
-    linked = Visit(lease.uri, FetchResult(status=200), Outcome.SUCCESS, [lease.uri] * (unwritten.MOST_HELD // 512))
+    linked = Visit(
+        lease.uri, FetchResult(status=200), Outcome.SUCCESS, [lease.uri] * (unwritten_results.MOST_HELD // 512)
+    )
     full = [results.full]
     results.add(Result(lease, linked, 1))
     assert [*full, results.full] == [False, True]

@@ -14,7 +14,7 @@ from budgetfrontier import FrontierBusy
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.thread_calls import ThreadCalls
 from budgetfrontier.remote import RemoteFrontier
-from budgetfrontier.remote.under_way import UnderWay
+from budgetfrontier.remote.calls_in_progress import UnderWay
 from tests.cluster.workers import addressed
 from tests.remote.served import Served
 

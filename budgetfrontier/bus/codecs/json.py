@@ -1,4 +1,4 @@
-"""The JSON form of Frontera 0.8.1: every value is a pair of its type and itself, which tells bytes from text.
+"""The JSON form of Frontera 0.8.1: every value is a pair of its type and itself, so that bytes differ from text.
 
 Bytes that are not UTF-8, which Frontera cannot send, have the type "base64", which its decoder reads as text.
 """

@@ -1,4 +1,4 @@
-"""The note of a database worker: what it stores in its frontier, in one transaction with the effects of messages."""
+"""The checkpoint of a database worker, stored in its frontier in one transaction with the effects of messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crawling strategies: what is crawled, and in which order.
+"""Crawling strategies: the choice of URLs to crawl, and their order.
 
 A strategy is any object with some of the methods of `Strategy`; those that it lacks do nothing. They return scores, and
 have no other effect, so that a message may come twice.

@@ -1,4 +1,4 @@
-"""Tokens: what can be one, the files that have them, and their comparison."""
+"""Tokens: the valid ones, their files, and their comparison."""
 
 from __future__ import annotations
 

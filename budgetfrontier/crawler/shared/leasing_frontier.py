@@ -24,9 +24,9 @@ from budgetfrontier.core.model import CrawlState, Finish, Lease, Outcome, Summar
 from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.crawler.frontiers import RemoteCrawl
 from budgetfrontier.crawler.shared.lease_table import LeaseTable
-from budgetfrontier.crawler.shared.questions import Questions
-from budgetfrontier.crawler.shared.rests import Rests
+from budgetfrontier.crawler.shared.resting_visits import Rests
 from budgetfrontier.crawler.shared.server_calls import CrawlServer
+from budgetfrontier.crawler.shared.server_queries import Questions
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.verdict import Verdict

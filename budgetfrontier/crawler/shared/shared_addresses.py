@@ -54,7 +54,7 @@ def remote_crawl(
 
     Raises WrongAddress, and MissingExtra.
     """
-    from budgetfrontier.crawler.shared.served import ServedCrawl  # needs the extra "grpc"
+    from budgetfrontier.crawler.shared.served_crawl import ServedCrawl  # needs the extra "grpc"
 
     if connections.is_cluster(address):
         return ServedCrawl(connections.shown(address), connections.asynchronous(address, token=token, tls=tls))

@@ -1,4 +1,4 @@
-"""The limits in force for what is admitted: whether a whole batch has room, and whether one URI has."""
+"""The limits in force for admissions: whether a whole batch has room, and whether one URI has."""
 
 from __future__ import annotations
 

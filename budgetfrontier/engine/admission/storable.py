@@ -1,4 +1,4 @@
-"""Checks of what callers pass: a URI that could not be stored and read back is INVALID, and poisons no batch."""
+"""Checks of callers' values: a URI that could not be stored and read back is INVALID, and poisons no batch."""
 
 from __future__ import annotations
 

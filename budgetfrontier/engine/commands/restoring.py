@@ -1,4 +1,4 @@
-"""The return of what a command has deleted, from its file, in steps: the undoing of `delete` and of `drop`.
+"""The undoing of `delete` and of `drop`: deleted records return from their file, in steps.
 
 It makes one pass over the file to check it and to see whether a queue has changed since, and one to put all back: under
 their old keys, with their tries and costs, past `seen` and limits. Nothing is charged, and nothing counts as scheduled.

@@ -1,4 +1,4 @@
-"""The state of a queue, or of the crawl, as the audit keeps it, and what commands make of it: for dry runs."""
+"""The state of a queue, or of the crawl, as the audit keeps it, and after a command: for dry runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler of a spider that takes its requests from a message bus, and reports there what it has fetched.
+"""The scheduler of a spider that takes its requests from a message bus, and reports its results there.
 
 It has the interface of the other schedulers. Requests of the feed are fetched under leases of a database worker: a
 lease ends with the last of its retries and redirects, which stay in this process. Links and start requests go to the

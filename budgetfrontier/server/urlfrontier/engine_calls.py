@@ -1,4 +1,4 @@
-"""The calls of the service as functions of a frontier: what each RPC asks of the engine, and its answer in messages.
+"""The calls of the service as functions of a frontier: the calls of the engine for each RPC, and its reply in messages.
 
 They run in the thread of the crawl, and know nothing of gRPC.
 """

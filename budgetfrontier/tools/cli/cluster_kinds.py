@@ -17,7 +17,7 @@ from budgetfrontier.tools.cli import report_kinds
 from budgetfrontier.tools.cli.report_kinds import Rows
 
 if TYPE_CHECKING:
-    from budgetfrontier.cluster.operation import Operator
+    from budgetfrontier.cluster.operator_client import Operator
     from budgetfrontier.reports.over_time import Between
 
 UNKNOWN = "unknown: a crawl in partitions has no crawl.log; its crawlers have logs of their own, if any"

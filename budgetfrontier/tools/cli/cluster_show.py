@@ -1,4 +1,4 @@
-"""Commands that look at a crawl in partitions: the listings and reports of a job, of what the owners tell."""
+"""Commands that look at a crawl in partitions: the listings and reports of a job, from the replies of the owners."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from budgetfrontier.cluster.inspection import (
     LeasePage,
     Selection,
 )
-from budgetfrontier.cluster.operation import Operator, PartitionRow
+from budgetfrontier.cluster.operator_client import Operator, PartitionRow
 from budgetfrontier.cluster.partition_progress import PartitionProgress
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord, QueueState
@@ -33,7 +33,7 @@ from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.queue_sample import FOR_PATTERNS
 from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.rules.verdict import limit_sentence
-from budgetfrontier.tools.cli import cluster_kinds, common, named, output, show, transfer
+from budgetfrontier.tools.cli import cluster_kinds, common, name_arguments, output, show, transfer
 from budgetfrontier.tools.cli import leases as leases_
 from budgetfrontier.tools.cli.sentences import note
 
@@ -255,7 +255,7 @@ def audit(args: argparse.Namespace, operator: Operator) -> None:
     people: set[str] = set()
     rows = [row for row in merging.merged_audit(found) if show.is_chosen(row.entry, args, people)]
     if not rows and args.who is not None and args.who not in people:
-        raise named.nobody(args.who, people)
+        raise name_arguments.nobody(args.who, people)
     end = len(rows) - args.offset
     rows = rows[max(0, end - (args.limit or end)) : max(0, end)]
     shown = [(row.id, row.entry, row.inverse, row.covers) for row in rows]

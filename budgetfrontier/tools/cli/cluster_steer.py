@@ -9,7 +9,7 @@ from typing import Any
 
 from budgetfrontier.cluster import merging, steering_plan
 from budgetfrontier.cluster.inspection import InForce, Selection
-from budgetfrontier.cluster.operation import Operator, OperatorCommand, refused
+from budgetfrontier.cluster.operator_client import Operator, OperatorCommand, refused
 from budgetfrontier.cluster.steering_plan import NOTHING_KEPT, SteeringPlan
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.vocabulary import CrawlState

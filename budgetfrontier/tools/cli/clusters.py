@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from budgetfrontier.cluster import owner_calls
-from budgetfrontier.cluster.operation import Operator
+from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.connections import shown
 from budgetfrontier.core.endpoints import tokens
 from budgetfrontier.core.errors import MissingExtra

@@ -102,7 +102,7 @@ def _is_job(path: Path) -> bool:
 
 
 def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
-    from budgetfrontier.cluster.operation import Operator
+    from budgetfrontier.cluster.operator_client import Operator
     from budgetfrontier.tools.cli import clusters
     from budgetfrontier.tools.console.cluster_job import ClusterJob
     from budgetfrontier.tools.console.console_server import serve

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.units import format_time
 from budgetfrontier.core.vocabulary import LEASE_FIELDS
-from budgetfrontier.tools.cli import common, named
+from budgetfrontier.tools.cli import common, name_arguments
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def leases(args: argparse.Namespace) -> None:
     from budgetfrontier.storage.reader import Reader
 
     with Reader(common.frontier_path(args.job)) as reader:
-        key = None if args.queue is None else named.queue_to_show(reader, args.job, args.queue).queue
+        key = None if args.queue is None else name_arguments.queue_to_show(reader, args.job, args.queue).queue
         found = [lease for lease in reader.leases() if key in (None, lease.queue)]
     write_leases(args, found)
 
@@ -54,7 +54,7 @@ def write_leases(args: argparse.Namespace, found: Sequence[StoredLease], *, is_w
     if args.older_than is not None:
         rows = (row for row in rows if row["age"] >= args.older_than)
     if is_whole:
-        rows = named.noting_none(rows, "no lease matches" if found else "no URI is leased")
+        rows = name_arguments.noting_none(rows, "no lease matches" if found else "no URI is leased")
     rows = common.page(rows, args, key=lambda row: _sort_key(row[args.sort]))
     if args.format == "text":
         rows = (lease_rows.for_people(row, now, _when(row["began"])) for row in rows)

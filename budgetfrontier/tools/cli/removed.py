@@ -1,4 +1,4 @@
-"""`removed`: list what deletions have kept for `undo`, and discard what is old."""
+"""`removed`: list the records that deletions have kept for `undo`, and discard old ones."""
 
 from __future__ import annotations
 

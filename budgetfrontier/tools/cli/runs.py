@@ -1,4 +1,4 @@
-"""`runs`: list what has run a job, from when to when, and how each run ended."""
+"""`runs`: list the runs of a job, from when to when, and how each ended."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.vocabulary import AUDITED, ROW_FIELDS, CrawlState, QueueState
 from budgetfrontier.reports import kinds
-from budgetfrontier.tools.cli import common, named, output, report_kinds
+from budgetfrontier.tools.cli import common, name_arguments, output, report_kinds
 from budgetfrontier.tools.cli.common import Commands, add_command, add_format, add_job, add_page
 from budgetfrontier.tools.cli.sentences import note
 
@@ -202,7 +202,7 @@ def queues(args: argparse.Namespace) -> None:
     chosen: Iterable[QueueRecord]
     test, key = common.queue_filter(args), attrgetter(args.sort)
     states = frozenset(map(QueueState, args.state)) if args.state else None
-    noted = partial(named.noting_none, told=common.no_match(args) if args.match or args.state else "")
+    noted = partial(name_arguments.noting_none, told=common.no_match(args) if args.match or args.state else "")
     with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
         if args.limit is None:
             chosen = reader.sorted_queues(
@@ -231,7 +231,7 @@ def queue(args: argparse.Namespace) -> None:
     from budgetfrontier.storage.reader import Reader
 
     with Reader(common.frontier_path(args.job)) as reader:
-        record = named.queue_to_show(reader, args.job, args.key)
+        record = name_arguments.queue_to_show(reader, args.job, args.key)
         if args.patterns:
             return _patterns(args, reader, record)
         if args.spread:
@@ -289,7 +289,7 @@ def audit(args: argparse.Namespace) -> None:
 
     people: set[str] = set()
     with Reader(common.frontier_path(args.job)) as reader:
-        key = None if args.queue is None else named.queue_to_show(reader, args.job, args.queue).queue
+        key = None if args.queue is None else name_arguments.queue_to_show(reader, args.job, args.queue).queue
         with reader.view() as view:
             covers = None if key is None else coverage(view, key)
             chosen = (pair for pair in inverses(view.newest_commands()) if is_chosen(pair[0], args, people))
@@ -298,7 +298,7 @@ def audit(args: argparse.Namespace) -> None:
             end = None if args.limit is None else args.limit + args.offset
             entries = list(islice(found, args.offset, end))[::-1]
         if not entries and args.who is not None and args.who not in people:
-            raise named.nobody(args.who, people)
+            raise name_arguments.nobody(args.who, people)
         in_progress = reader.in_progress()
     output.write_audit(args, [(entry.id, entry, inverse, covered) for entry, inverse, covered in entries])
     if in_progress:

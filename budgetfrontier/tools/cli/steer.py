@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.vocabulary import CrawlState
-from budgetfrontier.tools.cli import common, effects, for_good, named
+from budgetfrontier.tools.cli import common, effects, for_good, name_arguments
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import ERROR, OK
 from budgetfrontier.tools.cli.sentences import asks, note, say
@@ -182,7 +182,7 @@ def delete(args: argparse.Namespace) -> None:
         return
     if args.queue is not None:
         with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-            named.check_glob(view, args.job, args.queue)
+            name_arguments.check_glob(view, args.job, args.queue)
     entry = common.steer(args, "delete", details | for_good.details(args))
     effect = entry.effect
     effects.tell_deletion(effect)
@@ -206,7 +206,7 @@ def _note_no_queue(view: View, glob: str) -> None:
     """Say that a glob matches no queue, if it does not."""
     from budgetfrontier.reports.format import clean
 
-    if not named.matches_a_queue(view, view.named(glob)):
+    if not name_arguments.matches_a_queue(view, view.named(glob)):
         note(f"no queue matches {clean(glob)}")
 
 
@@ -223,7 +223,7 @@ def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
         totals = reader.summary()
         with reader.view() as view:
             if args.queue is not None:
-                named.check_glob(view, args.job, args.queue)
+                name_arguments.check_glob(view, args.job, args.queue)
             effect = preview(view, details)
             if args.queue is not None and not effect["deleted"]:
                 _note_no_queue(view, args.queue)
@@ -304,7 +304,7 @@ def _steer_queue(op: str, args: argparse.Namespace) -> None:
 
     details = details_of_queue(op, args)
     with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-        args.key = details["queue"] = named.check_queue(view, args.job, args.key)
+        args.key = details["queue"] = name_arguments.check_queue(view, args.job, args.key)
     effects.tell_queue(op, args, details, common.steer(args, op, details).effect)
 
 

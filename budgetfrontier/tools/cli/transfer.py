@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, cast
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.units import format_time
 from budgetfrontier.core.vocabulary import SOURCE_KINDS
-from budgetfrontier.tools.cli import common, for_good, named
+from budgetfrontier.tools.cli import common, for_good, name_arguments
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.sentences import note, say
 
@@ -270,7 +270,7 @@ def dead_letters(args: argparse.Namespace) -> None:
             common.refuse_if_terminated(args)
         if "all" not in ids:
             with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-                named.check_letters(view, args.job, ids)
+                name_arguments.check_letters(view, args.job, ids)
         details = {"ids": None if "all" in ids else ids, "queue": None} | (for_good.details(args) if args.drop else {})
         entry = common.steer(args, op, details)
         done = "replayed" if args.replay else "dropped"
@@ -302,7 +302,7 @@ def write_dead_letters(
     chosen: Iterable[tuple[int | LetterId, DeadLetter]]
     chosen = ((name, letter) for name, letter in letters if test(letter.uri.url, letter.queue))
     if args.match is not None and is_whole:
-        chosen = named.noting_none(chosen, f"no dead letter matches {clean(args.match)}")
+        chosen = name_arguments.noting_none(chosen, f"no dead letter matches {clean(args.match)}")
     if args.by_reason:
         common.write_rows(args, common.page(_by_reason(letter for _, letter in chosen), args), REASON_COLUMNS)
         return

@@ -1,4 +1,4 @@
-"""Who may ask for what: the token, sessions, CSRF, and the check of Origin."""
+"""Access control: the token, sessions, CSRF, and the check of Origin."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ from budgetfrontier.reports import metrics
 from budgetfrontier.reports.host_allowlist import REFUSED
 from budgetfrontier.tools.console import forms, rendering, static_files, steering
 from budgetfrontier.tools.console.access import HEADERS, Access, BrowserSession, cookie_name, is_inside
+from budgetfrontier.tools.console.changes_since import Since, since
 from budgetfrontier.tools.console.downloads import Downloads
 from budgetfrontier.tools.console.event_streams import EventStreams
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.overtaken import Since, since
 from budgetfrontier.tools.console.pages import ConsolePage
 from budgetfrontier.tools.console.pages.index import build as build_index
 from budgetfrontier.tools.console.pages.table import PAGES

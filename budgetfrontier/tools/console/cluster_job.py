@@ -1,4 +1,4 @@
-"""A crawl in partitions as a job of the console: what the owners of its partitions tell, read when a page asks."""
+"""A crawl in partitions as a job of the console: the replies of the owners of its partitions, read when a page asks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from budgetfrontier.cluster import merging, steering_plan
 from budgetfrontier.cluster.entry_names import name_of
 from budgetfrontier.cluster.inspection import Audited, Selection
 from budgetfrontier.cluster.merging import AuditRow, merged_audit, numbers_as_text
-from budgetfrontier.cluster.operation import Operator, OperatorCommand, PartitionRow, refused
+from budgetfrontier.cluster.operator_client import Operator, OperatorCommand, PartitionRow, refused
 from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.engine.remote import whoami
@@ -22,9 +22,9 @@ from budgetfrontier.reports.overview import Overview
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
+from budgetfrontier.tools.console.changes_since import Since
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob, Gone
-from budgetfrontier.tools.console.overtaken import Since
 from budgetfrontier.tools.console.sampling import Sample
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 

@@ -16,7 +16,7 @@ from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.sampling import Sample, Samples, read
-from budgetfrontier.tools.console.scans import Scanned, Scans
+from budgetfrontier.tools.console.scan_schedule import Scanned, Scans
 from budgetfrontier.tools.console.status_counts import StatusCounts
 from budgetfrontier.tools.console.totals_history import OverTimeOfJob
 

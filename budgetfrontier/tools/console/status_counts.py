@@ -1,4 +1,4 @@
-"""The statuses in a crawl log, counted as it grows: each page reads only what was added since, and a bounded part."""
+"""The statuses in a crawl log, counted as it grows: each page reads only the lines added since, and a bounded part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of `top`: each changes what is shown, or gives a command. No terminal is needed."""
+"""The keys of `top`: each changes the view, or gives a command. No terminal is needed."""
 
 from __future__ import annotations
 

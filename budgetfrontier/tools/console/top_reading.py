@@ -16,7 +16,7 @@ from budgetfrontier.storage.queue_listing import queues_by_id
 from budgetfrontier.storage.standing import standing
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.sampling import read
-from budgetfrontier.tools.console.scans import Scanned
+from budgetfrontier.tools.console.scan_schedule import Scanned
 from budgetfrontier.tools.console.top_controls import SORTS, Controls, Mode
 from budgetfrontier.tools.console.top_view import Opened, Shown
 

@@ -1,4 +1,4 @@
-"""The screen of `top`, line by line: pure text of what was read, for a terminal or for a pipe.
+"""The screen of `top`, line by line: pure text of a reading, for a terminal or for a pipe.
 
 All texts are cleaned of control characters here, so that a URL, a key or a reason cannot move the cursor.
 """

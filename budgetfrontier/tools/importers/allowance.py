@@ -1,4 +1,4 @@
-"""Bounds on what decoding a source may take: one allowance of bytes and steps per record, and one for the whole source.
+"""Bounds on the cost of decoding a source: one allowance of bytes and steps per record, and one for the whole source.
 
 A file that refers to the same value many times, or is highly compressed, can expand from a megabyte to gigabytes. An
 ordinary file never reaches its allowance: a byte of a pickle makes one step and one value at most.

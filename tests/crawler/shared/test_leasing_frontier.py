@@ -25,7 +25,7 @@ from budgetfrontier.crawler.progress import ProgressDisplay
 from budgetfrontier.crawler.shared import leasing_frontier as shared_frontier
 from budgetfrontier.crawler.shared.lease_table import LeaseTable
 from budgetfrontier.crawler.shared.leasing_frontier import LeasingFrontier
-from budgetfrontier.crawler.shared.rests import Rests
+from budgetfrontier.crawler.shared.resting_visits import Rests
 from budgetfrontier.crawler.shared.server_calls import SILENT, CrawlServer
 from budgetfrontier.crawler.shared.shared_job import crawl
 from tests.support import PATIENCE, logged, memory, pages

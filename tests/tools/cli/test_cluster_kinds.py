@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from budgetfrontier import CrawlUri
-from budgetfrontier.cluster.operation import Operator
+from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.rules.seeds import SeedFate, SeedOrigin
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.seed_list import ListedSeed, SeedRow

@@ -1,4 +1,4 @@
-"""The pages of a job: each module reads what its page shows, and the template of its name shows it."""
+"""The pages of a job: each module reads the values of its page, and the template of its name shows them."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from budgetfrontier.cluster.inspection import Audited, FoundQueue, InForce
 from budgetfrontier.cluster.merging import merged_adjustments, merged_audit, numbers_as_text
-from budgetfrontier.cluster.operation import Operator
+from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.path_patterns import path_patterns

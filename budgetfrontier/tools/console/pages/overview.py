@@ -1,4 +1,4 @@
-"""The overview: the verdict, the queues by state, rates, and what is wrong now."""
+"""The overview: the verdict, the queues by state, rates, and present faults."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.view import PendingUri, View
+from budgetfrontier.tools.console.changes_since import MATCHED
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.overtaken import MATCHED
 from budgetfrontier.tools.console.query import NotThere, Query
 
 HEAD = SPREAD = 50

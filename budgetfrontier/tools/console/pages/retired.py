@@ -1,4 +1,4 @@
-"""The retired queues as a work list, in the order of their retirement: what each holds, and what would revive it.
+"""The retired queues as a work list, in the order of their retirement, with URIs and remedies.
 
 Any adjustment revives queues that are over budget until their turn: those that have not had it yet are listed, too.
 """

@@ -1,4 +1,4 @@
-"""The list of seeds, with what has become of each, and how many have which fate."""
+"""The list of seeds with the fate of each, and the number of each fate."""
 
 from __future__ import annotations
 

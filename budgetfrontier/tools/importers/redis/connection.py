@@ -1,4 +1,4 @@
-"""The connection to a Redis server for imports: it only reads. What its errors mean for who gave the URL."""
+"""The connection to a Redis server for imports: it only reads, and explains errors to the user."""
 
 from __future__ import annotations
 

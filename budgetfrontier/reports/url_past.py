@@ -1,4 +1,4 @@
-"""The past of a URL that is seen and not pending, in words: fetched, failed, forbidden, or what would tell."""
+"""The past of a URL that is seen and not pending, in words: fetched, failed, forbidden, or not known."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Outcome, Settings
-from budgetfrontier.cluster import client, operation, owner_calls, partition_router, steering_plan, worker
+from budgetfrontier.cluster import client, operator_client, owner_calls, partition_router, steering_plan, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import Audited
-from budgetfrontier.cluster.operation import Operator, OperatorCommand
+from budgetfrontier.cluster.operator_client import Operator, OperatorCommand
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.core.errors import FrontierError
@@ -87,7 +87,7 @@ def cli(
             )
 
     monkeypatch.setattr(clusters, "connected", connected)
-    monkeypatch.setattr(operation, "WAIT", PATIENCE)
+    monkeypatch.setattr(operator_client, "WAIT", PATIENCE)
 
     def run(command: str, *arguments: str) -> Answer:
         capsys.readouterr()
@@ -145,7 +145,7 @@ def test_queues_are_sorted_and_chosen_over_all_partitions(cli: Cli, monkeypatch:
     whole = json.loads(cli("queues", "--format", "json")[1])
     assert [row["queued"] for row in whole] == [*range(12, 0, -1)]
     assert json.loads(cli("queues", "--format", "json", "--limit", "4", "--offset", "2")[1]) == whole[2:6]
-    monkeypatch.setattr(operation, "MOST_ROWS", 2)  # so that owners are asked for more than one page
+    monkeypatch.setattr(operator_client, "MOST_ROWS", 2)  # so that owners are asked for more than one page
     assert json.loads(cli("queues", "--format", "json", "--limit", "9")[1]) == whole[:9]
     (row,) = json.loads(cli("queues", "--match", "h9*", "--over-budget", "--format", "json")[1])
     assert (row["queue"], row["raise_to"], row["floor"]) == ("h9.test", 3, 2)
