@@ -8,7 +8,7 @@ from typing import Self
 from budgetfrontier.aio.turn_batching import BATCH
 from budgetfrontier.core.model import CrawlUri, Lease, RunEnd, Summary, Tally
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.remote import capacity as room
+from budgetfrontier.remote import capacity
 
 MIN_COMMIT_INTERVAL = 0.05  # seconds between two commits of the worker; a frontier may also commit at each call
 
@@ -48,13 +48,13 @@ class OwnFrontier:
             leases += taken
             self._wanted -= len(taken)
 
-    def admit_each(self, uris: list[str | CrawlUri], maxsize: int, *, again: bool = False) -> list[room.Result]:
+    def admit_each(self, uris: list[str | CrawlUri], maxsize: int, *, again: bool = False) -> list[capacity.Result]:
         """Admit URIs while there is room; return the result for each."""
-        return room.admit_each(self.frontier, uris, maxsize, again=again)
+        return capacity.admit_each(self.frontier, uris, maxsize, again=again)
 
     def admit_many(self, uris: list[str | CrawlUri], maxsize: int) -> Tally:
         """Admit URIs while there is room; count the results."""
-        return room.admit_many(self.frontier, uris, maxsize)
+        return capacity.admit_many(self.frontier, uris, maxsize)
 
     def tick(self) -> None:
         """Commit."""

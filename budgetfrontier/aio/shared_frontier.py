@@ -13,8 +13,7 @@ from budgetfrontier.aio.turn_batching import BATCH
 from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlUri, Lease, RunEnd, Summary, Tally
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.remote import capacity as room
-from budgetfrontier.remote import protocol
+from budgetfrontier.remote import capacity, protocol
 
 if TYPE_CHECKING:
     from budgetfrontier.connections import Connection
@@ -97,7 +96,7 @@ class SharedFrontier:
         if error is not None:
             raise error
 
-    def admit_each(self, uris: list[str | CrawlUri], maxsize: int, *, again: bool = False) -> list[room.Result]:
+    def admit_each(self, uris: list[str | CrawlUri], maxsize: int, *, again: bool = False) -> list[capacity.Result]:
         """Admit URIs while there is room for everybody's; return the result for each."""
         return self._remote.admit_each(uris, maxsize=maxsize, again=again)
 

@@ -12,8 +12,7 @@ import msgspec
 from budgetfrontier.core.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Tally
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.remote import capacity as room
-from budgetfrontier.remote import protocol
+from budgetfrontier.remote import capacity, protocol
 from budgetfrontier.settings import Settings
 
 _NO_URI = CrawlUri("")
@@ -132,12 +131,12 @@ def mark_seen(frontier: Frontier, batch: protocol.Uris) -> Tally:
 
 def admit_many(frontier: Frontier, batch: protocol.Uris) -> Tally:
     """Schedule URIs while there is room; count the results."""
-    return room.admit_many(frontier, batch.uris, batch.maxsize)  # type: ignore[arg-type]
+    return capacity.admit_many(frontier, batch.uris, batch.maxsize)  # type: ignore[arg-type]
 
 
 def admit_each(frontier: Frontier, batch: protocol.Uris) -> protocol.Admitted:
     """Schedule URIs while there is room; return the result of each."""
-    results = room.admit_each(frontier, batch.uris, batch.maxsize, again=batch.again)  # type: ignore[arg-type]
+    results = capacity.admit_each(frontier, batch.uris, batch.maxsize, again=batch.again)  # type: ignore[arg-type]
     failures = {place: str(each) for place, each in enumerate(results) if isinstance(each, PolicyError)}
     admissions = [Admission.INVALID if isinstance(each, PolicyError) else each for each in results]
     return protocol.Admitted(admissions, failures)
