@@ -9,20 +9,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from budgetfrontier.clock import ManualClock as ManualClock
-    from budgetfrontier.core.errors import CorruptFrontier as CorruptFrontier
-    from budgetfrontier.core.errors import FrontierBusy as FrontierBusy
-    from budgetfrontier.core.errors import FrontierClosed as FrontierClosed
-    from budgetfrontier.core.errors import FrontierError as FrontierError
-    from budgetfrontier.core.errors import FrontierLocked as FrontierLocked
-    from budgetfrontier.core.errors import FrontierRemoved as FrontierRemoved
-    from budgetfrontier.core.errors import LeaseExpired as LeaseExpired
-    from budgetfrontier.core.errors import NewerSchema as NewerSchema
-    from budgetfrontier.core.errors import NotAFrontier as NotAFrontier
-    from budgetfrontier.core.errors import OutputRemoved as OutputRemoved
-    from budgetfrontier.core.errors import PolicyError as PolicyError
-    from budgetfrontier.core.errors import SettingsError as SettingsError
-    from budgetfrontier.core.errors import StorageFull as StorageFull
-    from budgetfrontier.core.errors import WrongThread as WrongThread
     from budgetfrontier.core.model import Admission as Admission
     from budgetfrontier.core.model import CrawlState as CrawlState
     from budgetfrontier.core.model import CrawlUri as CrawlUri
@@ -40,6 +26,20 @@ if TYPE_CHECKING:
     from budgetfrontier.core.model import Tally as Tally
     from budgetfrontier.engine.commands.adjustment import Adjustment as Adjustment
     from budgetfrontier.engine.frontier import Frontier as Frontier
+    from budgetfrontier.errors import CorruptFrontier as CorruptFrontier
+    from budgetfrontier.errors import FrontierBusy as FrontierBusy
+    from budgetfrontier.errors import FrontierClosed as FrontierClosed
+    from budgetfrontier.errors import FrontierError as FrontierError
+    from budgetfrontier.errors import FrontierLocked as FrontierLocked
+    from budgetfrontier.errors import FrontierRemoved as FrontierRemoved
+    from budgetfrontier.errors import LeaseExpired as LeaseExpired
+    from budgetfrontier.errors import NewerSchema as NewerSchema
+    from budgetfrontier.errors import NotAFrontier as NotAFrontier
+    from budgetfrontier.errors import OutputRemoved as OutputRemoved
+    from budgetfrontier.errors import PolicyError as PolicyError
+    from budgetfrontier.errors import SettingsError as SettingsError
+    from budgetfrontier.errors import StorageFull as StorageFull
+    from budgetfrontier.errors import WrongThread as WrongThread
     from budgetfrontier.rules.verdict import Verdict as Verdict
     from budgetfrontier.settings import Settings as Settings
     from budgetfrontier.storage.reader import Reader as Reader
@@ -51,7 +51,7 @@ _HOMES = {
     "clock": ("ManualClock",),
     "engine.commands.adjustment": ("Adjustment",),
     "engine.frontier": ("Frontier",),
-    "core.errors": (
+    "errors": (
         "CorruptFrontier",
         "FrontierBusy",
         "FrontierClosed",

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from budgetfrontier.core.endpoints import addresses
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.remote import protocol
 
 if TYPE_CHECKING:

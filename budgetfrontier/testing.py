@@ -6,9 +6,9 @@ from threading import get_ident
 from typing import TYPE_CHECKING
 
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import StorageFull, WrongThread
 from budgetfrontier.core.model import CrawlUri, Directive
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import StorageFull, WrongThread
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

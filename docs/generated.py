@@ -118,7 +118,7 @@ def api() -> str:
 
 def errors() -> str:
     """Every error: its message when none is more exact, and its parents."""
-    import budgetfrontier.core.errors as module
+    import budgetfrontier.errors as module
 
     rows = ["| error | is a | message |", "| --- | --- | --- |"]
     for name, error in _own(module):

@@ -14,8 +14,8 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import PolicyError
 
 if TYPE_CHECKING:
     from tldextract import TLDExtract

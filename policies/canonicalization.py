@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.errors import PolicyError
 
 _WWW = re.compile(r"(?<=[/@])www\d*\.(?=[^.:]+\.[^.:])(?!.*@)")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")

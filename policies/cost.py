@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.core.patterns import Pattern
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import PolicyError
 
 
 class ZeroCost:

@@ -16,10 +16,10 @@ import pytest
 
 from budgetfrontier import Frontier, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import Lease, QueueRecord
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage.environment import opened_here
 
 START = 1_000_000.0

@@ -10,7 +10,7 @@ from budgetfrontier import connections
 from budgetfrontier.aio import Scheduler
 from budgetfrontier.cluster import client, partition_router
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
-from budgetfrontier.core.errors import ConnectionLost, FrontierError, MissingExtra
+from budgetfrontier.errors import ConnectionLost, FrontierError, MissingExtra
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.remote import AsyncRemoteFrontier
 from tests.scrapy.crawler import make

@@ -23,7 +23,6 @@ from budgetfrontier.aio.own_frontier import OwnFrontier
 from budgetfrontier.aio.shared_frontier import SharedFrontier, connector, name_of
 from budgetfrontier.aio.turn_batching import Future, TurnBatcher, futures_of
 from budgetfrontier.clock import Clock, WallClock
-from budgetfrontier.core.errors import FrontierClosed, WrongThread
 from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.engine import arguments
@@ -31,6 +30,7 @@ from budgetfrontier.engine.arguments import size as _size
 from budgetfrontier.engine.arguments import status as _status
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.runs import this_program
+from budgetfrontier.errors import FrontierClosed, WrongThread
 from budgetfrontier.leasing import AS_WRITTEN, open_frontier
 from budgetfrontier.remote import protocol
 from budgetfrontier.rules.run_history import end_of

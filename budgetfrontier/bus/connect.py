@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl, urlsplit
 from budgetfrontier.bus.interface import SESSION, Bus
 from budgetfrontier.bus.patience import Patience
 from budgetfrontier.core.endpoints import redis_url
-from budgetfrontier.core.errors import WrongAddress
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import WrongAddress
 from budgetfrontier.reports.format import without_password
 
 DEFAULT = "zmq+tcp://127.0.0.1:5550"

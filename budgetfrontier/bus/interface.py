@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 
 TIMEOUT = 30.0
 """Seconds to wait for a broker that does not answer."""

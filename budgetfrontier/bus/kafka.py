@@ -16,7 +16,7 @@ from budgetfrontier.bus.kafka_topics import TopicIds
 from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.core.endpoints import addresses
-from budgetfrontier.core.errors import MissingExtra, SettingsError
+from budgetfrontier.errors import MissingExtra, SettingsError
 
 try:
     import confluent_kafka

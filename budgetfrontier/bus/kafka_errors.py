@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
 from budgetfrontier.bus.patience import STEP, Patience, Wait
-from budgetfrontier.core.errors import FrontierError, MissingExtra
+from budgetfrontier.errors import FrontierError, MissingExtra
 
 try:
     from confluent_kafka import KafkaError as _CODES

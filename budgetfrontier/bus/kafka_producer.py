@@ -10,7 +10,7 @@ from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError, MessagesToo
 from budgetfrontier.bus.kafka_errors import TOO_LARGE, error_of, explained
 from budgetfrontier.bus.patience import STEP, Patience, Wait
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.core.errors import MissingExtra
+from budgetfrontier.errors import MissingExtra
 
 try:
     from confluent_kafka import KafkaException, Producer

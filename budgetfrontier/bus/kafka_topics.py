@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, Final
 
-from budgetfrontier.core.errors import MissingExtra
+from budgetfrontier.errors import MissingExtra
 
 try:
     from confluent_kafka import KafkaError, KafkaException, TopicCollection

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 
 MAX_DEPTH = 64
 """The greatest depth of nested lists and maps in a message."""

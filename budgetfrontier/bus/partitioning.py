@@ -8,7 +8,7 @@ from zlib import crc32
 from xxhash import xxh3_64_intdigest
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.errors import InvalidUrl
 
 _WWW = re.compile(r"^www[0-9]*\.(?=.)")
 

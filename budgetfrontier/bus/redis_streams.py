@@ -20,7 +20,7 @@ from budgetfrontier.bus.partition_assignment import Member, assign
 from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.core.endpoints import redis_url
-from budgetfrontier.core.errors import MissingExtra, WrongAddress
+from budgetfrontier.errors import MissingExtra, WrongAddress
 
 try:
     import redis

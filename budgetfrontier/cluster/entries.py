@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from budgetfrontier.cluster.quota_slices import Amounts, Want
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.remote.protocol import Uri
 
 VERSION: Final = 1

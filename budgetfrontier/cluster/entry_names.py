@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from budgetfrontier.cluster.state import PartitionState
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage.records import AuditEntry
 
 _NUMBERS: Final = re.compile(

@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from budgetfrontier.core.errors import FrontierError, SettingsError
+from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.remote import protocol
 from budgetfrontier.server.tasks import Done
 

@@ -14,7 +14,7 @@ from budgetfrontier.bus.kafka_errors import Heard, error_of
 from budgetfrontier.cluster import owners
 from budgetfrontier.cluster.owners import Owner, Owners
 from budgetfrontier.core.endpoints import addresses
-from budgetfrontier.core.errors import FrontierError, MissingExtra, WrongAddress
+from budgetfrontier.errors import FrontierError, MissingExtra, WrongAddress
 from budgetfrontier.settings.checks import topics_objection
 
 try:

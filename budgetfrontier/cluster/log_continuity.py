@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from budgetfrontier.cluster.state import PartitionState
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 
 
 class LogGap(FrontierError):

@@ -15,9 +15,9 @@ from budgetfrontier.cluster.owner_calls import OwnerCalls
 from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, limit_reached, to_standings
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.errors import ConnectionLost, FrontierError, NotOwner
 from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine import audit
+from budgetfrontier.errors import ConnectionLost, FrontierError, NotOwner
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.work_list import Raised

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
 from budgetfrontier.cluster.merging import named_partitions
-from budgetfrontier.core.errors import ConnectionLost, FrontierClosed, FrontierError, NotOwner, WrongCredentials
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierError, NotOwner, WrongCredentials
 from budgetfrontier.remote import RemoteFrontier
 
 PATIENCE: Final = 3.0

@@ -38,9 +38,9 @@ from budgetfrontier.cluster.operator_commands import Commands
 from budgetfrontier.cluster.quota_spending import QuotaSpending
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.state import PartitionState
-from budgetfrontier.core.errors import FrontierError, SettingsError
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.remote import protocol
 from budgetfrontier.remote.bulk_finish import is_closed
 from budgetfrontier.rules.run_history import WORKER

@@ -14,7 +14,7 @@ from typing import Final
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.snapshot_restore import set_aside
 from budgetfrontier.cluster.snapshots import SnapshotError
-from budgetfrontier.core.errors import CorruptFrontier, FrontierError
+from budgetfrontier.errors import CorruptFrontier, FrontierError
 
 AT_ONCE: Final = 2
 """Copies that are restored at a time."""

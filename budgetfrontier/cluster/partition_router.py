@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 from budgetfrontier.bus.interface import BusError
 from budgetfrontier.cluster.owners import Owner
 from budgetfrontier.cluster.steps import MOVED, Answers, Ask, GiveUp, LookUp, Pause, Steps, silent
-from budgetfrontier.core.errors import ConnectionLost
 from budgetfrontier.engine import arguments
+from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.remote import calls
 
 _T = TypeVar("_T")

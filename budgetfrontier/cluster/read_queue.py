@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from budgetfrontier.core.errors import NotOwner
+from budgetfrontier.errors import NotOwner
 from budgetfrontier.server.tasks import Done
 
 Work = Callable[[], Any]

@@ -11,8 +11,8 @@ import msgspec
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.bounded_cache import BoundedCache
-from budgetfrontier.core.errors import InvalidUrl, PolicyError
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.remote.protocol import Uri
 from budgetfrontier.settings import Settings, policy_factory
 

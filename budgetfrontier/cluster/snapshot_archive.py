@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from budgetfrontier.cluster.snapshots import DamagedSnapshot
-from budgetfrontier.core.errors import NO_ROOM, StorageFull, disk_full
+from budgetfrontier.errors import NO_ROOM, StorageFull, disk_full
 from budgetfrontier.storage.lmdb_env import sync_folder
 from budgetfrontier.storage.modes import make_folder
 

@@ -17,8 +17,8 @@ import msgspec
 
 from budgetfrontier.cluster import snapshot_archive, state
 from budgetfrontier.cluster.snapshots import SnapshotError, name_of, newest_first, prefix_of, store_of
-from budgetfrontier.core.errors import FrontierError, StorageFull
 from budgetfrontier.core.units import format_size
+from budgetfrontier.errors import FrontierError, StorageFull
 from budgetfrontier.settings.schema import SnapshotSettings
 from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.reader import Reader

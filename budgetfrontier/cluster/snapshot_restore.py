@@ -11,7 +11,7 @@ from typing import Final
 from budgetfrontier.cluster import snapshot_archive, state
 from budgetfrontier.cluster.snapshots import DamagedSnapshot, Snapshot, SnapshotError, Store, newest_first, prefix_of
 from budgetfrontier.cluster.state import PartitionState
-from budgetfrontier.core.errors import CorruptFrontier, FrontierError, NewerSchema, disk_full
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, disk_full
 from budgetfrontier.storage.lmdb_env import sync_folder
 from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.reader import Reader

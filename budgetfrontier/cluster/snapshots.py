@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from budgetfrontier.core.errors import NO_ROOM, FrontierError, SettingsError, StorageFull
+from budgetfrontier.errors import NO_ROOM, FrontierError, SettingsError, StorageFull
 from budgetfrontier.settings.schema import SnapshotSettings
 from budgetfrontier.storage.lmdb_env import sync_folder
 from budgetfrontier.storage.whole_files import atomic_file

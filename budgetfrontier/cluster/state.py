@@ -9,8 +9,8 @@ import msgspec
 from budgetfrontier.cluster.entries import Steered
 from budgetfrontier.cluster.quota_grants import QuotaGrants
 from budgetfrontier.cluster.quota_slices import Slice
-from budgetfrontier.core.errors import CorruptFrontier
 from budgetfrontier.engine.opening import REPLICA
+from budgetfrontier.errors import CorruptFrontier
 
 ADJUSTMENTS: Final = 10_000
 """Adjustments that are remembered, so that they can be withdrawn in all partitions."""

@@ -10,7 +10,7 @@ from budgetfrontier.cluster.entry_names import read_name
 from budgetfrontier.cluster.inspection import InForce, ProposedAdjustment, Undoing
 from budgetfrontier.cluster.operator_client import Operator, OperatorCommand
 from budgetfrontier.cluster.operator_commands import OF_QUEUES, refusal, replicable
-from budgetfrontier.core.errors import ConnectionLost, FrontierError
+from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.settings.matching import may_select_several
 from budgetfrontier.storage.records import AuditEntry
 

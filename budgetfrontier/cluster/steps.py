@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from budgetfrontier.core.errors import ConnectionLost, FrontierClosed, NotOwner
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, NotOwner
 from budgetfrontier.remote import calls
 
 _T = TypeVar("_T")

@@ -13,7 +13,7 @@ from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.cluster import retention
 from budgetfrontier.cluster.kafka import KafkaDirectory
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings.schema import ClusterSettings
 
 PATIENCE: Final = 5.0

@@ -29,7 +29,7 @@ from budgetfrontier.cluster.read_queue import ReadQueue
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.writer import Writer
-from budgetfrontier.core.errors import CorruptFrontier, FrontierError, NotOwner, SettingsError
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NotOwner, SettingsError
 from budgetfrontier.server.tasks import Done
 from budgetfrontier.settings import Settings, policy_factory
 

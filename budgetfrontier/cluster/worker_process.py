@@ -19,7 +19,7 @@ from budgetfrontier.cluster.topics import log_identity, prepare
 from budgetfrontier.cluster.worker import ClusterWorker
 from budgetfrontier.cluster.worker_crawl import WorkerCrawls
 from budgetfrontier.core.endpoints.tokens import TokenFile
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.server import frontier_service, server
 from budgetfrontier.server.server import HandOver, Offered, Tls
 from budgetfrontier.server.stopping import Stop

@@ -13,7 +13,7 @@ from typing import Final
 
 from budgetfrontier.bus.interface import Bus, BusAway, BusError, Producer
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.core.errors import FrontierClosed
+from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.server.tasks import Done
 
 PATIENCE: Final = 5.0

@@ -16,7 +16,7 @@ import re
 import can_ada
 from xxhash import xxh3_64_digest, xxh3_128_digest
 
-from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.errors import InvalidUrl
 
 MAX_LENGTH = 8192
 """The longest URL that is accepted, in characters."""

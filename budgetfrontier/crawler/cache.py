@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import lmdb
 import msgspec
 
-from budgetfrontier.core.errors import CorruptFrontier, NotAFrontier
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import CorruptFrontier, NotAFrontier
 from budgetfrontier.storage import lock_table
 from budgetfrontier.storage.limits_used import KEY, TABLE, Used, decode_used, encode_used
 from budgetfrontier.storage.lmdb_env import GIB, check_files, open_lmdb, translate_error

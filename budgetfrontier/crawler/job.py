@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlState, DeadLetter, RunEnd
 from budgetfrontier.crawler.cache import SHARED, CrawlCache
 from budgetfrontier.crawler.closing_summary import StopReason, closing_summary
@@ -29,6 +28,7 @@ from budgetfrontier.crawler.robots import Robots
 from budgetfrontier.crawler.seeds import any_valid, each_seed, left_out, refused_seeds, scheduled_seeds
 from budgetfrontier.crawler.visit import Visitor
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.reports import report_files
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules import crawl_states

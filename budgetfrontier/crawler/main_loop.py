@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from budgetfrontier.core.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.core.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.crawler.cache import CrawlCache
 from budgetfrontier.crawler.closing_summary import StopReason
@@ -39,6 +38,7 @@ from budgetfrontier.crawler.robots import Robots
 from budgetfrontier.crawler.threads import in_disk_thread
 from budgetfrontier.crawler.unwritten_results import Result, UnwrittenResults
 from budgetfrontier.crawler.visit import Visit, Visits, revisit, should_revisit
+from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states, uri_outcomes
 from budgetfrontier.rules.attempts import first_retry_told

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules.crawl_states import POLICY
 
 if TYPE_CHECKING:

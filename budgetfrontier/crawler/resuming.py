@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from budgetfrontier.core.errors import NotAFrontier, ScopeChanged, SettingsError
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.crawler.cache import CrawlCache
 from budgetfrontier.crawler.scope_change import ScopeLoss, count_loss, identity
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import NotAFrontier, ScopeChanged, SettingsError
 from budgetfrontier.rules.crawl_states import SCOPE, reason_after_pause
 from budgetfrontier.rules.run_history import BUS_WORKER
 from budgetfrontier.rules.scope import Scope

@@ -9,9 +9,9 @@ from itertools import islice
 import msgspec
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import CrawlUri, Directive, Tally
 from budgetfrontier.engine.admission.storable import MAX_RECORD
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.totals import reasons_of
 from budgetfrontier.rules.queue_keys import MAX_QUEUE_KEY

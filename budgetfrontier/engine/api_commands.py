@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.core.errors import CommandInProgress, FrontierError, SettingsError
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.engine import arguments, audit
 from budgetfrontier.engine.commands import operations
@@ -13,6 +12,7 @@ from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.commands.runner import CommandRun
 from budgetfrontier.engine.delivery import Delivery
 from budgetfrontier.engine.guard import Guard
+from budgetfrontier.errors import CommandInProgress, FrontierError, SettingsError
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage.records import AuditEntry
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.guard import Guard
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage import keys, meta
 
 MOST_OPERATIONS = 100_000

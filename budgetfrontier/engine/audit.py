@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from budgetfrontier.core.errors import FrontierError, StorageFull
+from budgetfrontier.errors import FrontierError, StorageFull
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.environment import Environment

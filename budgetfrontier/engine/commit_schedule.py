@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from math import inf
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.tables import Tables
+from budgetfrontier.errors import FrontierError
 
 MOST_AT_ONCE = 1000
 """The number of queues that are revived, retired or woken before a commit, so that no call takes long."""

@@ -7,11 +7,11 @@ from functools import partial
 from itertools import groupby, repeat
 from typing import Any, cast
 
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome
 from budgetfrontier.engine import arguments, batches
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.guard import Guard
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import queue_states
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
 from budgetfrontier.rules.seeds import SeedFate

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.checks import NEEDS_URLS
 from budgetfrontier.settings.differences import changes

@@ -15,7 +15,6 @@ from typing import Any, Self
 from msgspec.structs import force_setattr
 
 from budgetfrontier.clock import Clock, WallClock
-from budgetfrontier.core.errors import FrontierError, LeaseExpired
 from budgetfrontier.core.model import (
     Admission,
     CrawlState,
@@ -47,6 +46,7 @@ from budgetfrontier.engine.lost_frontiers import close_waiting, watch
 from budgetfrontier.engine.regulation import Asked
 from budgetfrontier.engine.replica import Replica
 from budgetfrontier.engine.runs import this_program
+from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.rules import run_history
 from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.settings import Settings

@@ -19,7 +19,12 @@ from typing import Final, NoReturn, TypeVar
 import lmdb
 
 from budgetfrontier.clock import Clock, ClockSteps
-from budgetfrontier.core.errors import (
+from budgetfrontier.core.model import Lease, RunEnd
+from budgetfrontier.engine import arguments
+from budgetfrontier.engine.commit_schedule import CommitSchedule
+from budgetfrontier.engine.hooks import Hooks
+from budgetfrontier.engine.opening import Parts
+from budgetfrontier.errors import (
     FrontierBusy,
     FrontierClosed,
     FrontierError,
@@ -28,11 +33,6 @@ from budgetfrontier.core.errors import (
     StorageFull,
     WrongThread,
 )
-from budgetfrontier.core.model import Lease, RunEnd
-from budgetfrontier.engine import arguments
-from budgetfrontier.engine.commit_schedule import CommitSchedule
-from budgetfrontier.engine.hooks import Hooks
-from budgetfrontier.engine.opening import Parts
 from budgetfrontier.storage.lmdb_env import is_damage, translate_error
 
 log = logging.getLogger(__name__)

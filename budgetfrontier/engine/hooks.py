@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.core.spelling import nearest
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.live_queue import record_of
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.settings import plugins
 from budgetfrontier.storage.records import DeadRow, dead_letter, expanded

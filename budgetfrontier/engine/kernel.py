@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlState, CrawlUri, Lease, Tally
 from budgetfrontier.engine.queue_leases import QueueLeases
 from budgetfrontier.engine.returning_uris import Returns
@@ -13,6 +12,7 @@ from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.unfinished_leases import UnfinishedLeases
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.records import Counters

@@ -11,7 +11,6 @@ from enum import Enum
 import msgspec
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import CrawlUri, Finish, KeptTotals, KeptUrl, Lease, Outcome, Tally
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.finish import Finisher
@@ -19,6 +18,7 @@ from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.url_table import LATEST, UrlTable
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules import charges
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage import keys

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from budgetfrontier.core.errors import FrontierError, SettingsError
 from budgetfrontier.engine import fixed_at_creation
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.runner import Runner
@@ -13,6 +12,7 @@ from budgetfrontier.engine.hooks import load_hooks
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.settings_at_open import SettingsAtOpen
+from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.rules import wake_times
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage import keys, meta

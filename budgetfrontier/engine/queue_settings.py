@@ -7,10 +7,10 @@ loss of a lease, a deletion). So the head is that of the change. `Turns.arrived`
 
 from __future__ import annotations
 
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine.live_queue import record_of
 from budgetfrontier.engine.tables import Tables
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import budgets
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage.damage import Damage

@@ -6,10 +6,10 @@ from math import isfinite
 
 import msgspec
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.commands import operations
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
 
 MOST_BUDGET = (1 << 53) - 1

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from budgetfrontier.core.errors import CommandInProgress, FrontierError, FrontierLocked, NotAFrontier
 from budgetfrontier.engine import audit
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import CommandInProgress, FrontierError, FrontierLocked, NotAFrontier
 from budgetfrontier.storage.lmdb_env import check_files
 from budgetfrontier.storage.lock import lock_holder
 from budgetfrontier.storage.reader import Reader

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from budgetfrontier.core.errors import NO_ROOM, FrontierError, StorageFull
+from budgetfrontier.errors import NO_ROOM, FrontierError, StorageFull
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import sync_folder
 from budgetfrontier.storage.modes import make_folder, opener

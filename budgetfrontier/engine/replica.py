@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from budgetfrontier.core.errors import CommandInProgress, StorageFull
 from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.commands.runner import STEP
 from budgetfrontier.engine.delivery import Delivery
 from budgetfrontier.engine.guard import Guard
+from budgetfrontier.errors import CommandInProgress, StorageFull
 from budgetfrontier.storage.records import AuditEntry
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.differences import changes
 from budgetfrontier.storage import keys, meta

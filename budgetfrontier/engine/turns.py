@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlUri, Lease, QueueRecord, QueueState
 from budgetfrontier.engine.pending import Run
 from budgetfrontier.engine.queue_settings import SettingsOfQueues
 from budgetfrontier.engine.tables import Tables
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import has_completed, must_retire
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease

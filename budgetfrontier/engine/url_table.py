@@ -17,8 +17,8 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import duplicates
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode

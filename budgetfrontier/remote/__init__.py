@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from budgetfrontier.core.errors import MissingExtra
+from budgetfrontier.errors import MissingExtra
 
 _is_ours = "GRPC_VERBOSITY" not in os.environ
 if _is_ours:  # what the core of gRPC would write to stderr is in the errors of calls; it reads this at the import

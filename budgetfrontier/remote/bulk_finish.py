@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from budgetfrontier.core.errors import (
+from budgetfrontier.core.model import Finish, Lease
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import (
     ConnectionLost,
     FrontierClosed,
     FrontierError,
@@ -13,8 +15,6 @@ from budgetfrontier.core.errors import (
     PolicyError,
     StorageFull,
 )
-from budgetfrontier.core.model import Finish, Lease
-from budgetfrontier.engine.frontier import Frontier
 
 OPTIONS = ("fetch_seconds", "crawl_delay", "discovered", "reason", "delay", "retire_queue", "size", "status")
 LATE = "lease {} of {} has ended; drop the result, its URI is delivered again if need be"

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.errors import LeaseExpired, PolicyError
 from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Outcome, Tally
 from budgetfrontier.engine import arguments
+from budgetfrontier.errors import LeaseExpired, PolicyError
 from budgetfrontier.remote import protocol
 from budgetfrontier.settings.schema import Override
 

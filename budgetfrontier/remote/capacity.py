@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import Admission, CrawlUri, Tally
 from budgetfrontier.engine.batches import parts
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules.admission_limits import MAXSIZE
 
 Result = Admission | PolicyError

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from budgetfrontier.core.endpoints import tokens
-from budgetfrontier.core.errors import WrongCredentials
+from budgetfrontier.errors import WrongCredentials
 from budgetfrontier.remote import protocol
 
 

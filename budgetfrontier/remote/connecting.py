@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from budgetfrontier.core.endpoints import addresses
-from budgetfrontier.core.errors import WrongCredentials
+from budgetfrontier.errors import WrongCredentials
 
 PROBE_WITHIN = 2.0
 """Seconds in which a server that has cut a connection without TLS may show that it has TLS."""

@@ -13,7 +13,7 @@ import msgspec
 
 from budgetfrontier.core.endpoints import addresses
 from budgetfrontier.core.endpoints.addresses import NO_PROXY
-from budgetfrontier.core.errors import ConnectionLost, FrontierError, SettingsError
+from budgetfrontier.errors import ConnectionLost, FrontierError, SettingsError
 from budgetfrontier.remote import client_credentials, protocol
 from budgetfrontier.remote.calls import Rpc
 from budgetfrontier.remote.connecting import Connecting, reason

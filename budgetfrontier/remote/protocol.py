@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from budgetfrontier.core import errors
+from budgetfrontier import errors
 from budgetfrontier.core.converters import plain
 from budgetfrontier.core.model import (
     Admission,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules.undoing import PAUSING, command_of
 from budgetfrontier.settings.matching import Match, parse_match, selects, spellings
 from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry

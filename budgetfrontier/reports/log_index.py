@@ -24,7 +24,7 @@ from typing import Annotated, Any, BinaryIO, TypedDict
 import msgspec
 import xxhash
 
-from budgetfrontier.core.errors import NO_ROOM
+from budgetfrontier.errors import NO_ROOM
 from budgetfrontier.storage.modes import make_folder, opener
 from budgetfrontier.storage.whole_files import atomic_file
 

@@ -17,8 +17,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import Admission, CrawlState, Summary
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
 from budgetfrontier.storage.reader import Reader

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from budgetfrontier.core.endpoints.addresses import HostPort, check_reach, parsed
 from budgetfrontier.core.endpoints.sockets import listening
-from budgetfrontier.core.errors import FrontierError, WrongAddress
+from budgetfrontier.errors import FrontierError, WrongAddress
 from budgetfrontier.reports.host_allowlist import REFUSED, SCRAPES, HostAllowlist
 from budgetfrontier.reports.server_log import SERVER_LOG
 

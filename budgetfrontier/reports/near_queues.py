@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import chain, islice
 
-from budgetfrontier.core.errors import InvalidUrl, PolicyError
+from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.queue_keys import queue_key_bytes
 from budgetfrontier.storage.url_search import queue_of

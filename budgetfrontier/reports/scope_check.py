@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl, SettingsError
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.commands.preview import Change, preview
+from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.reports.explanation import ScopeVerdict
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.vocabulary import QueueState
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.reports.listings import chunks
 from budgetfrontier.reports.log_tables import DISREGARDED, FORBIDDEN, OUT_OF_SCOPE, meaning
 from budgetfrontier.rules.seeds import MOST_REDIRECTS, SeedFate, SeedOrigin

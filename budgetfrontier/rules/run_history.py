@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from budgetfrontier.core.errors import MORE_FILES, NO_FILES, NO_ROOM, ScopeChanged, StorageFull
 from budgetfrontier.core.model import Run, RunEnd, RunRow
+from budgetfrontier.errors import MORE_FILES, NO_FILES, NO_ROOM, ScopeChanged, StorageFull
 
 MOST_RUNS = 1000
 """The runs that are kept, the latest."""

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.bounded_cache import BoundedCache
-from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules.seeds import MOST_REDIRECTS
 from budgetfrontier.settings import plugins
 from budgetfrontier.settings.schema import ScopeSettings

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from budgetfrontier.core.errors import MissingExtra
+from budgetfrontier.errors import MissingExtra
 
 try:
     import scrapy as _scrapy  # noqa: F401

@@ -6,8 +6,8 @@ from hashlib import blake2b
 from typing import Any
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import InvalidUrl
 
 COST, QUEUE, BUDGET = "budgetfrontier_cost", "budgetfrontier_queue", "budgetfrontier_budget"
 """Keys of request.meta that a spider may set."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings, plugins
 from budgetfrontier.settings.overrides import Override, parse_match
 from budgetfrontier.settings.policies.assignment import Hostname, SurtAuthority

@@ -28,8 +28,8 @@ from typing import Any
 
 from scrapy import signals
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import Finish, Lease, Outcome
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import backoff
 from budgetfrontier.scrapy import download_slots
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.scrapy import downloader_limits
 from budgetfrontier.scrapy.order import RequestOrder
 from budgetfrontier.settings import Settings

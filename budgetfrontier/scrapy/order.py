@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from scrapy.utils.misc import load_object
 
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import SettingsError
 
 Direction = Literal["fifo", "lifo"]
 

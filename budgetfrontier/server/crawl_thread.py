@@ -13,9 +13,9 @@ from queue import Empty, SimpleQueue
 from time import monotonic, sleep, time
 from typing import Any, NamedTuple, TypeVar
 
-from budgetfrontier.core.errors import FrontierClosed, FrontierError, FrontierLocked, FrontierRemoved
 from budgetfrontier.core.model import CrawlState, RunEnd
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, FrontierRemoved
 from budgetfrontier.remote.bulk_finish import is_closed
 from budgetfrontier.rules.run_history import SERVE
 from budgetfrontier.server.tasks import CallbackStep, Done

@@ -16,7 +16,9 @@ from urllib.parse import quote, unquote
 from msgspec.structs import replace
 
 from budgetfrontier.clock import WallClock
-from budgetfrontier.core.errors import (
+from budgetfrontier.core.model import RunEnd
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierClosed,
     FrontierError,
@@ -25,8 +27,6 @@ from budgetfrontier.core.errors import (
     SettingsError,
     StorageFull,
 )
-from budgetfrontier.core.model import RunEnd
-from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.reports.format import clean
 from budgetfrontier.server import default_delay, node
 from budgetfrontier.server.crawl_thread import CrawlThread

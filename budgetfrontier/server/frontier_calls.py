@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Tally
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.remote import capacity, protocol
 from budgetfrontier.settings import Settings
 

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import grpc
 import msgspec
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import Lease
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.remote import protocol
 from budgetfrontier.server import frontier_calls, tasks
 from budgetfrontier.server.frontier_calls import DecodedCall

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings.values import LONGEST
 from budgetfrontier.storage.whole_files import atomic_file
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from time import monotonic
 from typing import Any
 
-from budgetfrontier.core.errors import FrontierClosed
+from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.server import tasks
 from budgetfrontier.server.tasks import CallbackStep, Done
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from budgetfrontier.core.errors import (
+from budgetfrontier.errors import (
     NO_ROOM,
     FrontierClosed,
     FrontierError,

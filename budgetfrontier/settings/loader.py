@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.document import LARGEST, Document
 from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem, ValuePath
 from budgetfrontier.settings.validation import Validator

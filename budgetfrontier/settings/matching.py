@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl, SettingsError
 from budgetfrontier.core.patterns import Pattern, required_text
 from budgetfrontier.core.spelling import nearest
+from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings.values import brief
 
 KINDS = ("surt", "domain", "host", "queue", "queues", "regex")

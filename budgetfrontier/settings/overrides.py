@@ -10,7 +10,7 @@ import msgspec
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.bounded_cache import BoundedCache
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.authority_index import AuthorityIndex
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.names import per_uri

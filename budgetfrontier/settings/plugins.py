@@ -8,8 +8,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from budgetfrontier.core.errors import PolicyError, SettingsError
 from budgetfrontier.core.spelling import did_you_mean, nearest
+from budgetfrontier.errors import PolicyError, SettingsError
 
 ENTRY_POINTS = "budgetfrontier.policies"
 """Entry point group under which packages register policies as "kind.name": "cost.mine" is the cost policy "mine"."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any
 
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import PolicyError
 
 _EXPECTED = {
     "cost": "a cost is a whole number of at least 0",

@@ -6,8 +6,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.document import Document
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.core.spelling import nearest
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.matching import LONGEST, glob, parse_match
 from budgetfrontier.settings.surts import SurtPrefixes
 from budgetfrontier.settings.values import brief, read_size, show

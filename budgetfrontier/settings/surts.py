@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl, SettingsError
+from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import url_lists
 from budgetfrontier.settings.url_lists import BadLine, ListedUrl
 from budgetfrontier.settings.values import brief

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.values import brief, show
 
 if TYPE_CHECKING:

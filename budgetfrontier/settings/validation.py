@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl, SettingsError
 from budgetfrontier.core.spelling import LONGEST
+from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import plugins, schema, url_lists
 from budgetfrontier.settings.checks import (
     NEEDS_URLS,

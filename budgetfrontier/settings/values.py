@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from budgetfrontier.core import units
 from budgetfrontier.core.endpoints import addresses
-from budgetfrontier.core.errors import WrongAddress
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import WrongAddress
 
 LARGEST = 10**15
 """The largest whole number accepted: counters are stored in 64 bits."""

@@ -18,7 +18,7 @@ from struct import Struct
 
 import lmdb
 
-from budgetfrontier.core.errors import NO_ROOM, CorruptFrontier, FrontierError, NotAFrontier, StorageFull
+from budgetfrontier.errors import NO_ROOM, CorruptFrontier, FrontierError, NotAFrontier, StorageFull
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.last_note import COPIED

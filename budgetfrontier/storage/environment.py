@@ -14,7 +14,7 @@ from weakref import ref
 
 import lmdb
 
-from budgetfrontier.core.errors import FrontierLocked, FrontierRemoved
+from budgetfrontier.errors import FrontierLocked, FrontierRemoved
 from budgetfrontier.storage import keys, lmdb_env, lock_table
 from budgetfrontier.storage.lmdb_env import (
     UNFINISHED,

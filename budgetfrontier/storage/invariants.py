@@ -13,8 +13,8 @@ from typing import Any
 import lmdb
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import CorruptFrontier, SettingsError
 from budgetfrontier.core.model import CrawlState, CrawlUri, QueueRecord, QueueState
+from budgetfrontier.errors import CorruptFrontier, SettingsError
 from budgetfrontier.rules import crawl_states, duplicates, queue_states, queued_totals
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory

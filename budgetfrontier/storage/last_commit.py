@@ -9,7 +9,7 @@ from pathlib import Path
 
 import lmdb
 
-from budgetfrontier.core.errors import FrontierClosed, FrontierError, NotAFrontier
+from budgetfrontier.errors import FrontierClosed, FrontierError, NotAFrontier
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.environment import Environment, opened_here
 from budgetfrontier.storage.lmdb_env import check_files, translate_error

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import lmdb
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage.backup import CACHE
 from budgetfrontier.storage.lmdb_env import check_files, opened_lmdb
 

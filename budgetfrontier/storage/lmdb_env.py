@@ -11,7 +11,7 @@ from pathlib import Path
 
 import lmdb
 
-from budgetfrontier.core.errors import (
+from budgetfrontier.errors import (
     MORE_FILES,
     NO_FILES,
     NO_ROOM,

@@ -16,7 +16,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.errors import CorruptFrontier
 
 LEAF, TABLE = 2, 2  # flags: of a page with records; of a record whose value is the root of a table
 NOWHERE = (1 << 64) - 1  # the root of an empty tree

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from budgetfrontier.core.errors import FrontierLocked
+from budgetfrontier.errors import FrontierLocked
 from budgetfrontier.storage.file_locks import LockFile, holder_of
 from budgetfrontier.storage.last_note import COPIED_FILE
 

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, finalize
 
 import lmdb
 
-from budgetfrontier.core.errors import NO_ROOM
+from budgetfrontier.errors import NO_ROOM
 from budgetfrontier.storage.file_locks import LockFile
 from budgetfrontier.storage.modes import file_mode
 

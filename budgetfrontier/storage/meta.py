@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.storage import keys

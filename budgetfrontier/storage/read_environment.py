@@ -10,7 +10,7 @@ from pathlib import Path
 
 import lmdb
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.lmdb_env import check_schema, open_lmdb, open_tables, translate_error
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import DeadLetter, Process, QueueRecord, QueueState, Run, StoredLease, Summary
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.lmdb_pages import NOWHERE, File, Trees, is_leaf
 from budgetfrontier.storage.records import (

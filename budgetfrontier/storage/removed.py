@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.errors import NO_ROOM, FrontierError, StorageFull
+from budgetfrontier.errors import NO_ROOM, FrontierError, StorageFull
 from budgetfrontier.rules.undoing import ENDING
 from budgetfrontier.storage import keys, lock_table, meta
 from budgetfrontier.storage.damage import Damage

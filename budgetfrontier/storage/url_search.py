@@ -8,8 +8,8 @@ from itertools import takewhile
 from typing import Any
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import CrawlUri, DeadLetter, KeptUrl, QueueRecord
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings import policy_factory, policy_results
 from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.storage import keys, meta

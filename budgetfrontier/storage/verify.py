@@ -18,8 +18,8 @@ import lmdb
 import lmdb.verify
 import msgspec
 
-from budgetfrontier.core import errors
-from budgetfrontier.core.errors import CorruptFrontier, FrontierError
+from budgetfrontier import errors
+from budgetfrontier.errors import CorruptFrontier, FrontierError
 from budgetfrontier.storage import lock_table, removed
 from budgetfrontier.storage.damage import report
 from budgetfrontier.storage.lmdb_env import check_files, is_unfinished, open_lmdb

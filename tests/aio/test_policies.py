@@ -13,7 +13,7 @@ from budgetfrontier import Admission, CrawlUri, Frontier, Lease, Settings
 from budgetfrontier.aio import Scheduler
 from budgetfrontier.aio.frontier_thread import FAILED
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.errors import PolicyError
 from tests.aio.loops import in_loop
 from tests.support import logged
 

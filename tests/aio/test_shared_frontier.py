@@ -17,7 +17,7 @@ from budgetfrontier import Admission, CrawlUri, FrontierClosed, Lease
 from budgetfrontier.aio import Scheduler
 from budgetfrontier.aio import scheduler as scheduler_module
 from budgetfrontier.aio import shared_frontier as aio_shared
-from budgetfrontier.core.errors import ConnectionLost
+from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.remote import RemoteFrontier
 from tests.aio.loops import drain, in_loop, page, waiting
 from tests.aio.places import Place

@@ -9,7 +9,7 @@ import pytest
 from budgetfrontier import Settings
 from budgetfrontier.cluster.kafka import Place
 from budgetfrontier.cluster.worker_process import own_folder, work
-from budgetfrontier.core.errors import FrontierLocked, SettingsError
+from budgetfrontier.errors import FrontierLocked, SettingsError
 from budgetfrontier.server.stopping import Stop
 from budgetfrontier.settings.schema import ClusterSettings
 

@@ -28,7 +28,7 @@ from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.kafka import KafkaDirectory, place
 from budgetfrontier.cluster.snapshots import newest_first
 from budgetfrontier.cluster.topics import prepare
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.tools.cli.exits import DISK_FULL
 from tests.bus.kafka_server import NotInstalled, jars, started

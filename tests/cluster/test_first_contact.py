@@ -14,7 +14,7 @@ from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.kafka_errors import Heard
 from budgetfrontier.cluster import kafka
 from budgetfrontier.cluster.kafka import KafkaDirectory
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from tests.support import PATIENCE
 
 TIMED_OUT = KafkaError._TIMED_OUT

@@ -21,7 +21,7 @@ from budgetfrontier.cluster.inspection import Audited
 from budgetfrontier.cluster.operator_client import Operator, OperatorCommand
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
 from budgetfrontier.cluster.routing import partition_of_queue
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli import clusters, main, submission
 from budgetfrontier.tools.console import cluster_job
 from budgetfrontier.tools.console.access import Access

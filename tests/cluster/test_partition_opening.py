@@ -14,7 +14,7 @@ from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.partition_opening import Opener
 from budgetfrontier.cluster.snapshot_restore import state_in
 from budgetfrontier.cluster.snapshots import SnapshotError
-from budgetfrontier.core.errors import FrontierError, StorageFull
+from budgetfrontier.errors import FrontierError, StorageFull
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner
 from tests.support import until
 

@@ -14,8 +14,8 @@ from budgetfrontier.cluster.owners import Owner
 from budgetfrontier.cluster.partition import first_lease
 from budgetfrontier.cluster.partition_router import LEFT_OUT, PATIENCE, PartitionRouter
 from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, Steps
-from budgetfrontier.core.errors import ConnectionLost, FrontierError, LeaseExpired, NotOwner
 from budgetfrontier.core.model import CrawlUri, Lease
+from budgetfrontier.errors import ConnectionLost, FrontierError, LeaseExpired, NotOwner
 from budgetfrontier.remote import calls as client_calls
 
 _T = TypeVar("_T")

@@ -9,7 +9,7 @@ import pytest
 from budgetfrontier import CrawlUri, Settings
 from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings import policy_factory
 
 PARTITIONS = 64

@@ -20,7 +20,7 @@ from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.snapshot_process import SnapshotTask, Taken, take
 from budgetfrontier.cluster.snapshot_restore import Restorer, set_aside, state_in
 from budgetfrontier.cluster.snapshots import SnapshotError, Store, name_of, newest_first, store_of
-from budgetfrontier.core.errors import CorruptFrontier, FrontierError, NewerSchema, StorageFull
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, StorageFull
 from budgetfrontier.settings.schema import SnapshotSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.lmdb_env import opened_lmdb

@@ -11,7 +11,7 @@ import pytest
 from budgetfrontier.bus.interface import Bus, BusAway, BusError
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster.writer import Writer
-from budgetfrontier.core.errors import FrontierClosed
+from budgetfrontier.errors import FrontierClosed
 from tests.support import PATIENCE
 
 

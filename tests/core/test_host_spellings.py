@@ -15,11 +15,11 @@ from budgetfrontier import Admission, CrawlUri, Frontier
 from budgetfrontier.bus.partitioning import by_host
 from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl, SettingsError
 from budgetfrontier.core.uris import robots_url
 from budgetfrontier.crawler.fetch.ports import BlockedPortError, check_port
 from budgetfrontier.crawler.fetch.refusals import exempt_endpoints
 from budgetfrontier.crawler.fetch.resolver import Resolver
+from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.reports.host_allowlist import HostAllowlist
 from budgetfrontier.rules.queue_keys import queue_key_for
 from budgetfrontier.rules.scope import Scope

@@ -12,9 +12,9 @@ from multidict import MultiDict
 
 from budgetfrontier.bus.connect import connect
 from budgetfrontier.core.endpoints import redis_url
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.spelling import LONGEST, did_you_mean, nearest
 from budgetfrontier.engine.commands.operations import check_command
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings import plugins
 from budgetfrontier.settings.field import Field, fields
 from budgetfrontier.settings.matching import parse_match

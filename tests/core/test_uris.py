@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.errors import InvalidUrl
 
 REASONS = {"empty", "too-long", "scheme", "host", "port", "syntax", "encoding", "type"}
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import pytest
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl
+from budgetfrontier.errors import InvalidUrl
 
 E = "http://example.org"
 

@@ -9,7 +9,7 @@ from random import Random
 
 from budgetfrontier import CrawlState, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import LeaseExpired
+from budgetfrontier.errors import LeaseExpired
 from budgetfrontier.testing import crash
 from tests.crash.figures import Figures
 from tests.crash.processes import in_child

@@ -37,7 +37,7 @@ class Ended(NamedTuple):
 
 def ended_by(error: BaseException) -> Ended:
     """An exception as the end of a process."""
-    from budgetfrontier.core.errors import FrontierError
+    from budgetfrontier.errors import FrontierError
 
     named = isinstance(error, FrontierError) or (isinstance(error, PermissionError) and "check" in str(error))
     message = str(error) if named else "".join(traceback.format_exception(error))

@@ -13,7 +13,7 @@ from random import Random
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierLocked
+from budgetfrontier.errors import FrontierLocked
 from budgetfrontier.storage.lock_table import READERS
 from tests.crash.faults import die
 from tests.crash.figures import Figures

@@ -24,8 +24,8 @@ import lmdb.verify
 
 from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import CorruptFrontier
 from budgetfrontier.core.model import Lease, Summary
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.storage import lock_table
 from budgetfrontier.storage.lmdb_env import open_lmdb
 from budgetfrontier.storage.verify import check_pages

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Reader
-from budgetfrontier.core.errors import (
+from budgetfrontier.engine.commands.mailbox import Mailbox
+from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierClosed,
     FrontierError,
@@ -28,7 +29,6 @@ from budgetfrontier.core.errors import (
     StorageFull,
     WrongThread,
 )
-from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.storage import lock_table
 from budgetfrontier.storage.environment import LOOK_AT_READERS
 from budgetfrontier.storage.lmdb_env import open_lmdb

@@ -14,7 +14,7 @@ import pytest
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.backup import compact
 from budgetfrontier.storage.environment import opened_here

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierError, LeaseExpired
 from budgetfrontier.core.model import Directive, Lease
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.errors import FrontierError, LeaseExpired
 from tests.stateful.model import PLAIN, Model
 from tests.stateful.undoing import discard, undo
 

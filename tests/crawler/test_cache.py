@@ -19,9 +19,9 @@ import lmdb
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Reader
-from budgetfrontier.core.errors import CorruptFrontier, FrontierError, FrontierLocked, StorageFull
 from budgetfrontier.crawler import cache
 from budgetfrontier.crawler.cache import KEPT, CrawlCache, Original, StoredRobots
+from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked, StorageFull
 from budgetfrontier.storage.backup import CACHE, compact
 from budgetfrontier.storage.repair.repair_steps import repair
 from tests.crash.disks import disk_or_skip

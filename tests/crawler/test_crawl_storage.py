@@ -15,7 +15,6 @@ from aiohttp import web
 from rich.console import Console
 
 from budgetfrontier import Frontier
-from budgetfrontier.core.errors import OutputRemoved, StorageFull
 from budgetfrontier.core.model import CrawlUri, Lease, Outcome
 from budgetfrontier.crawler.cache import CrawlCache
 from budgetfrontier.crawler.fetch.response import FetchResult
@@ -23,6 +22,7 @@ from budgetfrontier.crawler.job import crawl
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.progress import ProgressDisplay
 from budgetfrontier.crawler.visit import Visit, Visitor
+from budgetfrontier.errors import OutputRemoved, StorageFull
 from budgetfrontier.reports import listings
 from budgetfrontier.testing import fail_commit
 from tests.crawler.site import Page, Site, linking, reopened, run, text

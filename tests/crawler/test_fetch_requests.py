@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlUri, Outcome
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
 from budgetfrontier.crawler.fetch.response import BLOCKED, BROKEN, CONNECT_FAILED, FetchResult
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.schema import FetchSettings, RequestSettings
 from tests.crawler.raw import RawServer
 

@@ -15,7 +15,6 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import StorageFull
 from budgetfrontier.core.model import Finish
 from budgetfrontier.crawler import main_loop, unwritten_results
 from budgetfrontier.crawler.cache import CrawlCache
@@ -27,6 +26,7 @@ from budgetfrontier.crawler.policy_failures import PolicyFailures
 from budgetfrontier.crawler.threads import in_disk_thread
 from budgetfrontier.crawler.unwritten_results import Result, UnwrittenResults
 from budgetfrontier.crawler.visit import Visit
+from budgetfrontier.errors import StorageFull
 from budgetfrontier.storage.environment import Environment
 from tests.crawler.held_up import FEW_WORKERS, HELD_UP, held_up
 from tests.crawler.site import Site, linking, reopened, run

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.core.errors import in_words
 from budgetfrontier.core.model import CrawlUri, Lease, Outcome
 from budgetfrontier.crawler.cache import Original
 from budgetfrontier.crawler.fetch.response import CONNECT_FAILED, ROBOTS_PRECLUDED, FetchResult
 from budgetfrontier.crawler.outputs import Outputs, warc
 from budgetfrontier.crawler.outputs.logs import crawl_line
+from budgetfrontier.errors import in_words
 
 NOW = datetime(2026, 11, 20, 22, 0, 1, 5000, tzinfo=UTC)
 STARTED = datetime(2026, 11, 20, 22, 0, 0, 250_000, tzinfo=UTC).timestamp()

@@ -18,12 +18,12 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
-from budgetfrontier.core.errors import FrontierLocked, OutputRemoved, StorageFull
 from budgetfrontier.core.model import Outcome
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.outputs.append_only_files import GrowingFile, cut_incomplete_line
 from budgetfrontier.crawler.outputs.logs import open_log
 from budgetfrontier.crawler.outputs.warc import WarcFiles, recover, whole_records
+from budgetfrontier.errors import FrontierLocked, OutputRemoved, StorageFull
 from budgetfrontier.storage.file_locks import LockFile
 from tests.crawler.warcs import Known, answer, lease, read, settings, sha1, write
 

@@ -17,8 +17,8 @@ import pytest
 from aiohttp import web
 
 from budgetfrontier import Reader, Settings
-from budgetfrontier.core.errors import StorageFull
 from budgetfrontier.crawler.outputs.warc import recover
+from budgetfrontier.errors import StorageFull
 from budgetfrontier.reports.crawl_log import entries
 from budgetfrontier.reports.crawl_summary import crawl_summary
 from tests.crawler.raw import RawServer

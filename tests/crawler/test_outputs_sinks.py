@@ -14,12 +14,12 @@ import msgspec
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlState, Outcome, Summary
 from budgetfrontier.crawler.fetch.response import CONNECT_FAILED, ROBOTS_PRECLUDED
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.outputs.sinks import Page, Sinks
 from budgetfrontier.crawler.outputs.statistics import LEGEND, Statistics
+from budgetfrontier.errors import SettingsError
 from tests.crawler.warcs import Known, answer, lease
 from tests.support import logged
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from budgetfrontier.core.errors import ScopeChanged
 from budgetfrontier.engine.remote import steer
+from budgetfrontier.errors import ScopeChanged
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.tools.cli import main

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Outcome, Reader
-from budgetfrontier.core.errors import FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.engine import atomic
 from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.errors import FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.storage.backup import compact
 from budgetfrontier.storage.repair.repair_steps import repair
 from budgetfrontier.testing import crash

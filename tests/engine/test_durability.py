@@ -11,8 +11,8 @@ import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierClosed, FrontierError, FrontierLocked, LeaseExpired
 from budgetfrontier.engine import guard
+from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, LeaseExpired
 from budgetfrontier.storage import environment
 from budgetfrontier.testing import crash
 from tests.support import START, crawl, crawl_state, memory, on_disk, one, pages, record, state

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Finish, Frontier, FrontierError, Lease, Outcome, PolicyError
-from budgetfrontier.core.errors import FrontierClosed
+from budgetfrontier.errors import FrontierClosed
 from tests.support import START, crawl, memory, on_disk, one, pages, whole
 
 WRONG: dict[str, Callable[[Frontier], object]] = {

@@ -19,8 +19,8 @@ from budgetfrontier import (
     Settings,
 )
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierClosed, PolicyError, WrongThread
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.errors import FrontierClosed, PolicyError, WrongThread
 from budgetfrontier.settings.overrides import Effective
 from tests.support import START, crawl_state, kernel, memory, one, pages
 

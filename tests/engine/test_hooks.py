@@ -9,7 +9,7 @@ import pytest
 
 from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierClosed, SettingsError
+from budgetfrontier.errors import FrontierClosed, SettingsError
 from budgetfrontier.testing import crash
 from tests.support import START, crawl, memory, on_disk, one, pages, whole
 

@@ -9,9 +9,9 @@ import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, LeaseExpired, QueueState
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierError, PolicyError
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.known_urls import Known
+from budgetfrontier.errors import FrontierError, PolicyError
 from tests.engine.test_url_table import NONE, START, kept, waits
 from tests.support import kernel
 

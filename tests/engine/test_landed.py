@@ -11,7 +11,7 @@ import pytest
 
 from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import LeaseExpired, PolicyError
+from budgetfrontier.errors import LeaseExpired, PolicyError
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.testing import crash
 from tests.support import START, kernel, memory, on_disk, one, pages, paths, record, state

@@ -11,8 +11,8 @@ import pytest
 
 from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import LeaseExpired
 from budgetfrontier.engine.opening import REPLICA
+from budgetfrontier.errors import LeaseExpired
 from budgetfrontier.storage import keys
 from budgetfrontier.testing import crash
 from tests.support import START, memory, on_disk, one, pages, record

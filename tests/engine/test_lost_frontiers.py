@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Frontier
-from budgetfrontier.core.errors import FrontierLocked
+from budgetfrontier.errors import FrontierLocked
 from tests.crash.processes import in_child
 from tests.support import PATIENCE
 

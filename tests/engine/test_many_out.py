@@ -10,9 +10,9 @@ import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import LeaseExpired
 from budgetfrontier.core.model import Directive, Lease
 from budgetfrontier.engine import pending, ring
+from budgetfrontier.errors import LeaseExpired
 from tests.support import START, memory
 
 TTL = 40.0

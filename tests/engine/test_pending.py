@@ -6,9 +6,9 @@ import pytest
 
 from budgetfrontier import CrawlUri, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import CorruptFrontier, FrontierClosed
 from budgetfrontier.core.model import Directive
 from budgetfrontier.engine import pending
+from budgetfrontier.errors import CorruptFrontier, FrontierClosed
 from tests.support import START, kernel, memory, one, pages, paths, record
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.storage import keys
 from budgetfrontier.testing import crash

@@ -10,8 +10,8 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, QueueState
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import Lease
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.testing import crash
 from tests.engine.test_url_table import NONE, START, kept
 

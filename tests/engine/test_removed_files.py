@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier
-from budgetfrontier.core.errors import FrontierError, StorageFull
 from budgetfrontier.engine import removed_files
+from budgetfrontier.errors import FrontierError, StorageFull
 from budgetfrontier.storage import removed
 from budgetfrontier.testing import crash, fail_commit
 from tests.support import memory, on_disk, pages

@@ -12,9 +12,9 @@ import pytest
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import StorageFull
 from budgetfrontier.core.model import Run, RunEnd
 from budgetfrontier.engine.runs import this_program
+from budgetfrontier.errors import StorageFull
 from budgetfrontier.rules import run_history
 from budgetfrontier.storage import keys
 from budgetfrontier.testing import crash

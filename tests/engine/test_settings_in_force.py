@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Outcome
-from budgetfrontier.core.errors import (
+from budgetfrontier.errors import (
     FrontierClosed,
     PolicyError,
 )

@@ -9,8 +9,8 @@ import pytest
 
 from budgetfrontier import Admission, CrawlUri, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import StorageFull
 from budgetfrontier.engine import queue_cache
+from budgetfrontier.errors import StorageFull
 from budgetfrontier.storage import lmdb_env
 from tests.support import START, crawl, growing, kernel, map_size, memory, on_disk, one, pages, whole
 

@@ -9,7 +9,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, QueueState
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.storage.keys import PENDING
 from tests.support import START, crawl, crawl_state, kernel, memory, on_disk, one, pages, paths, record, state
 

@@ -9,10 +9,10 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import Admission
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.known_urls import Known
+from budgetfrontier.errors import FrontierError
 
 START = 1_700_000_000.0
 NONE = {"delay_factor": 0, "min_delay": 0, "max_delay": 0}

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.engine.commands import mailbox
 from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.engine.commands.operations import OPERATIONS, STEPWISE
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings import plugins
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.storage import removed

@@ -12,7 +12,7 @@ from unittest import mock
 from hypothesis import strategies as st
 
 from budgetfrontier import Settings
-from budgetfrontier.core.errors import PolicyError, SettingsError
+from budgetfrontier.errors import PolicyError, SettingsError
 from budgetfrontier.settings import plugins
 from budgetfrontier.settings.field import all_settings
 from budgetfrontier.settings.loader import parse_value

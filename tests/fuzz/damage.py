@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import CorruptFrontier, FrontierError
+from budgetfrontier.errors import CorruptFrontier, FrontierError
 from budgetfrontier.storage import keys, records, uri_values
 from budgetfrontier.storage.lmdb_env import translate_error
 from tests.fuzz.target import Target

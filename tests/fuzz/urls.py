@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from budgetfrontier import Admission, CrawlUri, Frontier, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import Tally
 from budgetfrontier.engine.admission import candidates
 from budgetfrontier.engine.admission import seen as seen_table
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.charges import MAX_COST
 from budgetfrontier.settings import plugins, policy_factory

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.leasing import LeaseQueue
 from tests.cluster.workers import addressed
 

@@ -8,7 +8,7 @@ import pytest
 
 from budgetfrontier import Finish, Frontier, Lease, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierClosed, LeaseExpired, PolicyError, StorageFull
+from budgetfrontier.errors import FrontierClosed, LeaseExpired, PolicyError, StorageFull
 from budgetfrontier.remote.bulk_finish import Failure, end_leases, is_closed
 from budgetfrontier.testing import fail_commit
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Admission, FrontierError
-from budgetfrontier.core.errors import WrongCredentials
+from budgetfrontier.errors import WrongCredentials
 from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier, protocol
 from budgetfrontier.remote.calls import Rpc
 from tests.remote.proxy import Proxy

@@ -13,7 +13,7 @@ import pytest
 
 from budgetfrontier import Admission, CrawlUri, Finish, LeaseExpired, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import ConnectionLost
+from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier, protocol
 from budgetfrontier.remote.calls import Rpc
 from budgetfrontier.remote.link import Link

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Frontier, FrontierError
-from budgetfrontier.core.errors import ConnectionLost
+from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.tools.cli import main

@@ -12,7 +12,7 @@ import pytest
 from budgetfrontier import Admission, CrawlUri, Frontier
 from budgetfrontier.aio import Scheduler
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import ConnectionLost
+from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.leasing import LeaseQueue, Reason
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.tools.cli import main

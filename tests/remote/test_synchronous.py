@@ -24,7 +24,7 @@ from budgetfrontier import (
     Outcome,
 )
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import ConnectionLost
+from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier
 from tests.remote.served import Served
 from tests.support import PATIENCE, START, make_settings, pages

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Admission
-from budgetfrontier.core.errors import WrongCredentials
+from budgetfrontier.errors import WrongCredentials
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier
 from tests.server.urlfrontier.service_client import Process

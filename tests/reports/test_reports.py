@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.core.errors import CorruptFrontier
 from budgetfrontier.core.model import ROW_FIELDS, CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
 from budgetfrontier.core.units import format_duration
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.reports import html, listings, text
 from budgetfrontier.reports.overview import ORDER, Overview, gini
 from budgetfrontier.reports.suggested_commands import revival_command

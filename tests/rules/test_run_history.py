@@ -7,8 +7,8 @@ from asyncio import CancelledError
 
 import pytest
 
-from budgetfrontier.core.errors import StorageFull
 from budgetfrontier.core.model import RunEnd, RunRow
+from budgetfrontier.errors import StorageFull
 from budgetfrontier.rules import run_history
 
 ROW = RunRow(100.0, 7, "a.test", "crawl")

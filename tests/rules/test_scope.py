@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlUri, Directive
 from budgetfrontier.crawler.fetch.response import FetchResult
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules.scope import Scope, ScopeDecision
 from budgetfrontier.settings.schema import ScopeRule, ScopeSettings
 from budgetfrontier.settings.scope_rules import Header, parse_rule

@@ -31,9 +31,9 @@ from budgetfrontier.bus.workers import loop
 from budgetfrontier.bus.workers.database import DatabaseWorker
 from budgetfrontier.bus.workers.strategies import BreadthFirst
 from budgetfrontier.bus.workers.strategy import StrategyWorker
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import Summary
 from budgetfrontier.crawler.demo.loopback import Loopback
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.scrapy.bus.bus_threads import LogSender
 from budgetfrontier.scrapy.bus.message_conversion import scrapy_request
 from budgetfrontier.scrapy.bus.options import BusOptions, bus_options

@@ -21,7 +21,7 @@ from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
 
 from budgetfrontier import CrawlUri, Lease, Settings, SettingsError
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import PolicyError, StorageFull
+from budgetfrontier.errors import PolicyError, StorageFull
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.scrapy.in_flight import RequestState
 from budgetfrontier.scrapy.remote.pace import Pace

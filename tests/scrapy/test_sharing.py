@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.core.errors import WrongCredentials
 from budgetfrontier.core.model import Lease
+from budgetfrontier.errors import WrongCredentials
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.scrapy.remote.announcements import Announcements
 from budgetfrontier.scrapy.remote.courier import Courier

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from budgetfrontier.core.endpoints.tokens import TokenFile
-from budgetfrontier.core.errors import FrontierError, WrongCredentials
+from budgetfrontier.errors import FrontierError, WrongCredentials
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.server import frontier_service, health, rpc_calls

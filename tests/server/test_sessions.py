@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.core.errors import FrontierClosed
+from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.server import sessions
 from budgetfrontier.server.sessions import CallSession, Sessions
 from budgetfrontier.server.tasks import CallbackStep, Done

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.loader import load
 from tests.settings.files import Files

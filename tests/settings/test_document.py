@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.document import Document
 from tests.settings.files import Files

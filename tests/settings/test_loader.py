@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.loader import parse_value
 from budgetfrontier.settings.schema import Seed

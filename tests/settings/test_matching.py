@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.matching import disjoint, match_text, parse_match, queues_match
 from tests.settings.test_overrides import effective
 

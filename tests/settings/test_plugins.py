@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings import plugins
 from budgetfrontier.settings.policies import assignment, canonicalization, cost, politeness, precedence
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings import policy_results
 
 URL = "https://a.test/page"

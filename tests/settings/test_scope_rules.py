@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.scope_rules import FORMS, KINDS, check_rule
 
 ROOT = Path(__file__).parents[2]

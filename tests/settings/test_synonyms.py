@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings, synonyms
 from budgetfrontier.settings.field import all_settings
 from budgetfrontier.settings.overrides import validate_override

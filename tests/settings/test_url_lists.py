@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import Tally
 from budgetfrontier.crawler.seeds import MOST_TOLD, bad_lines, left_out, refused_seeds, scheduled_seeds
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.surts import SurtPrefixes
 from budgetfrontier.settings.url_lists import ListedUrl, objection, parse_line, seed_urls

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.field import all_settings
 from budgetfrontier.settings.loader import load

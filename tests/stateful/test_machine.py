@@ -16,10 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierError, LeaseExpired
 from budgetfrontier.core.model import Directive
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.storage import seed_list
 from budgetfrontier.storage.keys import URLS
 from budgetfrontier.storage.records import decode_url

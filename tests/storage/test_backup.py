@@ -19,7 +19,8 @@ import lmdb.verify
 import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Directive, Frontier, Reader
-from budgetfrontier.core.errors import (
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierClosed,
     FrontierError,
@@ -27,7 +28,6 @@ from budgetfrontier.core.errors import (
     NotAFrontier,
     StorageFull,
 )
-from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.storage import backup, environment, lmdb_env, lock_table, seed_list
 from budgetfrontier.storage.lmdb_env import open_lmdb, opened_lmdb
 from budgetfrontier.storage.seed_list import SeedRow

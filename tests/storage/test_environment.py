@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Frontier, Reader, Settings
-from budgetfrontier.core.errors import FrontierClosed, FrontierLocked, FrontierRemoved
+from budgetfrontier.errors import FrontierClosed, FrontierLocked, FrontierRemoved
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import check_files
 from budgetfrontier.storage.lock import LOCK, WriterLock, locked

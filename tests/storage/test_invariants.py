@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Reader
-from budgetfrontier.core.errors import CorruptFrontier, SettingsError
+from budgetfrontier.errors import CorruptFrontier, SettingsError
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode

@@ -8,7 +8,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from budgetfrontier.core.errors import CorruptFrontier, FrontierClosed, NotAFrontier
+from budgetfrontier.errors import CorruptFrontier, FrontierClosed, NotAFrontier
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.last_commit import LastCommit
 from tests.support import on_disk, pages

@@ -10,7 +10,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from budgetfrontier.core.errors import (
+from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierError,
     FrontierLocked,

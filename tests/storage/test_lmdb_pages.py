@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.lmdb_env import open_lmdb
 from budgetfrontier.storage.lmdb_pages import File, Trees, has_damaged_roots, lacks_free_pages_only

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier
-from budgetfrontier.core.errors import FrontierLocked
+from budgetfrontier.errors import FrontierLocked
 from budgetfrontier.storage import file_locks, lock
 from budgetfrontier.storage.lock import LOCK, WriterLock, lock_holder, locked, own_pid, read_note
 from tests.crash.processes import Child, in_child

@@ -15,7 +15,7 @@ import lmdb
 import pytest
 
 from budgetfrontier import Frontier
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage import file_locks, lock_table
 from budgetfrontier.storage.environment import opened_here
 from budgetfrontier.storage.file_locks import holder_of

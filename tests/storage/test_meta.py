@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage import keys, lock_table, meta

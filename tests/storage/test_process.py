@@ -13,8 +13,8 @@ import pytest
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierLocked
 from budgetfrontier.core.model import Process, RunEnd
+from budgetfrontier.errors import FrontierLocked
 from budgetfrontier.storage import lock
 from budgetfrontier.storage.lock import LOCK, locked
 from budgetfrontier.testing import crash

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier.core.errors import NotAFrontier
+from budgetfrontier.errors import NotAFrontier
 from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.lmdb_env import open_lmdb
 from budgetfrontier.storage.read_environment import ReadEnvironment

@@ -13,8 +13,8 @@ import lmdb
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Reader
-from budgetfrontier.core.errors import CorruptFrontier, FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.core.model import QueueState
+from budgetfrontier.errors import CorruptFrontier, FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.storage import lmdb_env
 from budgetfrontier.testing import crash
 from tests.support import START, map_size, on_disk, pages

@@ -12,7 +12,7 @@ import lmdb
 import pytest
 
 from budgetfrontier import Frontier, Reader
-from budgetfrontier.core.errors import CorruptFrontier, NotAFrontier
+from budgetfrontier.errors import CorruptFrontier, NotAFrontier
 from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.backup import compact
 from budgetfrontier.storage.lmdb_env import REMEDY, open_lmdb

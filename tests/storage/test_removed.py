@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Reader
-from budgetfrontier.core.errors import CorruptFrontier, FrontierError
 from budgetfrontier.engine.commands import runner
+from budgetfrontier.errors import CorruptFrontier, FrontierError
 from budgetfrontier.storage import backup, removed
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.removed import Block, Kept, Look, encode_block, read_block

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Directive, Reader
-from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.storage import keys, verify
 from budgetfrontier.storage.seed_list import find, host_key, last_position, listed, url_key
 from tests.storage.repair.damaging import Damage, damaging

@@ -9,8 +9,8 @@ import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import CorruptFrontier, FrontierClosed
 from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.errors import CorruptFrontier, FrontierClosed
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.storage import keys
 from budgetfrontier.storage import standing as module

@@ -16,7 +16,7 @@ from typing import Any
 import lmdb.verify
 import pytest
 
-from budgetfrontier.core.errors import (
+from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierError,
 )

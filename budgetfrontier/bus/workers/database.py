@@ -38,9 +38,9 @@ from budgetfrontier.bus.workers.log_reader import LogReader
 from budgetfrontier.bus.workers.results import LONGEST_REASON, dead, ending_of, meta_of
 from budgetfrontier.bus.workers.uri_conversion import request_of, uri_of
 from budgetfrontier.clock import Clock, WallClock
-from budgetfrontier.core.errors import LeaseExpired, PolicyError
 from budgetfrontier.core.model import CrawlState, CrawlUri, Finish, Outcome
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import LeaseExpired, PolicyError
 from budgetfrontier.remote.bulk_finish import end_leases, is_closed
 from budgetfrontier.remote.capacity import Result, admit_each
 

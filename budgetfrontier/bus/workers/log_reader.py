@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from budgetfrontier.bus.dead_letters import DeadLetters
 from budgetfrontier.bus.interface import Bus, Received
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 
 T = TypeVar("T")
 

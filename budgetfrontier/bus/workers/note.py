@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 
 
 class WorkerNote(msgspec.Struct, array_like=True, tag="budgetfrontier.bus 1"):

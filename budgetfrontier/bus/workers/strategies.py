@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from budgetfrontier.bus.messages import Request, Response
 from budgetfrontier.bus.request_meta import depth_of
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import SettingsError
 
 
 class Score(NamedTuple):

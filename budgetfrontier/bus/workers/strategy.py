@@ -39,8 +39,8 @@ from budgetfrontier.bus.workers import strategies
 from budgetfrontier.bus.workers.strategies import Score
 from budgetfrontier.core import uris
 from budgetfrontier.core.bounded_cache import BoundedCache
-from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules.scope import Scope
 
 BATCH = 512

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from budgetfrontier.core.errors import MissingExtra
+from budgetfrontier.errors import MissingExtra
 
 try:
     import zmq as _zmq  # noqa: F401

@@ -13,7 +13,7 @@ from budgetfrontier.bus.interface import SESSION, BusAway, BusError
 from budgetfrontier.bus.log_client import LogBus
 from budgetfrontier.bus.patience import STEP, Patience
 from budgetfrontier.core.endpoints import addresses
-from budgetfrontier.core.errors import WrongAddress
+from budgetfrontier.errors import WrongAddress
 
 REPEAT = 2.0
 """Seconds after which a request is sent again, to a broker that may have been restarted. None has an effect twice."""

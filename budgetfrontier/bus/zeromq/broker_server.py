@@ -19,7 +19,7 @@ from budgetfrontier.bus.log import LIMIT, Log
 from budgetfrontier.bus.zeromq.journal import Journal
 from budgetfrontier.core.endpoints.addresses import HostPort, check_reach
 from budgetfrontier.core.endpoints.sockets import owner_only
-from budgetfrontier.core.errors import WrongAddress
+from budgetfrontier.errors import WrongAddress
 
 TICK = 20
 """Milliseconds between two looks at operations that wait."""

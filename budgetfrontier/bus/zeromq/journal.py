@@ -17,7 +17,7 @@ import msgspec
 
 from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.log import Change, Log
-from budgetfrontier.core.errors import FrontierLocked
+from budgetfrontier.errors import FrontierLocked
 
 COMPACT_AT = 64 << 20
 """Bytes above which the file is written anew, if less than half of it is still needed."""

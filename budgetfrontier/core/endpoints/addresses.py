@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from budgetfrontier.core.errors import FrontierError, WrongAddress
+from budgetfrontier.errors import FrontierError, WrongAddress
 
 UNIX: Final = "unix:"
 ANYBODY: Final = "--allow-anybody"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from budgetfrontier.core.endpoints.addresses import HostPort
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 
 LONGEST_PATH: Final = 107 if sys.platform == "linux" else 103
 """Bytes of the path of a Unix socket."""

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 
 SHORTEST: Final = 16
 """Characters that a token in a file has at least."""

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import CrawlState, QueueState
 from budgetfrontier.crawler.demo import web
 from budgetfrontier.crawler.demo.loopback import Loopback
 from budgetfrontier.crawler.job import crawl
 from budgetfrontier.crawler.progress import ProgressDisplay
 from budgetfrontier.engine.remote import steer
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import text
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.report import Report

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.crawler.fetch import ports
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.url_lists import seed_urls
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import yarl
 
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.credentials import VARIABLE, proxy_problems, request_problems, substituted
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.schema import RequestSettings

@@ -8,8 +8,8 @@ import os
 import socket
 from functools import cache
 
-from budgetfrontier.core.errors import MORE_FILES, NO_FILES
 from budgetfrontier.crawler.fetch.response import PutBack
+from budgetfrontier.errors import MORE_FILES, NO_FILES
 
 REST = 10.0
 """Seconds after which a URI is tried again whose fetch this machine could not make."""

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
 
-from budgetfrontier.core.errors import NO_ROOM, FrontierError, FrontierLocked, OutputRemoved, StorageFull, disk_full
+from budgetfrontier.errors import NO_ROOM, FrontierError, FrontierLocked, OutputRemoved, StorageFull, disk_full
 from budgetfrontier.storage.file_locks import LockFile
 
 _BUFFER_SIZE = 1 << 18

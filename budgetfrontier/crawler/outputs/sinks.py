@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlUri, Lease, Outcome
 from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.links import page_text
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import plugins
 
 log = logging.getLogger("budgetfrontier.crawl")

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Protocol
 
 from budgetfrontier import __version__
-from budgetfrontier.core.errors import FrontierLocked
 from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.crawler.cache import Original
 from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.outputs import warc_records
 from budgetfrontier.crawler.outputs.append_only_files import GrowingFile, cut, full_disk, held, sync_folder
+from budgetfrontier.errors import FrontierLocked
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.modes import make_folder
 

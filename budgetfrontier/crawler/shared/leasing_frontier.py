@@ -19,7 +19,6 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.core.model import CrawlState, Finish, Lease, Outcome, Summary
 from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.crawler.frontiers import RemoteCrawl
@@ -27,6 +26,7 @@ from budgetfrontier.crawler.shared.lease_table import LeaseTable
 from budgetfrontier.crawler.shared.resting_visits import Rests
 from budgetfrontier.crawler.shared.server_calls import CrawlServer
 from budgetfrontier.crawler.shared.server_queries import Questions
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.verdict import Verdict

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from budgetfrontier.connections import is_cluster
-from budgetfrontier.core.errors import ConnectionLost, FrontierError
 from budgetfrontier.core.model import CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
+from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 

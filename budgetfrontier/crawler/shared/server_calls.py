@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from budgetfrontier.core.errors import ConnectionLost, FrontierClosed, FrontierLocked, StorageFull
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierLocked, StorageFull
 
 PAUSE = 1.0
 """Seconds before a call is tried again that the server could not carry out, with a full disk for example."""

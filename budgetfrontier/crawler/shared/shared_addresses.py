@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from budgetfrontier import connections
 from budgetfrontier.core.endpoints.addresses import checked
-from budgetfrontier.core.errors import WrongAddress
 from budgetfrontier.crawler.frontiers import RemoteCrawl
+from budgetfrontier.errors import WrongAddress
 
 
 class Address(NamedTuple):

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import msgspec
 
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlState, CrawlUri, Lease, Outcome, Summary
 from budgetfrontier.crawler.cache import SHARED, CrawlCache
 from budgetfrontier.crawler.closing_summary import StopReason
@@ -35,6 +34,7 @@ from budgetfrontier.crawler.shared.leasing_frontier import LeasingFrontier
 from budgetfrontier.crawler.shared.page_robots import PageRobots
 from budgetfrontier.crawler.shared.run_messages import beginning, closing, warnings
 from budgetfrontier.crawler.visit import Visit, Visitor
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings

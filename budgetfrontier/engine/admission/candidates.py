@@ -15,11 +15,11 @@ import xxhash
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.bounded_cache import BoundedCache
-from budgetfrontier.core.errors import InvalidUrl, PolicyError
 from budgetfrontier.core.model import Admission, CrawlUri, Tally
 from budgetfrontier.engine.admission.storable import check_fields, check_key, encoded
 from budgetfrontier.engine.settings_in_force import SettingsInForce, renamed
 from budgetfrontier.engine.tables import Tables
+from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.rules import duplicates, queue_keys, uri_order, uri_outcomes
 from budgetfrontier.rules.duplicates import identifying_url
 from budgetfrontier.rules.seeds import is_seed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.data_size import TOO_LARGE, excess
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.storage.uri_values import decode_uri, encode_uri
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.commands import preview as previews
 from budgetfrontier.engine.commands.preview import Change, Survey, appended, preview, survey, survey_of, values_of_none
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings import plugins
 from budgetfrontier.settings.matching import Match, parse_match, spellings, unknown_keys
 from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override

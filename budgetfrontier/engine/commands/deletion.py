@@ -14,11 +14,11 @@ from itertools import groupby
 from typing import Any
 
 from budgetfrontier.core.bounded_cache import BoundedCache
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.core.patterns import Pattern, longest_bounded
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import MAX_ORDINAL, NORMAL, ordinal_of

@@ -17,8 +17,8 @@ import lmdb
 import msgspec
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.data_size import excess
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.lmdb_env import is_unfinished, open_lmdb, translate_error

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any, NamedTuple
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.engine import arguments
@@ -18,6 +17,7 @@ from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import adjustment, dead_letters, deletion, scheduling, undo
 from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.storage.records import Progress
 

@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.url_table import Arrival
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.undoing import command_of

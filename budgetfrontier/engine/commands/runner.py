@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.core.errors import FrontierError, PolicyError, StorageFull
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import deletion, operations
@@ -17,6 +16,7 @@ from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.operations import OPERATIONS, PREVIEWS, STEPWISE
 from budgetfrontier.engine.commands.scheduling import audited
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError, PolicyError, StorageFull
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.records import AuditEntry, Progress, StartedCommand
 

@@ -10,11 +10,11 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from budgetfrontier.core.errors import FrontierError, InvalidUrl
 from budgetfrontier.core.model import CrawlUri, Directive, Tally
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.undo_bury import note_numbers
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.storage.records import Progress
 
 _decode_uri = msgspec.msgpack.Decoder(CrawlUri).decode

@@ -6,8 +6,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord, Summary
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import crawl_states, queue_states, wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
 from budgetfrontier.rules.wake_times import Waits

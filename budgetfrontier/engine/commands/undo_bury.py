@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.deletion import look_after
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import AuditEntry, DeadRow, Progress, UrlRow, decode_dead
 from budgetfrontier.storage.removed import Look

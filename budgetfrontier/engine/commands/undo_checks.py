@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import CrawlState, QueueRecord
 from budgetfrontier.core.units import format_time
 from budgetfrontier.engine.commands import restoring, undo_bury
@@ -15,6 +14,7 @@ from budgetfrontier.engine.commands.adjustment import Edit, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
 from budgetfrontier.engine.commands.preview import withdrawn
 from budgetfrontier.engine.commands.state_preview import crawl_after, look_at_crawl, look_at_queue, repace, set_waits
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED, after_unretirement
 from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, PACING, PAUSING, RETIRING, WAITING, command_of

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from budgetfrontier.bus.codecs.codec import Codec
 from budgetfrontier.bus.streams import Streams, streams
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.scrapy.remote.options import IDLE_BEFORE_CLOSE, given, prefetch_of, seal_of, seconds_of, text_of
 from budgetfrontier.scrapy.remote.request_seals import NoKey, SharedKey
 

@@ -22,8 +22,8 @@ from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.connect import connect, shown
 from budgetfrontier.bus.counters import BusCounters
 from budgetfrontier.bus.messages import BadMessage, Request, RequestError
-from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import CrawlUri, Lease
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.scrapy import download_slots
 from budgetfrontier.scrapy.bus.bus_threads import Fed, FeedReader, LogSender
 from budgetfrontier.scrapy.bus.message_conversion import PAGE, Unsendable, bus_request, scrapy_request

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from budgetfrontier.core.errors import FrontierError, WrongCredentials
 from budgetfrontier.core.model import Summary
+from budgetfrontier.errors import FrontierError, WrongCredentials
 from budgetfrontier.scrapy.remote.options import URL, SharedOptions
 
 SETTINGS = {"address": URL, "token": "BUDGETFRONTIER_TOKEN", "tls": "BUDGETFRONTIER_TLS"}

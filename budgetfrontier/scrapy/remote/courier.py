@@ -15,8 +15,8 @@ from contextlib import suppress
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from budgetfrontier.core.errors import ConnectionLost, FrontierClosed, FrontierLocked, StorageFull
 from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, Summary
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierLocked, StorageFull
 
 if TYPE_CHECKING:
     from budgetfrontier.connections import Connection

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from budgetfrontier import connections
-from budgetfrontier.core.errors import FrontierError, MissingExtra, SettingsError
+from budgetfrontier.errors import FrontierError, MissingExtra, SettingsError
 from budgetfrontier.scrapy.order import SCOPE, RequestOrder
 from budgetfrontier.scrapy.remote.request_seals import NoKey, SharedKey
 from budgetfrontier.settings import Settings, plugins

@@ -14,8 +14,8 @@ import msgspec
 from scrapy import signals
 
 from budgetfrontier import connections
-from budgetfrontier.core.errors import ConnectionLost, FrontierError, InvalidUrl
 from budgetfrontier.core.model import Admission, CrawlState, Finish, Lease, Outcome, QueueState
+from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl
 from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier import connections
-from budgetfrontier.core.errors import ConnectionLost, FrontierError, PolicyError
+from budgetfrontier.errors import ConnectionLost, FrontierError, PolicyError
 from budgetfrontier.scrapy.remote.event_loop import pause
 from budgetfrontier.scrapy.remote.options import SharedOptions
 

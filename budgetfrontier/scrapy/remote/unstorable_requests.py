@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.errors import LeaseExpired
 from budgetfrontier.core.model import CrawlUri, Finish, Lease
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import LeaseExpired
 from budgetfrontier.settings import Settings
 
 _TTL = 1e9  # seconds: they end with the process

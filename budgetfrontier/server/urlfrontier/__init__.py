@@ -6,7 +6,7 @@ the RPCs with the classes of their messages.
 
 from __future__ import annotations
 
-from budgetfrontier.core.errors import MissingExtra
+from budgetfrontier.errors import MissingExtra
 
 try:
     import google.protobuf as _protobuf  # noqa: F401

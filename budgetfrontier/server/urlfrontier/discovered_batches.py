@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from budgetfrontier.core.errors import FrontierClosed
+from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.server.rpc_calls import RpcCall
 from budgetfrontier.server.urlfrontier import engine_calls
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as messages

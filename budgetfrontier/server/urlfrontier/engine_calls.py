@@ -14,11 +14,11 @@ from operator import methodcaller
 from typing import Any, NamedTuple
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import FrontierError, InvalidUrl
 from budgetfrontier.core.model import Admission, CrawlUri, KeptUrl
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.known_urls import Known
 from budgetfrontier.engine.regulation import MOST_BUDGET
+from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.rules.queue_keys import queue_key_bytes
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as messages
 

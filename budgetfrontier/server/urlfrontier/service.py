@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.server import crawls, tasks
 from budgetfrontier.server.crawl_thread import CrawlThread
 from budgetfrontier.server.crawls import Crawls, InvalidCrawlId

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import lmdb
 import lmdb.verify
 
-from budgetfrontier.core.errors import CorruptFrontier, FrontierError, NotAFrontier
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NotAFrontier
 from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.backup import PARTIAL, continue_numbering, copy, replace_data
 from budgetfrontier.storage.invariants import check

@@ -16,8 +16,8 @@ from typing import Any
 import lmdb
 from msgspec.structs import replace
 
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules import duplicates, queue_keys, undoing
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory

@@ -147,7 +147,7 @@ def build_parser(command: str | None = None) -> Parser:
 
 
 def _message(error: Exception) -> str:
-    from budgetfrontier.core.errors import in_words
+    from budgetfrontier.errors import in_words
 
     if isinstance(error, OSError) and error.strerror:
         text = in_words(error)

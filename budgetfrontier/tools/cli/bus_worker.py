@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.core.errors import SettingsError, WrongAddress
+from budgetfrontier.errors import SettingsError, WrongAddress
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command
 from budgetfrontier.tools.cli.exits import exit_code
@@ -192,8 +192,8 @@ def _database_worker(
 def _check_job(args: argparse.Namespace, settings: Settings | None, names: Streams) -> None:
     """Raise for the frontier of another crawl or of other partitions, before opening it stores the settings there."""
     from budgetfrontier.bus.workers import note
-    from budgetfrontier.core.errors import FrontierError, NotAFrontier
     from budgetfrontier.crawler.resuming import check_name
+    from budgetfrontier.errors import FrontierError, NotAFrontier
     from budgetfrontier.rules.run_history import CRAWL
     from budgetfrontier.storage.reader import Reader
 

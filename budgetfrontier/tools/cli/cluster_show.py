@@ -25,9 +25,9 @@ from budgetfrontier.cluster.inspection import (
 )
 from budgetfrontier.cluster.operator_client import Operator, PartitionRow
 from budgetfrontier.cluster.partition_progress import PartitionProgress
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.core.vocabulary import ROW_FIELDS
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.explanation import Explanation, ReasonStep
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.queue_sample import FOR_PATTERNS

@@ -11,9 +11,9 @@ from budgetfrontier.cluster import merging, steering_plan
 from budgetfrontier.cluster.inspection import InForce, Selection
 from budgetfrontier.cluster.operator_client import Operator, OperatorCommand, refused
 from budgetfrontier.cluster.steering_plan import NOTHING_KEPT, SteeringPlan
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.vocabulary import CrawlState
 from budgetfrontier.engine.remote import whoami
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.settings.matching import may_select_several
 from budgetfrontier.storage.records import AuditEntry

@@ -15,7 +15,7 @@ from budgetfrontier.cluster import owner_calls
 from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.connections import shown
 from budgetfrontier.core.endpoints import tokens
-from budgetfrontier.core.errors import MissingExtra
+from budgetfrontier.errors import MissingExtra
 from budgetfrontier.tools.cli import cluster_show, cluster_steer
 from budgetfrontier.tools.cli.common import ClusterUrl, naming_options
 from budgetfrontier.tools.cli.exits import ERROR

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.endpoints import addresses
-from budgetfrontier.core.errors import FrontierError, NotAFrontier, WrongCredentials
 from budgetfrontier.core.vocabulary import CrawlState, QueueState
+from budgetfrontier.errors import FrontierError, NotAFrontier, WrongCredentials
 from budgetfrontier.tools.cli.parser import Parser, common_options
 from budgetfrontier.tools.cli.sentences import note
 
@@ -432,7 +432,7 @@ def read_settings(path: Path) -> Settings:
 
     Print warnings to stderr, also when the file has errors. Raises SettingsError.
     """
-    from budgetfrontier.core.errors import SettingsError
+    from budgetfrontier.errors import SettingsError
     from budgetfrontier.settings import Settings
     from budgetfrontier.settings.loader import load
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli.common import Commands, add_command
 
 SHELLS = ("bash", "zsh", "fish")

@@ -56,7 +56,7 @@ def register(commands: Commands) -> None:
 
 def console(args: argparse.Namespace) -> None:
     """Serve the pages until it is stopped."""
-    from budgetfrontier.core.errors import MissingExtra
+    from budgetfrontier.errors import MissingExtra
 
     try:
         from budgetfrontier.tools.console.console_server import serve

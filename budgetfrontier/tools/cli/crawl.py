@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from budgetfrontier.core.endpoints import tokens
 from budgetfrontier.core.endpoints.addresses import ANYBODY
-from budgetfrontier.core.errors import MissingExtra
+from budgetfrontier.errors import MissingExtra
 from budgetfrontier.tools.cli.common import (
     Commands,
     add_anybody,

@@ -21,7 +21,7 @@ EXIT_CODES = {
 
 def exit_code(error: Exception) -> int | None:
     """Return the exit code of an expected error; None for a bug, whose traceback is printed."""
-    from budgetfrontier.core import errors
+    from budgetfrontier import errors
 
     if isinstance(error, errors.CommandInProgress):
         return OK

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import FrontierError, InvalidUrl
 from budgetfrontier.core.model import CrawlUri, Directive
 from budgetfrontier.engine.admission.storable import MAX_RECORD
 from budgetfrontier.engine.commands.mailbox import Command, checked
+from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.reports.format import clean, counted, without_password
 from budgetfrontier.reports.totals import refused_in
 from budgetfrontier.rules.requests import are_hops, request_objection

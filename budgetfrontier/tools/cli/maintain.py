@@ -53,7 +53,7 @@ def compact(args: argparse.Namespace) -> None:
 
 def backup(args: argparse.Namespace) -> None:
     """Back up a job, running or stopped."""
-    from budgetfrontier.core.errors import FrontierError
+    from budgetfrontier.errors import FrontierError
     from budgetfrontier.storage.modes import make_folder
     from budgetfrontier.storage.reader import Reader
 

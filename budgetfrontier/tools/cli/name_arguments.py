@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:

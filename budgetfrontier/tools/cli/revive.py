@@ -151,10 +151,10 @@ def _chunks(lines: Iterator[Line]) -> Iterator[list[Line]]:
 
 def _revived(args: argparse.Namespace, chunks: Iterator[list[Line]]) -> Iterator[AuditEntry]:
     """Apply each chunk as one atomic command, to the frontier directly or through a running engine's mailbox."""
-    from budgetfrontier.core.errors import FrontierLocked
     from budgetfrontier.engine.commands.mailbox import Command
     from budgetfrontier.engine.frontier import Frontier
     from budgetfrontier.engine.remote import whoami
+    from budgetfrontier.errors import FrontierLocked
 
     commands = (_arguments(args.status, chunk) for chunk in chunks)
     who = args.who or whoami()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from budgetfrontier.core.endpoints.addresses import ANYBODY
 from budgetfrontier.core.endpoints.tokens import TokenFile
-from budgetfrontier.core.errors import MissingExtra
+from budgetfrontier.errors import MissingExtra
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command
 from budgetfrontier.tools.cli.exits import exit_code

@@ -12,8 +12,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.vocabulary import AUDITED, ROW_FIELDS, CrawlState, QueueState
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import kinds
 from budgetfrontier.tools.cli import common, name_arguments, output, report_kinds
 from budgetfrontier.tools.cli.common import Commands, add_command, add_format, add_job, add_page

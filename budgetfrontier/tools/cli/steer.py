@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.vocabulary import CrawlState
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli import common, effects, for_good, name_arguments
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import ERROR, OK
@@ -371,7 +371,7 @@ def _assignment(text: str) -> tuple[str, Any]:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     if value and value.isascii() and value.replace("-", "").replace(".", "").isalnum() and value[0] not in "-.":
         return name.strip(), plain(value)  # most values; avoids importing YAML
-    from budgetfrontier.core.errors import SettingsError
+    from budgetfrontier.errors import SettingsError
     from budgetfrontier.settings.loader import parse_value
 
     try:

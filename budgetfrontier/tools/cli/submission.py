@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.errors import FrontierError, FrontierLocked
 from budgetfrontier.core.model import CrawlUri, Tally
 from budgetfrontier.engine import audit
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.remote import whoami
+from budgetfrontier.errors import FrontierError, FrontierLocked
 from budgetfrontier.remote import protocol
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry

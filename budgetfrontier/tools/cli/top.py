@@ -25,7 +25,7 @@ def register(commands: Commands) -> None:
 
 def top(args: argparse.Namespace) -> None:
     """Show the overview until q or Ctrl-C, or print it once."""
-    from budgetfrontier.core.errors import MissingExtra
+    from budgetfrontier.errors import MissingExtra
 
     try:
         from budgetfrontier.tools.console.jobs import ConsoleJob

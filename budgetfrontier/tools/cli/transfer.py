@@ -15,9 +15,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, cast
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.units import format_time
 from budgetfrontier.core.vocabulary import SOURCE_KINDS
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli import common, for_good, name_arguments
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.sentences import note, say

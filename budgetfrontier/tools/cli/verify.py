@@ -32,7 +32,7 @@ def register(commands: Commands) -> None:
 
 def verify(args: argparse.Namespace) -> None:
     """Check the last commit of a frontier; with --repair, repair it and check again."""
-    from budgetfrontier.core.errors import CorruptFrontier, NotAFrontier
+    from budgetfrontier.errors import CorruptFrontier, NotAFrontier
     from budgetfrontier.storage.removed import size
     from budgetfrontier.storage.verify import verify as check
 

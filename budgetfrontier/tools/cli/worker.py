@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 from budgetfrontier.core.endpoints.tokens import TokenFile
-from budgetfrontier.core.errors import FrontierError, MissingExtra
+from budgetfrontier.errors import FrontierError, MissingExtra
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command
 from budgetfrontier.tools.cli.sentences import note

@@ -18,8 +18,8 @@ from aiohttp.helpers import parse_mimetype
 from multidict import MultiDict
 
 from budgetfrontier.core.endpoints.tokens import is_same
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.remote import whoami
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import metrics
 from budgetfrontier.reports.host_allowlist import REFUSED
 from budgetfrontier.tools.console import forms, rendering, static_files, steering

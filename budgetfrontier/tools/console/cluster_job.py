@@ -15,9 +15,9 @@ from budgetfrontier.cluster.entry_names import name_of
 from budgetfrontier.cluster.inspection import Audited, Selection
 from budgetfrontier.cluster.merging import AuditRow, merged_audit, numbers_as_text
 from budgetfrontier.cluster.operator_client import Operator, OperatorCommand, PartitionRow, refused
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.engine.remote import whoami
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry

@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 from aiohttp import web
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.kinds import KINDS, formats
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.log_files import log_files

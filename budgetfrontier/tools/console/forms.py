@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from multidict import MultiMapping
 
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.loader import parse_value
 from budgetfrontier.settings.matching import queues_match
 from budgetfrontier.settings.overrides import validate_override

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.sampling import Sample, Samples, read

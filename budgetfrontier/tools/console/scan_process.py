@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.over_time import terms_of
 from budgetfrontier.reports.overview import Overview, SpendDistribution
 from budgetfrontier.rules.forecasts import Held, Holdings

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from budgetfrontier.core.errors import in_words
+from budgetfrontier.errors import in_words
 from budgetfrontier.tools.console.columns import Columns
 from budgetfrontier.tools.console.scan_process import Scan, ScanLine
 

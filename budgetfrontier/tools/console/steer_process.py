@@ -17,12 +17,12 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.errors import CommandInProgress, FrontierError
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.commands import deletion, state_preview, undo_checks
 from budgetfrontier.engine.commands.adjustment import not_in_force
 from budgetfrontier.engine.commands.preview import Change, appended, survey, withdrawn
 from budgetfrontier.engine.remote import steer
+from budgetfrontier.errors import CommandInProgress, FrontierError
 from budgetfrontier.reports.scope_check import preview_in_scope
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage import keys

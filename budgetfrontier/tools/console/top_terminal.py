@@ -15,8 +15,8 @@ from typing import IO, Any
 from rich.console import Console, Group
 from rich.text import Text
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.remote import whoami
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.layout import layout_for
 from budgetfrontier.tools.console.forms import SubmittedCommand

@@ -15,8 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.vocabulary import SOURCE_KINDS
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import without_password
 from budgetfrontier.tools.importers.allowance import UNKNOWN_SIZE, Allowance, AllowanceExhausted
 from budgetfrontier.tools.importers.import_items import GZIP, BadRecord, Item, open_source

@@ -15,9 +15,9 @@ from typing import IO, Any
 import msgspec
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.errors import InvalidUrl
 from budgetfrontier.core.model import CrawlUri, Directive
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings import url_lists
 from budgetfrontier.settings.url_lists import BadLine
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, Allowance, RecordTooLarge

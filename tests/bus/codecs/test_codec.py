@@ -38,7 +38,7 @@ from budgetfrontier.bus.messages import (
     UpdateScore,
     check_plain,
 )
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from tests.bus.frontera_messages import FILE
 
 FORMS = ["msgpack", "json"]

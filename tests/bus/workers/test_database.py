@@ -24,7 +24,7 @@ from budgetfrontier.bus.messages import (
 from budgetfrontier.bus.partitioning import by_host
 from budgetfrontier.bus.streams import SPIDERS, streams
 from budgetfrontier.bus.workers.database import ASIDE
-from budgetfrontier.core.errors import StorageFull
+from budgetfrontier.errors import StorageFull
 from budgetfrontier.testing import fail_commit
 from tests.bus.limited import LimitedBus
 from tests.bus.workers.conftest import Desk, desk_in, lease_id

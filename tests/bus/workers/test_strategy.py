@@ -24,7 +24,7 @@ from budgetfrontier.bus.workers import strategies
 from budgetfrontier.bus.workers.strategies import BreadthFirst, Score
 from budgetfrontier.bus.workers.strategy import StrategyWorker
 from budgetfrontier.bus.workers.uri_conversion import seed_request
-from budgetfrontier.core.errors import SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings.schema import ScopeSettings, Seed
 from tests.bus.limited import LimitedBus

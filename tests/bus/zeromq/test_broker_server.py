@@ -16,7 +16,7 @@ import zmq
 
 from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.zeromq import broker_client, broker_server, journal
-from budgetfrontier.core.errors import FrontierLocked, WrongAddress
+from budgetfrontier.errors import FrontierLocked, WrongAddress
 from tests.bus.conformance import data, messages, receive, send, stream
 from tests.bus.conftest import zeromq_broker
 from tests.support import PATIENCE

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier.core.endpoints.addresses import HostPort, brokers, check_reach, is_loopback, parsed
-from budgetfrontier.core.errors import FrontierError, WrongAddress
+from budgetfrontier.errors import FrontierError, WrongAddress
 from budgetfrontier.tools.cli import main
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from budgetfrontier.core.endpoints.addresses import HostPort
 from budgetfrontier.core.endpoints.sockets import listening
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from tests.server.urlfrontier.service_client import serving
 
 

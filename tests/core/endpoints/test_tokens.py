@@ -10,7 +10,7 @@ import pytest
 
 from budgetfrontier.core.endpoints import tokens
 from budgetfrontier.core.endpoints.tokens import TokenFile
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli import main
 from tests.support import logged, token_file
 

@@ -19,7 +19,6 @@ import pytest
 from rich.console import Console
 
 from budgetfrontier import CrawlState, CrawlUri, Finish, Lease, ManualClock, Outcome, Settings
-from budgetfrontier.core.errors import PolicyError, StorageFull
 from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.crawler.progress import ProgressDisplay
 from budgetfrontier.crawler.shared import leasing_frontier as shared_frontier
@@ -28,6 +27,7 @@ from budgetfrontier.crawler.shared.leasing_frontier import LeasingFrontier
 from budgetfrontier.crawler.shared.resting_visits import Rests
 from budgetfrontier.crawler.shared.server_calls import SILENT, CrawlServer
 from budgetfrontier.crawler.shared.shared_job import crawl
+from budgetfrontier.errors import PolicyError, StorageFull
 from tests.support import PATIENCE, logged, memory, pages
 
 TTL = 60.0

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Lease, QueueState, Settings
-from budgetfrontier.core.errors import FrontierError, PolicyError, SettingsError
 from budgetfrontier.crawler.demo.demo_crawl import serve
 from budgetfrontier.crawler.demo.web import CALENDAR, SHOP
 from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.crawler.shared.leasing_frontier import LeasingFrontier
 from budgetfrontier.crawler.shared.shared_addresses import remote_crawl
+from budgetfrontier.errors import FrontierError, PolicyError, SettingsError
 from budgetfrontier.remote import RemoteFrontier
 from tests.crawler.held_up import FEW_WORKERS, HELD_UP, held_up
 from tests.crawler.shared.served import Crawler, logged, pages_of, run, served_settings

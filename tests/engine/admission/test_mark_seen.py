@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.errors import FrontierError
 from tests.support import crawl, memory, on_disk, one, pages, record, state
 
 

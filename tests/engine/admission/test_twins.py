@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Admission, CrawlState, CrawlUri, Directive, Frontier, Tally
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import PolicyError
 from budgetfrontier.engine.admission import placing
 from budgetfrontier.engine.admission.candidates import Special
 from budgetfrontier.engine.admission.placing import Arrivals
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import uri_order
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import decode_counters

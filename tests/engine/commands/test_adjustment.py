@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Reader, SettingsError
-from budgetfrontier.core.errors import FrontierError, PolicyError
 from budgetfrontier.engine.commands import adjustment
 from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.preview import appended, preview, survey
+from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.settings.overrides import Override, validate_override
 from tests.support import START, crawl, memory, on_disk, pages, record, state
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from budgetfrontier import Frontier, Outcome
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.commands import dead_letters, runner
 from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.errors import FrontierError
 from tests.support import crawl, memory, pages
 
 

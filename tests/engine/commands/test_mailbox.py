@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from budgetfrontier import CrawlUri
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.commands import mailbox
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage.encoding import encode
 from tests.support import crawl, on_disk, pages, post, whole
 

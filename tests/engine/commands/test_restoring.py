@@ -11,10 +11,10 @@ import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierError, PolicyError
 from budgetfrontier.engine.commands import restoring, runner
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.remote import describe_progress
+from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.reader import Reader
 from tests.support import START, crawl, crawl_state, on_disk, pages, post, record, state

@@ -10,7 +10,7 @@ import pytest
 
 from budgetfrontier import Frontier, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from tests.support import START, crawl, crawl_state, memory, on_disk, pages, record, state
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.engine.commands import runner, undo_bury
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.undo_checks import preview
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.storage import keys, removed
 from budgetfrontier.storage.backup import compact

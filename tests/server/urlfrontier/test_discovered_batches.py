@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.core.errors import FrontierClosed
+from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.server import tasks
 from budgetfrontier.server.urlfrontier import discovered_batches, engine_calls
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as m

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from budgetfrontier import Frontier, Reader, Settings
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.server import crawl_thread
 from budgetfrontier.server.crawls import DELETED, Crawls, folder_name

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Reader, Settings, SettingsError
-from budgetfrontier.core.errors import PolicyError
+from budgetfrontier.errors import PolicyError
 
 
 def lower(href: str) -> str:

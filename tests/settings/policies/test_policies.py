@@ -16,8 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.errors import InvalidUrl, PolicyError
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.settings.policies import assignment, cost, politeness, precedence
 from budgetfrontier.settings.policies.canonicalization import Canonicalization
 

@@ -14,7 +14,7 @@ import pytest
 
 from budgetfrontier import Frontier
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import (
+from budgetfrontier.errors import (
     CorruptFrontier,
 )
 from budgetfrontier.storage import keys, lock_table, verify

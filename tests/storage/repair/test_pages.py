@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier
-from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.lmdb_env import open_lmdb
 from budgetfrontier.storage.repair.pages import Salvage

@@ -14,14 +14,14 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import (
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierError,
     FrontierLocked,
     NotAFrontier,
     StorageFull,
 )
-from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.storage import backup, keys, verify
 from budgetfrontier.storage.lmdb_env import UNFINISHED, opened_lmdb
 from budgetfrontier.storage.repair import repair_steps as repairing

@@ -9,10 +9,10 @@ import pytest
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import (
+from budgetfrontier.core.model import RunEnd, RunRow
+from budgetfrontier.errors import (
     NewerSchema,
 )
-from budgetfrontier.core.model import RunEnd, RunRow
 from budgetfrontier.storage import keys, verify
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import LeaseRow

@@ -10,8 +10,8 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import KeptTotals
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.storage import keys, verify
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import UrlRow, decode_url

@@ -20,7 +20,7 @@ from budgetfrontier.bus.messages import Request, UpdateScore
 from budgetfrontier.bus.patience import Patience
 from budgetfrontier.bus.streams import SPIDERS, streams
 from budgetfrontier.bus.workers.database import DatabaseWorker
-from budgetfrontier.core.errors import WrongAddress
+from budgetfrontier.errors import WrongAddress
 from budgetfrontier.rules.run_history import BUS_WORKER, CRAWL
 from budgetfrontier.tools.cli import build_parser, bus_worker, main
 from budgetfrontier.tools.cli.bus_worker import BUS

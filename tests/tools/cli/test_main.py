@@ -20,9 +20,8 @@ from typing import TextIO
 import pytest
 import yaml
 
-from budgetfrontier import Frontier, Settings
+from budgetfrontier import Frontier, Settings, errors
 from budgetfrontier.__main__ import main as start
-from budgetfrontier.core import errors
 from budgetfrontier.core.model import QueueState
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.storage.reader import Reader

@@ -12,7 +12,7 @@ import lmdb
 import pytest
 
 from budgetfrontier import Frontier
-from budgetfrontier.core.errors import CorruptFrontier
+from budgetfrontier.errors import CorruptFrontier
 from tests.tools.cli.conftest import Cli
 
 

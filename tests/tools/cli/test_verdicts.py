@@ -18,8 +18,8 @@ import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.errors import StorageFull
 from budgetfrontier.core.model import RunEnd
+from budgetfrontier.errors import StorageFull
 from budgetfrontier.storage.lock import LOCK, locked
 from budgetfrontier.testing import crash
 from tests.crash.disks import disk_or_skip

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier.core.endpoints.tokens import TokenFile
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.console.access import HEADERS, Access
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.console_server import serve

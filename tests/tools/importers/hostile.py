@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools import importers as formats
 from budgetfrontier.tools.importers import allowance
 from budgetfrontier.tools.importers.import_items import BadRecord, Record

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.data_size import TOO_DEEP, TOO_LARGE, excess
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools import importers as formats
 from budgetfrontier.tools.importers import allowance
 from budgetfrontier.tools.importers.allowance import Allowance, AllowanceExhausted, RecordTooLarge

@@ -21,8 +21,8 @@ import msgspec
 import pytest
 
 from budgetfrontier import Frontier
-from budgetfrontier.core.errors import FrontierError
 from budgetfrontier.core.model import CrawlUri, Directive
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools import importers as formats
 from budgetfrontier.tools.importers import heritrix, import_items, lists
 from budgetfrontier.tools.importers import kumo as kumo_format

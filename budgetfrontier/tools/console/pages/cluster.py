@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.core.errors import SettingsError
 from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import process_line

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.verdict import last_commit, verdict
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.standing import standing

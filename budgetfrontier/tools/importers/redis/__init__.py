@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import counted
 from budgetfrontier.tools.importers import scrapy
 from budgetfrontier.tools.importers.allowance import Allowance

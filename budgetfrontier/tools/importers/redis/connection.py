@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from budgetfrontier.core.endpoints import redis_url
 from budgetfrontier.core.endpoints.redis_url import PASSWORD
-from budgetfrontier.core.errors import FrontierError, MissingExtra, WrongAddress
+from budgetfrontier.errors import FrontierError, MissingExtra, WrongAddress
 
 TIMEOUT = 30
 """Seconds to connect, and to wait for an answer."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 
 SORTED, LIST, SET, HASH = "zset", "list", "set", "hash"
 _TYPES = {SORTED: "a sorted set", LIST: "a list", SET: "a set", HASH: "a hash"}

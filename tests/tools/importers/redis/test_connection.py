@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from budgetfrontier.core.endpoints import redis_url
-from budgetfrontier.core.errors import FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.tools.cli import importing
 from budgetfrontier.tools.importers import redis as reader
