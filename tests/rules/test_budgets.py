@@ -10,7 +10,14 @@ from tests.rules.queues import queue, settings
 
 @pytest.mark.parametrize(
     ("spent", "total", "reached", "over"),
-    [(9, 10, True, False), (10, 10, True, True), (10, 10, False, False), (11, 10, False, True), (99, -1, True, False)],
+    [
+        (0, 0, True, True),
+        (9, 10, True, False),
+        (10, 10, True, True),
+        (10, 10, False, False),
+        (11, 10, False, True),
+        (99, -1, True, False),
+    ],
 )
 def test_a_total_budget_is_exceeded_or_reached(spent: int, total: int, reached: bool, over: bool) -> None:
     assert budgets.is_over_total(spent, total, reached) is over
@@ -22,7 +29,9 @@ def test_a_queue_without_means_must_retire() -> None:
     assert not budgets.must_retire(queue(balance_replenish_amount=1), reached=False)
 
 
-@pytest.mark.parametrize(("completed", "limit", "has"), [(2, 3, False), (3, 3, True), (4, 3, True), (4, 0, False)])
+@pytest.mark.parametrize(
+    ("completed", "limit", "has"), [(1, 1, True), (2, 3, False), (3, 3, True), (4, 3, True), (4, 0, False)]
+)
 def test_a_queue_must_retire_once_as_many_urls_are_completed_as_its_limit_allows(
     completed: int, limit: int, has: bool
 ) -> None:
