@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format proto wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties soak cluster sites oldest clean
+.PHONY: help demo test check format proto wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make plots        update the figures in docs/explanation from the newest measurements"
 	@echo "make faults       inject hundreds of faults: kills, full disks, damage (ARGS='--scale 0.1' takes a minute)"
 	@echo "make properties   draw ten times as many examples for each property as CI, at random"
+	@echo "make mutants      change rules and engine in one place at a time, and print the changes that no test notices"
 	@echo "make soak         close and reopen random crawls, and truncate their files (ARGS='--closes 50' takes a minute)"
 	@echo "make cluster      kill workers, crawlers and the broker of a crawl in partitions for five minutes (needs Java)"
 	@echo "make sites        crawl documentation from Debian packages, compared with wget --mirror"
@@ -114,6 +115,10 @@ cluster: $(VENV)/.stamp-dev
 # CI draws the same examples each time; here they are others each time.
 properties: $(VENV)/.stamp-dev
 	HYPOTHESIS_PROFILE=many $(BIN)/python -m pytest -m hypothesis --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
+
+mutants: $(VENV)/.stamp-dev
+	$(PIP) 'mutmut>=3.8,<4'
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m tests.mutants $(ARGS)
 
 soak: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.crash.soak $(ARGS)

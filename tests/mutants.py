@@ -1,0 +1,75 @@
+"""Mutation tests by mutmut: `make mutants ARGS='rules/budgets.py'` prints the mutants that the tests let live.
+
+Each mutant is a change of one place of a module, and is killed if a test of the module's own folder fails with it.
+mutmut works in a copy of the repository, because it does not follow the links to `policies` and `config`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("rules", "engine")
+CONFIGURATION = """[mutmut]
+source_paths = budgetfrontier
+only_mutate =
+    {mutated}
+also_copy =
+    policies
+    config
+    benchmarks
+pytest_add_cli_args =
+    -n
+    0
+    -p
+    no:randomly
+pytest_add_cli_args_test_selection =
+    {tests}
+use_setproctitle = false
+"""
+
+
+def configuration(modules: list[str]) -> str:
+    """Return the configuration for modules of one package, such as "rules/budgets.py"; raise ValueError for others."""
+    (package,) = {module.partition("/")[0] for module in modules}
+    if package not in PACKAGES:
+        raise ValueError(f"{package} is none of {', '.join(PACKAGES)}")
+    paths = [f"budgetfrontier/{module}" for module in modules]
+    return CONFIGURATION.format(mutated="\n    ".join(paths), tests=f"tests/{package}")
+
+
+def chosen(given: list[str]) -> dict[str, list[str]]:
+    """Return the modules by package: those given, or all of a package that is given by its name; without any, all."""
+    found: dict[str, list[str]] = {}
+    for each in given or PACKAGES:
+        path = ROOT / "budgetfrontier" / each
+        modules = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        for module in modules:
+            if module.name != "__init__.py":
+                name = module.relative_to(ROOT / "budgetfrontier").as_posix()
+                found.setdefault(name.partition("/")[0], []).append(name)
+    return found
+
+
+def main() -> int:
+    """Try the mutants of each package, and print those that live."""
+    parser = argparse.ArgumentParser("tests.mutants", description=__doc__)
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="rules, engine, or files such as rules/budgets.py")
+    failed = 0
+    for modules in chosen(parser.parse_args().modules).values():
+        with TemporaryDirectory(prefix="mutants-") as room:
+            copy = Path(room, "copy")
+            shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".venv", ".git", "build", "results", "_build"))
+            (copy / "setup.cfg").write_text(configuration(modules), encoding="utf-8")
+            for command in ("run", "results"):
+                failed |= subprocess.run([sys.executable, "-m", "mutmut", command], cwd=copy, check=False).returncode
+    return failed
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
