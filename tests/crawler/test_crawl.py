@@ -414,7 +414,7 @@ def test_a_user_agent_without_a_contact_is_warned_of(
 ) -> None:
     with Site({"a.test/": "x"}) as site:
         _, said = run(site.settings(HOME, fetch={"user_agent": agent}), tmp_path)
-    logged = [record.getMessage() for record in caplog.records if record.name == "budgetfrontier.crawler.progress"]
+    logged = [record.getMessage() for record in caplog.records if record.name == "budgetfrontier.crawl"]
     if warning is None:
         assert "warning:" not in said and not logged
     else:

@@ -168,7 +168,7 @@ elif moment != "exit":
         "opening": (job.Frontier, "open", True),
         "seeds": (job, "scheduled_seeds", True),
         "closing": (job.Outputs, "close", True),
-        "report": (job.files, "write", True),
+        "report": (job.report_files, "write", True),
         "told": (job.Job, "_summarize", False),
     }[moment]
     between(owner, function, before)
