@@ -75,3 +75,34 @@ def test_a_uri_that_was_lost_in_its_last_delivery_becomes_a_dead_letter(delivery
 def test_max_retries_also_bounds_the_tries_after_a_status() -> None:
     chosen = settings(max_retries=1, status_retries=2, retry_statuses=frozenset({500}))
     assert uri_outcomes.outcome_of_answer(500, 2, chosen) is Outcome.FAILURE
+
+
+@pytest.mark.parametrize(
+    ("reason", "key", "cause"),
+    [
+        ("no address: a.test", "a.test", "no address: (host)"),
+        ("refused by a.test:8080", "a.test:8080", "refused by (host)"),
+        ("no address: a.test, not b.test", "a.test:8080", "no address: (host), not b.test"),
+        ("timeout", "a.test", "timeout"),
+        ("an odd answer", "a", "an odd answer"),  # a key of one letter is no host
+        ("at ab", "ab", "at (host)"),
+    ],
+)
+def test_the_cause_of_a_dead_letter_names_no_host(reason: str, key: str, cause: str) -> None:
+    assert uri_outcomes.cause(reason, key) == cause
+
+
+@pytest.mark.parametrize(
+    ("status", "failure", "about_page"),
+    [
+        (-1, True, False),
+        (0, True, False),
+        (1, False, True),
+        (429, True, False),
+        (499, False, True),
+        (500, True, True),
+        (503, True, False),
+    ],
+)
+def test_what_a_status_says_of_page_and_host(status: int, failure: bool, about_page: bool) -> None:
+    assert (uri_outcomes.is_failure(status), uri_outcomes.is_about_page(status)) == (failure, about_page)
