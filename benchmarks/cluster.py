@@ -215,7 +215,7 @@ def main() -> None:
 
 def _bytes_of_calls() -> float:
     """Return the bytes in the log of a lease and its end, in calls for as many as here."""
-    from budgetfrontier.remote import protocol
+    from budgetfrontier.core import protocol
 
     wanted = Called(1, 1, protocol.LEASE.name, protocol.encode(protocol.Wanted(IN_A_CALL)))
     ended = Called(1, 2, protocol.FINISH_MANY.name, protocol.encode([1 << 40] * IN_A_CALL))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from budgetfrontier.core import protocol
 from budgetfrontier.core.endpoints import addresses
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.remote import protocol
 
 if TYPE_CHECKING:
     from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier

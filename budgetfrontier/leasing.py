@@ -18,13 +18,13 @@ from typing import Any, Self, cast
 import msgspec
 
 from budgetfrontier.clock import Clock
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, RunEnd
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.opening import check_settings
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierError, LeaseExpired
-from budgetfrontier.remote import protocol
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
 from budgetfrontier.storage.reader import Reader

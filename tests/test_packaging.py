@@ -123,6 +123,30 @@ def test_scrapy_that_is_missing_is_named_by_its_extra() -> None:
     assert printed.startswith('this needs the extra "scrapy"')
 
 
+EXTRAS = (
+    *("aiohttp", "brotlicffi", "confluent_kafka", "fastwarc", "grpc", "jinja2", "prometheus_client", "redis", "rich"),
+    *("scrapy", "warcio", "zmq"),
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "needs"),
+    [
+        ("budgetfrontier.leasing", ()),
+        ("budgetfrontier.aio", ()),
+        ("budgetfrontier.scrapy", ("scrapy",)),
+        ("budgetfrontier.tools.cli.submission", ()),
+        ("budgetfrontier.tools.cli.transfer", ()),
+        ("budgetfrontier.bus.workers.database", ()),
+    ],
+)
+def test_what_needs_no_other_extra_is_imported_without_any(module: str, needs: tuple[str, ...]) -> None:
+    missing = [extra for extra in EXTRAS if extra not in needs]
+    script = f"import sys; sys.modules.update(dict.fromkeys({missing}))\nimport {module}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_help_imports_nothing_heavy() -> None:
     statement = "from budgetfrontier.tools.cli import build_parser; build_parser()"
     assert not HEAVY & imported_by(statement)

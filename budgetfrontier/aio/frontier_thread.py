@@ -15,9 +15,9 @@ from budgetfrontier.aio.shared_frontier import SharedFrontier
 from budgetfrontier.aio.turn_batching import BATCH, Future, TurnMessage, futures_of
 from budgetfrontier.clock import Clock
 from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
+from budgetfrontier.engine.bulk_finish import end_leases, is_cut_off
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import LeaseExpired, PolicyError
-from budgetfrontier.remote.bulk_finish import end_leases, is_cut_off
 from budgetfrontier.rules import crawl_states
 
 log = logging.getLogger("budgetfrontier.aio")

@@ -7,8 +7,8 @@ from typing import Self
 
 from budgetfrontier.aio.turn_batching import BATCH
 from budgetfrontier.core.model import CrawlUri, Lease, RunEnd, Summary, Tally
+from budgetfrontier.engine import capacity
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.remote import capacity
 
 MIN_COMMIT_INTERVAL = 0.05  # seconds between two commits of the worker; a frontier may also commit at each call
 

@@ -23,6 +23,7 @@ from budgetfrontier.aio.own_frontier import OwnFrontier
 from budgetfrontier.aio.shared_frontier import SharedFrontier, connector, name_of
 from budgetfrontier.aio.turn_batching import Future, TurnBatcher, futures_of
 from budgetfrontier.clock import Clock, WallClock
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.engine import arguments
@@ -32,7 +33,6 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierClosed, WrongThread
 from budgetfrontier.leasing import AS_WRITTEN, open_frontier
-from budgetfrontier.remote import protocol
 from budgetfrontier.rules.run_history import end_of
 from budgetfrontier.settings import Settings
 

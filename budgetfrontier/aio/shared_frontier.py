@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
 from budgetfrontier.aio.turn_batching import BATCH
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlUri, Lease, RunEnd, Summary, Tally
+from budgetfrontier.engine import capacity
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import PolicyError
-from budgetfrontier.remote import capacity, protocol
 
 if TYPE_CHECKING:
     from budgetfrontier.connections import Connection

@@ -17,10 +17,11 @@ from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, crawl_summary
 from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, LookUp, Steps, silent
 from budgetfrontier.cluster.thread_calls import CANCELLED_WITHIN
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
 from budgetfrontier.engine import arguments
 from budgetfrontier.errors import FrontierClosed, FrontierError
-from budgetfrontier.remote import AsyncRemoteFrontier, protocol
+from budgetfrontier.remote import AsyncRemoteFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
 

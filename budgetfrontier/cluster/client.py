@@ -19,6 +19,7 @@ from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_s
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.steps import Answers, GiveUp, LookUp, Steps
 from budgetfrontier.cluster.thread_calls import CANCELLED_WITHIN, ThreadCalls
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import (
     Admission,
     CrawlState,
@@ -35,7 +36,7 @@ from budgetfrontier.core.model import (
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import FrontierBusy, FrontierClosed, FrontierError, PolicyError
-from budgetfrontier.remote import RemoteFrontier, protocol
+from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.remote.calls_in_progress import ThisThread
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override

@@ -16,10 +16,11 @@ from budgetfrontier.cluster.partition_router import PATIENCE, PAUSE, PartitionRo
 from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.cluster.steps import Answers, LookUp, Pause, Steps
 from budgetfrontier.cluster.summed_totals import merged_ready_in
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.engine import arguments
 from budgetfrontier.errors import ConnectionLost, FrontierError, PolicyError
-from budgetfrontier.remote import calls, lease_calls, protocol
+from budgetfrontier.remote import calls, lease_calls
 from budgetfrontier.remote.calls import ClientLeases
 from budgetfrontier.remote.link import decode_settings
 from budgetfrontier.rules.admission_limits import MAXSIZE

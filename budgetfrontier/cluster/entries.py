@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from budgetfrontier.cluster.quota_slices import Amounts, Want
+from budgetfrontier.core.protocol import Uri
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.remote.protocol import Uri
 
 VERSION: Final = 1
 """The version of entries: one of another version ends the worker."""

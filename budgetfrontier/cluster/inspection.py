@@ -18,6 +18,7 @@ import msgspec
 from budgetfrontier.cluster import inspection_kinds as kinds
 from budgetfrontier.cluster import state
 from budgetfrontier.cluster.entry_names import EntryNames
+from budgetfrontier.core import protocol
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, StoredLease
 from budgetfrontier.engine.commands import deletion as deletions
@@ -25,7 +26,6 @@ from budgetfrontier.engine.commands import preview as previews
 from budgetfrontier.engine.commands import state_preview, undo_checks
 from budgetfrontier.engine.commands.adjustment import not_in_force
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.remote import protocol
 from budgetfrontier.reports import audit_filter, near_queues
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_

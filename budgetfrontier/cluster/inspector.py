@@ -18,8 +18,8 @@ from typing import IO, Any, Final
 
 import msgspec
 
+from budgetfrontier.core import protocol
 from budgetfrontier.errors import FrontierError, SettingsError
-from budgetfrontier.remote import protocol
 from budgetfrontier.server.tasks import Done
 
 IDLE: Final = 60.0

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri, Lease
-from budgetfrontier.remote.protocol import Ended, Uri
+from budgetfrontier.core.protocol import Ended, Uri
 from budgetfrontier.storage.uri_values import link_hops
 
 TOGETHER: Final = 500

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from budgetfrontier.cluster.entries import Steered
 from budgetfrontier.cluster.state import PartitionState
+from budgetfrontier.core import protocol
+from budgetfrontier.engine.bulk_finish import is_closed
 from budgetfrontier.engine.commands import operations
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.runner import OVERTAKING
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.remote import protocol
-from budgetfrontier.remote.bulk_finish import is_closed
 from budgetfrontier.server import frontier_calls
 from budgetfrontier.storage.records import AuditEntry
 

@@ -38,11 +38,11 @@ from budgetfrontier.cluster.operator_commands import Commands
 from budgetfrontier.cluster.quota_spending import QuotaSpending
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.state import PartitionState
+from budgetfrontier.core import protocol
 from budgetfrontier.engine.atomic import AtomicBatch
+from budgetfrontier.engine.bulk_finish import is_closed
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError, SettingsError
-from budgetfrontier.remote import protocol
-from budgetfrontier.remote.bulk_finish import is_closed
 from budgetfrontier.rules.run_history import WORKER
 from budgetfrontier.server import frontier_calls
 from budgetfrontier.settings import Settings

@@ -12,10 +12,10 @@ from budgetfrontier.cluster.entries import SliceGranted, SliceRecalled, SliceWan
 from budgetfrontier.cluster.quota_grants import TREASURER, Grant, Recall
 from budgetfrontier.cluster.quota_slices import Amounts, PartitionWork, Statement, Use
 from budgetfrontier.cluster.state import PartitionState
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlState, Lease, Summary
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import PolicyError
-from budgetfrontier.remote import protocol
 
 LEASES_OF_AN_ENTRY: Final = 1 << 12
 

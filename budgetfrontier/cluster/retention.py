@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from budgetfrontier.cluster.entries import LONGEST
+from budgetfrontier.core import protocol
 from budgetfrontier.core.units import say_duration
-from budgetfrontier.remote import protocol
 from budgetfrontier.settings.checks import RETENTION
 from budgetfrontier.settings.schema import ClusterSettings
 

@@ -12,8 +12,8 @@ import msgspec
 from budgetfrontier.core import uris
 from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.core.protocol import Uri
 from budgetfrontier.errors import InvalidUrl, PolicyError
-from budgetfrontier.remote.protocol import Uri
 from budgetfrontier.settings import Settings, policy_factory
 
 MOST_PARTITIONS: Final = 4096

@@ -23,9 +23,9 @@ from budgetfrontier.cluster.partition_progress import PartitionProgress, standin
 from budgetfrontier.cluster.quota_grants import TREASURER
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.worker import ClusterWorker
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Admission, CrawlUri, RunEnd, Tally
 from budgetfrontier.errors import FrontierError, NotOwner
-from budgetfrontier.remote import protocol
 from budgetfrontier.server import frontier_calls, tasks
 from budgetfrontier.server.frontier_calls import DecodedCall
 from budgetfrontier.server.tasks import CallbackStep, Done

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 import grpc
 import grpc.aio
 
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import (
     Admission,
     CrawlState,
@@ -30,7 +31,7 @@ from budgetfrontier.core.model import (
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired
-from budgetfrontier.remote import calls, lease_calls, link, protocol
+from budgetfrontier.remote import calls, lease_calls, link
 from budgetfrontier.remote.calls import Rpc, Steps, Train
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override

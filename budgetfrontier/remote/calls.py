@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from budgetfrontier.core import protocol
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Outcome, Tally
 from budgetfrontier.engine import arguments
 from budgetfrontier.errors import LeaseExpired, PolicyError
-from budgetfrontier.remote import protocol
 from budgetfrontier.settings.schema import Override
 
 _T = TypeVar("_T")

@@ -9,9 +9,9 @@ from typing import Any
 
 import grpc
 
+from budgetfrontier.core import protocol
 from budgetfrontier.core.endpoints import tokens
 from budgetfrontier.errors import WrongCredentials
-from budgetfrontier.remote import protocol
 
 
 def metadata(token: str | None) -> tuple[tuple[str, str], ...]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from msgspec.structs import force_setattr
 
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Lease
 from budgetfrontier.engine import arguments
-from budgetfrontier.remote import protocol
 from budgetfrontier.remote.calls import Rpc, Steps, encoded, has_ended
 
 

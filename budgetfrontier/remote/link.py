@@ -11,10 +11,11 @@ from typing import Any
 import grpc
 import msgspec
 
+from budgetfrontier.core import protocol
 from budgetfrontier.core.endpoints import addresses
 from budgetfrontier.core.endpoints.addresses import NO_PROXY
 from budgetfrontier.errors import ConnectionLost, FrontierError, SettingsError
-from budgetfrontier.remote import client_credentials, protocol
+from budgetfrontier.remote import client_credentials
 from budgetfrontier.remote.calls import Rpc
 from budgetfrontier.remote.connecting import Connecting, reason
 from budgetfrontier.settings import Settings

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 import grpc
 
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import (
     Admission,
     CrawlState,
@@ -28,7 +29,7 @@ from budgetfrontier.core.model import (
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import ConnectionLost, FrontierBusy, FrontierClosed, LeaseExpired, PolicyError
-from budgetfrontier.remote import calls, lease_calls, link, protocol
+from budgetfrontier.remote import calls, lease_calls, link
 from budgetfrontier.remote.calls import Rpc, Steps, Train
 from budgetfrontier.remote.calls_in_progress import ThisThread, UnderWay
 from budgetfrontier.settings import Settings

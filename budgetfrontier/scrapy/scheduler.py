@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from scrapy.utils.job import job_dir
 
 from budgetfrontier.core.model import Admission, CrawlState, Lease, Outcome, QueueState
+from budgetfrontier.engine.bulk_finish import end_leases, is_closed
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import InvalidUrl, PolicyError, StorageFull
-from budgetfrontier.remote.bulk_finish import end_leases, is_closed
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import end_of_spider
 from budgetfrontier.scrapy import options

@@ -14,9 +14,9 @@ from time import monotonic, sleep, time
 from typing import Any, NamedTuple, TypeVar
 
 from budgetfrontier.core.model import CrawlState, RunEnd
+from budgetfrontier.engine.bulk_finish import is_closed
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, FrontierRemoved
-from budgetfrontier.remote.bulk_finish import is_closed
 from budgetfrontier.rules.run_history import SERVE
 from budgetfrontier.server.tasks import CallbackStep, Done
 from budgetfrontier.settings import Settings

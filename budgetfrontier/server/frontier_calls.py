@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Tally
+from budgetfrontier.engine import capacity
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
-from budgetfrontier.remote import capacity, protocol
 from budgetfrontier.settings import Settings
 
 _NO_URI = CrawlUri("")

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import grpc
 import msgspec
 
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Lease
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.remote import protocol
 from budgetfrontier.server import frontier_calls, tasks
 from budgetfrontier.server.frontier_calls import DecodedCall
 from budgetfrontier.server.long_poll import LongPoll

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import grpc
 
+from budgetfrontier.core import protocol
 from budgetfrontier.core.endpoints.addresses import HostPort, check_reach, parsed
 from budgetfrontier.core.endpoints.sockets import check_path, owner_only
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.core.model import RunEnd
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.remote import protocol
 from budgetfrontier.server import health_checks, server_reflection, systemd
 from budgetfrontier.server.call_stats import MethodStats
 from budgetfrontier.server.crawls import Crawls

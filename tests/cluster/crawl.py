@@ -15,7 +15,7 @@ from budgetfrontier.cluster.partition_progress import crawl_state, limit_reached
 from budgetfrontier.cluster.quota_slices import NOTHING, Amounts
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.core.model import CrawlState, CrawlUri, Lease
-from budgetfrontier.remote.protocol import Ended
+from budgetfrontier.core.protocol import Ended
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
 
 FINAL = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.DEAD)

@@ -10,9 +10,9 @@ from budgetfrontier import Settings
 from budgetfrontier.cluster import entries
 from budgetfrontier.cluster.entries import Called, Claimed, Found, Steered
 from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Lease
-from budgetfrontier.remote import protocol
-from budgetfrontier.remote.protocol import Ended, Method, Uris, Wanted
+from budgetfrontier.core.protocol import Ended, Method, Uris, Wanted
 from budgetfrontier.storage import keys
 from tests.support import START
 

@@ -18,9 +18,9 @@ from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.kafka import Place, place, place_of
 from budgetfrontier.cluster.owners import Directory, MemoryDirectory, Owner
+from budgetfrontier.core import protocol
 from budgetfrontier.errors import WrongAddress
 from budgetfrontier.leasing import LeaseQueue
-from budgetfrontier.remote import protocol
 from budgetfrontier.server import frontier_calls
 from budgetfrontier.tools.cli import main
 from tests.cluster.workers import addressed

@@ -15,8 +15,8 @@ from budgetfrontier.cluster.entries import Given, Sent, Steered, Ticked
 from budgetfrontier.cluster.inspector import Inspector
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.state import COMMANDS
+from budgetfrontier.core import protocol
 from budgetfrontier.errors import CommandInProgress, FrontierError, NotAFrontier, SettingsError
-from budgetfrontier.remote import protocol
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
 from tests.cluster.test_partition import OWN, replica_contents
 from tests.support import PATIENCE

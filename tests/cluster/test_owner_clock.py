@@ -14,8 +14,8 @@ from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.cluster.entries import Claimed, Found, NewerEntry, Steered, encode
 from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.partition import AHEAD
-from budgetfrontier.remote import protocol
-from budgetfrontier.remote.protocol import Uris, Wanted
+from budgetfrontier.core import protocol
+from budgetfrontier.core.protocol import Uris, Wanted
 from tests.cluster.log import CRAWL, Log, Owner, contents
 from tests.cluster.test_partition import OWN, replica_contents
 from tests.cluster.test_worker import bus, crawl, running

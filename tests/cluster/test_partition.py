@@ -20,12 +20,12 @@ from budgetfrontier.cluster.log_continuity import LogGap
 from budgetfrontier.cluster.partition import Partition, first_entry, first_lease, partition_of_lease
 from budgetfrontier.cluster.quota_slices import Amounts, Want
 from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlUri, Directive
+from budgetfrontier.core.protocol import Ended, Wanted
 from budgetfrontier.engine import atomic
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.remote import protocol
-from budgetfrontier.remote.protocol import Ended, Wanted
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
 
 OWN = [host for host in (f"h{number}.test" for number in range(60)) if not partition_of_queue(host, PARTITIONS)]

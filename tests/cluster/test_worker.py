@@ -24,9 +24,9 @@ from budgetfrontier.cluster.snapshot_restore import Restorer
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.snapshots import FolderStore
 from budgetfrontier.cluster.worker import ClusterWorker
+from budgetfrontier.core import protocol
+from budgetfrontier.core.protocol import Method, Uris, Wanted
 from budgetfrontier.errors import NotOwner, SettingsError
-from budgetfrontier.remote import protocol
-from budgetfrontier.remote.protocol import Method, Uris, Wanted
 from budgetfrontier.settings.schema import ClusterSettings, SnapshotSettings
 from tests.bus.conformance import PARTITIONS, Transport
 from tests.cluster.log import CRAWL, Log, Owner

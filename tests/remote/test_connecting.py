@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Admission, FrontierError
+from budgetfrontier.core import protocol
 from budgetfrontier.errors import WrongCredentials
-from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier, protocol
+from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier
 from budgetfrontier.remote.calls import Rpc
 from tests.remote.proxy import Proxy
 from tests.remote.served import Served

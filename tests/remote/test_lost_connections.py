@@ -13,8 +13,9 @@ import pytest
 
 from budgetfrontier import Admission, CrawlUri, Finish, LeaseExpired, Outcome
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.core import protocol
 from budgetfrontier.errors import ConnectionLost
-from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier, protocol
+from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier
 from budgetfrontier.remote.calls import Rpc
 from budgetfrontier.remote.link import Link
 from tests.remote.proxy import Proxy

@@ -39,10 +39,10 @@ from budgetfrontier.bus.workers.results import LONGEST_REASON, dead, ending_of, 
 from budgetfrontier.bus.workers.uri_conversion import request_of, uri_of
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.core.model import CrawlState, CrawlUri, Finish, Outcome
+from budgetfrontier.engine.bulk_finish import end_leases, is_closed
+from budgetfrontier.engine.capacity import Result, admit_each
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import LeaseExpired, PolicyError
-from budgetfrontier.remote.bulk_finish import end_leases, is_closed
-from budgetfrontier.remote.capacity import Result, admit_each
 
 MAX_NEXT_REQUESTS = 64
 """Requests in a partition of the feed that no spider has taken, from which on no more are sent to it."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from budgetfrontier.core import protocol
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import CrawlUri, Tally
 from budgetfrontier.engine import audit
@@ -23,7 +24,6 @@ from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError, FrontierLocked
-from budgetfrontier.remote import protocol
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.tools.cli import common

@@ -8,8 +8,8 @@ import pytest
 
 from budgetfrontier import Finish, Frontier, Lease, Outcome, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.bulk_finish import Failure, end_leases, is_closed
 from budgetfrontier.errors import FrontierClosed, LeaseExpired, PolicyError, StorageFull
-from budgetfrontier.remote.bulk_finish import Failure, end_leases, is_closed
 from budgetfrontier.testing import fail_commit
 
 UNLUCKY = 13.0
