@@ -191,7 +191,7 @@ def test_a_budget_in_meta_is_that_of_the_shared_queue(shared: Shared, frontier: 
         record = frontier.queue("example.org")
         assert record is not None and (record.own_budget, record.total_budget) == (8, 9), "the operator's wins"
         frontier.retire("example.org")
-    assert stats(one)["budgetfrontier/crawler/retired"] == 1
+    assert stats(one)["budgetfrontier/crawl/retired"] == 1
 
 
 def test_downloads_land_in_one_message(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,9 +188,9 @@ class SharedScheduler:
         lost, summary = self._kept.close(), self._courier.summary
         if summary is not None:
             for name in ("succeeded", "failed", "queued", "in_process", "dead"):
-                self.stats.set_value(f"budgetfrontier/crawler/{name}", getattr(summary, name))
+                self.stats.set_value(f"budgetfrontier/crawl/{name}", getattr(summary, name))
             if retired := summary.queues.get(QueueState.RETIRED, 0):
-                self.stats.set_value("budgetfrontier/crawler/retired", retired)
+                self.stats.set_value("budgetfrontier/crawl/retired", retired)
                 self._says.over_budget(self._options, retired, self._options.job(self.frontier.folder))
             if self._duplicates and not (self._was_useful or summary.queued or summary.future):
                 self._says.all_seen(self._options, self._duplicates, summary)
