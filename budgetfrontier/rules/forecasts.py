@@ -70,7 +70,7 @@ def least_delay(queue: QueueRecord, configured: float) -> float:
     them longer than the `configured` ones; a block and a retry do not count.
     """
     since = queue.last_lease_time + 1.0  # it is stored in whole seconds
-    if max(queue.wake_time, queue.rest) - since <= configured or since == 1.0:  # of most queues
+    if not queue.last_lease_time or max(queue.wake_time, queue.rest) - since <= configured:  # as of most queues
         return configured
     wake = Waits.of(queue).earned
     return configured if ended_in_error(queue) or wake <= queue.delayed else max(configured, wake - since)

@@ -17,7 +17,7 @@ from budgetfrontier.core.model import (
     StoredLease,
 )
 from budgetfrontier.storage.damage import Damage
-from budgetfrontier.storage.encoding import decoder, decoder_of_many, encode
+from budgetfrontier.storage.encoding import decoder, encode
 from budgetfrontier.storage.uri_values import expand, restore_uri, tries
 
 
@@ -212,7 +212,6 @@ class AuditEntry(msgspec.Struct, array_like=True, gc=False):
 
 
 decode_queue = decoder(QueueRecord)
-decode_queues = decoder_of_many(QueueRecord)
 _decode_anything = decoder(object)
 decode_counters = decoder(Counters)
 decode_lease = decoder(LeaseRow)

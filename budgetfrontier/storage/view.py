@@ -24,7 +24,7 @@ from budgetfrontier.storage.records import (
     decode_dead,
     decode_future,
     decode_lease,
-    decode_queues,
+    decode_queue,
     restore_lease,
     whole_queue,
 )
@@ -182,7 +182,7 @@ class View:
         O(queues), half of the time of `stored_queues`: `BudgetsInForce.complete` completes those that are shown.
         """
         cursor = self.txn.cursor(self.db[keys.QUEUES])
-        return decode_queues(cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
+        return map(decode_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
 
     def queues_after(self, queue_id: int) -> Iterator[QueueRecord]:
         """Yield the queues as stored that were created after one, in order of creation."""

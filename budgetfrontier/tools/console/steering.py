@@ -116,9 +116,8 @@ class Tasks:
 
     def __init__(self) -> None:
         self._dry_runs = asyncio.Semaphore(AT_ONCE)
-        self._commands: dict[
-            ConsoleJob, asyncio.Semaphore
-        ] = {}  # a crawl that hangs keeps only its own from their turns
+        # One for each crawl: a crawl that hangs keeps only its own commands from their turns.
+        self._commands: dict[ConsoleJob, asyncio.Semaphore] = {}
         self._tasks: dict[str, Task] = {}
         self._running: dict[asyncio.Task[None], ConsoleJob] = {}
 
