@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from budgetfrontier.core.model import CrawlState
+from budgetfrontier.core.model import CrawlState, Summary
 
 FINISH = "finish"
 """The reason of a pause caused by `pause_at_finish`."""
@@ -10,6 +10,8 @@ LIMIT = "limit"
 """The reason for which a crawl in partitions is PAUSED while one of its totals is used up."""
 SCOPE = "scope"
 """The reason of a pause of a crawl whose changed scope would disregard many of the URIs that wait."""
+MORE_TO_CRAWL = "there is more to crawl"
+"""The reason with which a program resumes a crawl that has paused at its finish: see `goes_on_after_finish`."""
 POLICY = "policy: "
 """The beginning of the reason of a pause of a crawl one of whose policies failed."""
 
@@ -54,6 +56,14 @@ def reason_after_pause(state: CrawlState, reason: str | None, given: str) -> str
     if not reason or reason in (FINISH, SCOPE) or reason.startswith(POLICY):
         return given
     return reason
+
+
+def goes_on_after_finish(total: Summary) -> bool:
+    """Tell whether a program that works on a crawl is to resume it: it has paused at its finish, and has more to crawl.
+
+    A pause by an operator takes the place of `FINISH` (`reason_after_pause`), and is kept.
+    """
+    return total.state is CrawlState.PAUSED and total.pause_reason == FINISH and total.queued + total.future > 0
 
 
 def after_resume(state: CrawlState, scheduled: int) -> CrawlState:

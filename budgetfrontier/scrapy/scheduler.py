@@ -182,8 +182,9 @@ class Scheduler:
         admission = self.frontier.schedule(uri)
         if admission is Admission.DUPLICATE and candidate.is_start and not self._resumed:
             admission = self.frontier.schedule(replace(uri, force=True))
-        if admission is Admission.ADDED and self._paused_at_finish():  # it was empty for a moment
-            self.frontier.resume(reason="there is more to crawl", who=self._author)
+        paused = admission is Admission.ADDED and self.frontier.state is CrawlState.PAUSED
+        if paused and crawl_states.goes_on_after_finish(self.frontier.summary()):
+            self.frontier.resume(reason=crawl_states.MORE_TO_CRAWL, who=self._author)
         return admission
 
     def _count(self, request: Any, reason: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlState
+from budgetfrontier.core.model import Summary
 from budgetfrontier.rules import crawl_states
 
 
@@ -47,3 +48,26 @@ def test_a_pause_waits_for_leases_and_a_terminated_crawl_never_goes_on() -> None
         *map(crawl_states.after_terminate, CrawlState),
     ):
         assert after is CrawlState.TERMINATED
+
+
+def total(state: CrawlState, reason: str | None, *, queued: int = 0, future: int = 0) -> Summary:
+    zeros: dict[str, Any] = dict.fromkeys(Summary.__struct_fields__[: -len(Summary.__struct_defaults__)], 0)
+    zeros |= {"state": state, "pause_reason": reason, "queues": {}, "queued": queued, "future": future}
+    return Summary(**zeros)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (total(CrawlState.PAUSED, "finish", queued=1), True),
+        (total(CrawlState.PAUSED, "finish", future=1), True),
+        (total(CrawlState.PAUSED, "finish"), False),
+        (total(CrawlState.PAUSED, "operator", queued=1), False),
+        (total(CrawlState.PAUSED, "scope", queued=1), False),
+        (total(CrawlState.PAUSING, "finish", queued=1), False),
+        (total(CrawlState.RUNNING, None, queued=1), False),
+        (total(CrawlState.TERMINATED, None, queued=1), False),
+    ],
+)
+def test_a_crawl_that_paused_at_its_finish_goes_on_when_there_is_more(found: Summary, expected: bool) -> None:
+    assert crawl_states.goes_on_after_finish(found) is expected

@@ -38,11 +38,12 @@ from budgetfrontier.bus.workers.log_reader import LogReader
 from budgetfrontier.bus.workers.results import LONGEST_REASON, dead, ending_of, meta_of
 from budgetfrontier.bus.workers.uri_conversion import request_of, uri_of
 from budgetfrontier.clock import Clock, WallClock
-from budgetfrontier.core.model import CrawlState, CrawlUri, Finish, Outcome
+from budgetfrontier.core.model import CrawlUri, Finish, Outcome
 from budgetfrontier.engine.bulk_finish import end_leases, is_closed
 from budgetfrontier.engine.capacity import Result, admit_each
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import LeaseExpired, PolicyError
+from budgetfrontier.rules.crawl_states import MORE_TO_CRAWL, goes_on_after_finish
 
 MAX_NEXT_REQUESTS = 64
 """Requests in a partition of the feed that no spider has taken, from which on no more are sent to it."""
@@ -145,7 +146,8 @@ class DatabaseWorker:
             if self._note.unsent:  # they were sent
                 self._store_sent()
             self._frontier.commit()  # which applies commands of other processes
-            self._resume()
+            if goes_on_after_finish(self._frontier.summary()):
+                self._frontier.resume(reason=MORE_TO_CRAWL)
             return
         with self._frontier.atomic() as batch:
             for kind, group in groupby(self._scoring_log.messages, _kind):
@@ -322,9 +324,3 @@ class DatabaseWorker:
         self._note = msgspec.structs.replace(self._note, unsent=[])
         with self._frontier.atomic(note=note.encode(self._note)):
             pass
-
-    def _resume(self) -> None:
-        """Resume a crawl that has paused because it was empty, once there is more to crawl."""
-        total = self._frontier.summary()
-        if total.state is CrawlState.PAUSED and total.pause_reason == "finish" and total.queued + total.future:
-            self._frontier.resume(reason="there is more to crawl")

@@ -201,8 +201,8 @@ class SharedJob:
         if summary.state is CrawlState.NEW:
             say(NOTHING.format(remote.name))
             return False
-        if summary.pause_reason == crawl_states.FINISH and summary.queued + summary.future > 0:
-            await remote.resume(reason="there is more to crawl", who="crawl")
+        if crawl_states.goes_on_after_finish(summary):
+            await remote.resume(reason=crawl_states.MORE_TO_CRAWL, who="crawl")
         for line in beginning(remote, summary, given=self._given, folder=self._folder, seeds=tally.added):
             say(line)
         for warning in warnings(remote, self._given, most_visits=self._most_visits):

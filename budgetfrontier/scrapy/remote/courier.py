@@ -15,8 +15,9 @@ from contextlib import suppress
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, Summary
+from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Summary
 from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierLocked, StorageFull
+from budgetfrontier.rules.crawl_states import MORE_TO_CRAWL, goes_on_after_finish
 
 if TYPE_CHECKING:
     from budgetfrontier.connections import Connection
@@ -295,8 +296,8 @@ class Courier:
     def _look_around(self, told: int) -> None:
         """Look at the counters; `told` is the number of batches that they contain."""
         summary = self._call(self._frontier.summary)
-        if summary.state is CrawlState.PAUSED and summary.pause_reason == "finish" and summary.queued + summary.future:
-            self._call(self._frontier.resume, reason="there is more to crawl")
+        if goes_on_after_finish(summary):
+            self._call(self._frontier.resume, reason=MORE_TO_CRAWL)
         self._look = told, summary
         self._wake()
 
