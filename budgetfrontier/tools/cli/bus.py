@@ -7,8 +7,9 @@ import threading
 from pathlib import Path
 
 from budgetfrontier.core.units import counted
-from budgetfrontier.tools.cli.common import Commands, add_anybody, add_command
+from budgetfrontier.tools.cli.common import Commands, add_command
 from budgetfrontier.tools.cli.sentences import note
+from budgetfrontier.tools.cli.server_options import add_anybody
 from budgetfrontier.tools.cli.signals import stopped_by_signals
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.errors import SettingsError, WrongAddress
-from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli import common, server_options
 from budgetfrontier.tools.cli.common import Commands, add_command
-from budgetfrontier.tools.cli.exits import exit_code
 from budgetfrontier.tools.cli.signals import stopped_by_signals
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def register(commands: Commands) -> None:
         "--statistics-every", type=common.duration, default=60.0, metavar="TIME",
         help="send counters to the stream of statistics so often (default: 60s; 0: never)",
     )  # fmt: skip
-    common.add_log_format(parser)
+    server_options.add_log_format(parser)
 
 
 def _positive(text: str) -> int:
@@ -108,20 +107,9 @@ def _positive(text: str) -> int:
 
 def work(args: argparse.Namespace) -> int:
     """Run until SIGINT or SIGTERM."""
-    from budgetfrontier.server import log_lines
-
     if (args.role == DB) != (args.job is not None):
         args.parser.error("JOB is the folder of a database worker, which needs one; a strategy worker has none")
-    with log_lines.on_stderr(as_json=args.log_format == common.JSON):
-        try:
-            _work(args)
-        except Exception as error:
-            code = exit_code(error)
-            if args.log_format != common.JSON or code is None:
-                raise
-            log.critical("%s", error, extra={"event": "failed"})
-            return code
-    return 0
+    return server_options.logged(_work, args, log)
 
 
 def _work(args: argparse.Namespace) -> None:

@@ -101,20 +101,6 @@ JSON = "json"
 """The value of --log-format for logs that programs read."""
 
 
-def add_server_access(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a server that say who may connect."""
-    parser.add_argument(
-        "--tls", type=Path, nargs=2, default=None, metavar=("CERTIFICATE", "KEY"),
-        help="files with the certificate chain and its private key, in PEM",
-    )  # fmt: skip
-    parser.add_argument(
-        "--token-file", type=Path, default=None, metavar="FILE",
-        help="a file with a token of at least 16 characters, which clients then have to send as `authorization: Bearer "
-        "TOKEN`; it is read again when it has changed",
-    )  # fmt: skip
-    add_anybody(parser, "an address of --listen that other machines reach needs neither --token-file nor --tls")
-
-
 @contextmanager
 def naming_options(options: Mapping[str, str]) -> Iterator[None]:
     """Name the options of a command, in place of a client's, in the errors of a block about token, TLS or address."""
@@ -122,21 +108,6 @@ def naming_options(options: Mapping[str, str]) -> Iterator[None]:
         yield
     except WrongCredentials as error:
         raise FrontierError(error.on_command_line(options)) from None
-
-
-def add_anybody(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add the option that lets an address be reached by others although nothing protects it."""
-    parser.add_argument(
-        addresses.ANYBODY, action="store_true", help=f"{what}: only those who may use it can connect to it"
-    )
-
-
-def add_log_format(parser: argparse.ArgumentParser) -> None:
-    """Add the option of a program that runs for long, and logs what happens."""
-    parser.add_argument(
-        "--log-format", choices=("text", JSON), default="text",
-        help="what is logged on stderr: `text`, or `json` with one object on each line (default: text)",
-    )  # fmt: skip
 
 
 def job(text: str) -> Path | ClusterUrl:

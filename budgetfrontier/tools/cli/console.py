@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli import common, server_options
 from budgetfrontier.tools.cli.common import Commands, add_command
 from budgetfrontier.tools.cli.sentences import note
 
@@ -47,7 +47,7 @@ def register(commands: Commands) -> None:
         help="a file with a token of at least 16 characters, without which nothing is shown, and with which jobs can "
         "be steered; it is read again when it has changed",
     )  # fmt: skip
-    common.add_anybody(parser, "an address that other machines reach needs no --token-file")
+    server_options.add_anybody(parser, "an address that other machines reach needs no --token-file")
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME",
         help="a name under which the console is reached, such as that of a proxy before it, repeatable",

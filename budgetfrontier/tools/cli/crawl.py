@@ -6,7 +6,7 @@ import argparse
 import gc
 import shlex
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,17 +15,23 @@ from budgetfrontier.core.endpoints.addresses import ANYBODY
 from budgetfrontier.errors import MissingExtra
 from budgetfrontier.tools.cli.common import (
     Commands,
-    add_anybody,
     add_command,
-    address,
     folder_name,
     naming_options,
     read_settings,
     warn_of_adjustments,
 )
+from budgetfrontier.tools.cli.server_options import (
+    add_anybody,
+    add_metrics,
+    check_metrics,
+    metrics_server,
+    metrics_words,
+)
 
 if TYPE_CHECKING:
     from budgetfrontier.crawler.job import ServingMetrics
+    from budgetfrontier.reports.metrics_server import MetricsServer
     from budgetfrontier.settings import Settings
 
 _OBJECTS = 10_000  # more than there were, at which garbage is collected; Python's default is 700
@@ -52,16 +58,7 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--adopt", action="store_true", help="continue in the folder of a crawl of another name, which was renamed"
     )
-    parser.add_argument(
-        "--metrics", type=address, metavar="ADDRESS:PORT", default=None,
-        help="serve metrics for Prometheus at this address, such as 127.0.0.1:9464, on /metrics, while the crawl runs "
-        "(default: none are served); whoever reaches the address can read them; needs the extra 'console'",
-    )  # fmt: skip
-    parser.add_argument(
-        "--allow-host", action="append", default=[], metavar="NAME",
-        help="a name under which Prometheus asks for the metrics, if it is neither an address nor the machine's name, "
-        "repeatable",
-    )  # fmt: skip
+    add_metrics(parser, ", while the crawl runs")
     parser.add_argument(
         "--frontier", metavar="ADDRESS", default=None,
         help="crawl URIs of a crawl that `budgetfrontier serve` has open, which other processes may crawl too: "
@@ -102,14 +99,11 @@ def crawl(args: argparse.Namespace) -> int:
         return _crawl_shared(args, settings, again)
     if args.token_file or args.tls:
         args.parser.error("--token-file and --tls are for the server of --frontier, which is not given")
-    options = ["--metrics", args.metrics] if args.metrics else []
-    options += [ANYBODY] if args.allow_anybody else []
-    options += [word for name in args.allow_host for word in ("--allow-host", name)]
-    if args.allow_host and args.metrics is None:
-        args.parser.error("--allow-host is for --metrics, which is not given")
+    check_metrics(args)
+    options = metrics_words(args) + ([ANYBODY] if args.allow_anybody else [])
     folder = args.job or Path(folder_name(settings.crawl))
     warn_of_adjustments(settings, folder)
-    with _metrics(args.metrics, args.allow_host, anybody=args.allow_anybody) as metrics, _rare_collections():
+    with metrics_server(args) as metrics, _rare_collections():
         return job.crawl(
             settings,
             folder,
@@ -118,7 +112,7 @@ def crawl(args: argparse.Namespace) -> int:
             command=shlex.join(again + options),
             config=args.config,
             options=options,
-            metrics=metrics,
+            metrics=None if metrics is None else _serving_metrics(metrics),
         )
 
 
@@ -155,21 +149,6 @@ def demo(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _metrics(listen: str | None, names: list[str], *, anybody: bool) -> Iterator[ServingMetrics | None]:
-    """Hold the socket of --metrics, if it is given, before anything of the crawl is opened."""
-    if listen is None:
-        yield None
-        return
-    try:
-        from budgetfrontier.reports import metrics
-        from budgetfrontier.reports.metrics_server import MetricsServer
-    except ModuleNotFoundError as error:
-        raise MissingExtra("console") from error
-    with closing(MetricsServer(listen, names=names, anybody=anybody)) as server:
-        yield lambda folder: server.serving(metrics.of_job(folder).answer)
-
-
-@contextmanager
 def _rare_collections() -> Iterator[None]:
     """Collect garbage rarely, and look at none of the modules: a crawl leaves few cycles, and has the process alone."""
     before = gc.get_threshold()
@@ -180,6 +159,12 @@ def _rare_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+def _serving_metrics(server: MetricsServer) -> ServingMetrics:
+    from budgetfrontier.reports import metrics
+
+    return lambda folder: server.serving(metrics.of_job(folder).answer)
 
 
 def _explained(error: ModuleNotFoundError) -> Exception:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.endpoints.addresses import ANYBODY
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.errors import MissingExtra
-from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli import common, server_options
 from budgetfrontier.tools.cli.common import Commands, add_command
-from budgetfrontier.tools.cli.exits import exit_code
 from budgetfrontier.tools.cli.sentences import note
 from budgetfrontier.tools.cli.signals import stopped_by_signals
 
 if TYPE_CHECKING:
+    from budgetfrontier.reports.metrics_server import MetricsServer
     from budgetfrontier.server.server import ServingMetrics
 
 LISTEN = "127.0.0.1:7071"
@@ -50,38 +48,19 @@ def register(commands: Commands) -> None:
         help="the settings of crawls that are created (default: the profile 'served'); those that exist keep theirs. "
         "Without `frontier.keep_urls`, the RPCs of URLFrontier that put, hand out or need all URLs are refused",
     )  # fmt: skip
-    common.add_server_access(parser)
+    server_options.add_server_access(parser)
     parser.add_argument(
         "--close-after", type=common.duration, default=CLOSE_AFTER, metavar="TIME",
         help="close a crawl that nobody has used for so long; it is opened again when it is used (default: 10m; 0: "
         "never)",
     )  # fmt: skip
-    common.add_log_format(parser)
-    parser.add_argument(
-        "--metrics", type=common.address, metavar="ADDRESS:PORT", default=None,
-        help="serve metrics for Prometheus at this address, such as 127.0.0.1:9464, on /metrics (default: none are "
-        "served); whoever reaches the address can read them; needs the extra 'console'",
-    )  # fmt: skip
-    parser.add_argument(
-        "--allow-host", action="append", default=[], metavar="NAME",
-        help="a name under which Prometheus asks for the metrics, if it is neither an address nor the machine's name, "
-        "repeatable",
-    )  # fmt: skip
+    server_options.add_log_format(parser)
+    server_options.add_metrics(parser)
 
 
 def serve(args: argparse.Namespace) -> int:
     """Serve until SIGINT, SIGTERM or SIGHUP."""
-    from budgetfrontier.server import log_lines
-
-    with log_lines.on_stderr(as_json=args.log_format == common.JSON):
-        try:
-            return _serve(args)
-        except Exception as error:
-            code = exit_code(error)
-            if args.log_format != common.JSON or code is None:
-                raise
-            log.critical("%s", error, extra={"event": "failed"})
-            return code
+    return server_options.logged(_serve, args, log)
 
 
 def _serve(args: argparse.Namespace) -> int:
@@ -95,8 +74,7 @@ def _serve(args: argparse.Namespace) -> int:
         from budgetfrontier.server.urlfrontier.urlfrontier_pb2 import POOL
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
-    if args.allow_host and args.metrics is None:
-        args.parser.error("--allow-host is for --metrics, which is not given")
+    server_options.check_metrics(args)
     settings = Settings.from_dict({"profile": "served"}) if args.config is None else Settings.from_yaml(args.config)
     token = None if args.token_file is None else TokenFile(args.token_file)
 
@@ -111,7 +89,7 @@ def _serve(args: argparse.Namespace) -> int:
     stop = Stop()
     with (
         process_limits.many_frontiers(),
-        _metrics(args.metrics, args.allow_host, anybody=args.allow_anybody) as metrics,
+        server_options.metrics_server(args) as metrics,
         stopped_by_signals(stop.ask),
     ):
         whole = server.serve(
@@ -124,7 +102,7 @@ def _serve(args: argparse.Namespace) -> int:
             token=token,
             anybody=args.allow_anybody,
             close_after=args.close_after,
-            metrics=metrics,
+            metrics=None if metrics is None else _serving_metrics(metrics),
             started=started,
             stop=stop,
         )
@@ -143,20 +121,10 @@ def _options(args: argparse.Namespace) -> list[str]:
     words += [ANYBODY] if args.allow_anybody else []
     words += [] if args.close_after == CLOSE_AFTER else ["--close-after", f"{args.close_after:g}s"]
     words += [] if args.log_format == "text" else ["--log-format", args.log_format]
-    words += ["--metrics", args.metrics] if args.metrics else []
-    return words + [word for name in args.allow_host for word in ("--allow-host", name)]
+    return words + server_options.metrics_words(args)
 
 
-@contextmanager
-def _metrics(listen: str | None, names: list[str], *, anybody: bool) -> Iterator[ServingMetrics | None]:
-    """Hold the socket of --metrics, if it is given, before anything is opened."""
-    if listen is None:
-        yield None
-        return
-    try:
-        from budgetfrontier.reports.metrics_server import MetricsServer
-        from budgetfrontier.server import server_metrics
-    except ModuleNotFoundError as error:
-        raise MissingExtra("console") from error
-    with closing(MetricsServer(listen, names=names, anybody=anybody)) as served:
-        yield lambda crawls, stats: served.serving_in_thread(server_metrics.exposition(crawls, stats).answer)
+def _serving_metrics(served: MetricsServer) -> ServingMetrics:
+    from budgetfrontier.server import server_metrics
+
+    return lambda crawls, stats: served.serving_in_thread(server_metrics.exposition(crawls, stats).answer)

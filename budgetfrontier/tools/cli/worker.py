@@ -8,10 +8,12 @@ from pathlib import Path
 
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.errors import FrontierError, MissingExtra
-from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli import common, server_options
 from budgetfrontier.tools.cli.common import Commands, add_command
 from budgetfrontier.tools.cli.sentences import note
 from budgetfrontier.tools.cli.signals import stopped_by_signals
+
+log = logging.getLogger("budgetfrontier.cluster")
 
 
 def register(commands: Commands) -> None:
@@ -41,16 +43,13 @@ def register(commands: Commands) -> None:
         "--advertise", type=common.reachable_address, default=None, metavar="ADDRESS:PORT",
         help="the address at which clients reach this worker (default: that of --listen)",
     )  # fmt: skip
-    common.add_server_access(parser)
-    common.add_log_format(parser)
+    server_options.add_server_access(parser)
+    server_options.add_log_format(parser)
 
 
 def worker(args: argparse.Namespace) -> int:
     """Work until SIGINT, SIGTERM or SIGHUP."""
-    from budgetfrontier.server import log_lines
-
-    with log_lines.on_stderr(as_json=args.log_format == common.JSON):
-        return _work(args)
+    return server_options.logged(_work, args, log)
 
 
 def _work(args: argparse.Namespace) -> int:
@@ -69,7 +68,7 @@ def _work(args: argparse.Namespace) -> int:
     if settings.cluster.kafka is None:
         raise FrontierError(f"{args.config}: give `cluster.kafka`, the brokers of the partitions' logs")
     if settings.seeds:
-        logging.getLogger("budgetfrontier.cluster").warning(
+        log.warning(
             "workers schedule no seeds: give them to `budgetfrontier crawl --frontier` or `budgetfrontier import`"
         )
     where = kafka.place_of(settings.crawl, settings.cluster.kafka)

@@ -97,6 +97,14 @@ def test_what_it_refuses_is_logged_as_json(caplog: pytest.LogCaptureFixture) -> 
     assert caplog.records[-1].event == "failed"  # type: ignore[attr-defined]
 
 
+def test_what_a_worker_of_partitions_refuses_is_logged_as_json(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "crawl.yaml").write_text("crawl: news\n")  # without `cluster.kafka`
+    assert main(["worker", "--config", str(tmp_path / "crawl.yaml"), "--log-format", "json"]) == 1
+    assert caplog.records[-1].event == "failed"  # type: ignore[attr-defined]
+
+
 def test_a_frontier_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Frontier.open(tmp_path / "frontier"):
         assert main(["bus-worker", str(tmp_path), "--role", "db", "--bus", "zmq+ipc:///nowhere"]) == 5
