@@ -54,6 +54,11 @@ class Candidate(NamedTuple):
     """Whether its URL alone tells whether it is a duplicate."""
 
 
+def refusal(admission: Admission) -> str:
+    """Return why the frontier has refused a request, for the log."""
+    return "the frontier is full" if admission is Admission.FULL else "the frontier cannot keep it"
+
+
 class StartIdentity(Protocol):
     """A function that tells a start request from others of the same URL."""
 

@@ -24,15 +24,14 @@ from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import end_of_spider
 from budgetfrontier.scrapy import options
 from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
-from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
-from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
+from budgetfrontier.scrapy.in_flight import InFlight, RequestState
+from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake, refusal
 from budgetfrontier.scrapy.order import PriorityMapping, order
 from budgetfrontier.scrapy.request_budgets import set_budget, wanted_budget
+from budgetfrontier.scrapy.scrapy_engine import ScrapyEngine
 from budgetfrontier.scrapy.seals import KeyedHash, RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
-from budgetfrontier.scrapy.spider_closing import SpiderCloser
-from budgetfrontier.scrapy.stats import Size, StatsHook, log_closing, log_opening
-from budgetfrontier.scrapy.wakeups import Wakeup
+from budgetfrontier.scrapy.stats import Size, StatsHook, count_request, log_closing, log_opening
 from budgetfrontier.settings import plugins
 from budgetfrontier.settings.policies.assignment import Single
 
@@ -59,7 +58,7 @@ class Scheduler:
         self.df = self._dupefilter.filter
         self._closed = True  # until `open`
         self._policy_failed = False  # after a policy failed: nothing is scheduled, handed out or finished any more
-        self._spider_closer = SpiderCloser(crawler)
+        self._engine = ScrapyEngine(crawler, self._tick)
         self._warned = False
         self._engine_waits = False
         """Whether the last call of `next_request` found nothing to hand out."""
@@ -113,18 +112,13 @@ class Scheduler:
         self._resumed = frontier.state not in (CrawlState.NEW, CrawlState.FINISHED) and not self._paused_at_finish()
         log_opening(frontier, folder, spider, waiting=len(self) if self._resumed else None)
         self._interval = max(settings.frontier.commit_interval, MIN_COMMIT_INTERVAL)
-        self._ready_timer = Wakeup(self._wake_engine)
-        self._commit_timer = Wakeup(self._tick)
-        if slot_of(self.crawler) is not None:
-            self._commit_timer.set(self._interval)
+        self._engine.tick_in(self._interval)
         return self.df.open()
 
     def close(self, reason: str) -> Any:
         """Finish the requests that have ended, commit, and close. Return what the dupefilter's `close` returns."""
-        if hasattr(self, "_commit_timer"):
-            self._commit_timer.stop()
-            self._ready_timer.stop()
-        if not self._closed and slot_of(self.crawler) is not None:
+        self._engine.stop_timers()
+        if not self._closed and self._engine.is_running:
             self._finish_ended()
         if not self._closed:
             self._closed = True
@@ -173,8 +167,7 @@ class Scheduler:
         elif admission is Admission.DUPLICATE:
             self._dupefilter.log(request)
         else:
-            full = admission is Admission.FULL
-            self._refuse(request, "the frontier is full" if full else "the frontier cannot keep it")
+            self._refuse(request, refusal(admission))
         return admission is Admission.ADDED
 
     def _admit(self, candidate: Candidate) -> Admission:
@@ -201,8 +194,7 @@ class Scheduler:
                     reason,
                     extra={"spider": self.spider},
                 )
-        self.stats.inc_value(f"scheduler/enqueued/{storage}")
-        self.stats.inc_value("scheduler/enqueued")
+        count_request(self.stats, "enqueued", storage)
 
     def _refuse(self, request: Any, reason: str) -> None:
         self.stats.inc_value("budgetfrontier/refused")
@@ -224,7 +216,7 @@ class Scheduler:
                 request = self._load_request(lease)
                 if request is not None:
                     return request
-            self._wake_in(0.0)
+            self._engine.wake_in(0.0)
         except Exception as e:
             self._failed(e, "Cannot take the next request")
         return None
@@ -240,9 +232,9 @@ class Scheduler:
             ready = self.frontier.next_ready_in()
         self._engine_waits = True
         if ready is not None:
-            self._wake_in(ready)
+            self._engine.wake_in(ready)
         elif self.frontier.state is CrawlState.TERMINATED:
-            self._spider_closer.close_soon("terminated")
+            self._engine.close_spider("terminated")
         return None
 
     def _load_request(self, lease: Lease) -> Any:
@@ -260,8 +252,7 @@ class Scheduler:
         if before := self._in_flight.start(request, lease):
             self._finish_all([(request, before)])
         storage = "memory" if self._serializer.held < held else self._storage
-        self.stats.inc_value(f"scheduler/dequeued/{storage}")
-        self.stats.inc_value("scheduler/dequeued")
+        count_request(self.stats, "dequeued", storage)
         return request
 
     def _on_fetched(self, request: Any, request_state: RequestState) -> None:
@@ -271,7 +262,7 @@ class Scheduler:
         except Exception as e:
             self._failed(e, f"Cannot land {request}")
         if self._engine_waits:
-            self._wake_engine()
+            self._engine.wake()
 
     def _mark_landed(self, request: Any, request_state: RequestState) -> None:
         if not (request_state.reached or request_state.received) and self._has_delay(request_state.lease):
@@ -355,15 +346,6 @@ class Scheduler:
 
     # -- time
 
-    def _wake_in(self, delay: float) -> None:
-        if slot_of(self.crawler) is not None:
-            self._ready_timer.set(delay)
-
-    def _wake_engine(self) -> None:
-        slot = slot_of(self.crawler)
-        if slot is not None:
-            slot.nextcall.schedule()
-
     def _tick(self) -> None:
         """Commit, which also applies commands from the command line; wake the engine if requests are ready.
 
@@ -376,11 +358,11 @@ class Scheduler:
             self.frontier.commit()
             ready = self.frontier.next_ready_in()
             if ready == 0.0 or self.frontier.state is CrawlState.TERMINATED:
-                self._wake_engine()
+                self._engine.wake()
         except Exception as e:
             self._failed(e, "Cannot commit")
         if not self._closed:
-            self._commit_timer.set(self._interval)
+            self._engine.tick_in(self._interval)
 
     # -- errors
 
@@ -396,7 +378,7 @@ class Scheduler:
         if isinstance(error, PolicyError):
             log.error("%s: %s; what is in flight is fetched again in the next run", what, error, extra=extra)
             self._policy_failed = True
-            self._spider_closer.close_soon("policy_error")
+            self._engine.close_spider("policy_error")
             return
         if not is_closed(self.frontier):
             log.error("%s: %s", what, error, exc_info=error, extra=extra)
@@ -404,4 +386,4 @@ class Scheduler:
         full = isinstance(error, StorageFull)
         log.error("%s: %s", what, error, exc_info=None if full else error, extra=extra)
         self._closed = True
-        self._spider_closer.close_soon("disk_full" if full else "frontier_error")
+        self._engine.close_spider("disk_full" if full else "frontier_error")

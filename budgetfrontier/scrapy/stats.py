@@ -48,6 +48,12 @@ class StatsHook:
         self._stats.inc_value("budgetfrontier/dead_letters")
 
 
+def count_request(stats: Any, what: str, storage: str) -> None:
+    """Count a request that was "enqueued" or "dequeued", by where it is stored and in all, as Scrapy itself does."""
+    stats.inc_value(f"scheduler/{what}/{storage}")
+    stats.inc_value(f"scheduler/{what}")
+
+
 class Size:
     """An object that has nothing but a length."""
 

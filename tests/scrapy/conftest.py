@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from budgetfrontier.scrapy import spider_closing, wakeups
+from budgetfrontier.scrapy import scrapy_engine
 
 
 class Timer:
@@ -30,6 +30,5 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[Timer]:
         made.append(Timer(delay, function))
         return made[-1]
 
-    for module in wakeups, spider_closing:
-        monkeypatch.setattr(module, "call_later", call_later)
+    monkeypatch.setattr(scrapy_engine, "call_later", call_later)
     return made

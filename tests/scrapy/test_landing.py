@@ -377,7 +377,7 @@ def test_requests_that_have_ended_are_finished_before(
         for request in first[:3]:
             flown.download(request)
             flown.end(request)
-        monkeypatch.setattr(s._commit_timer, "set", lambda seconds: None)
+        monkeypatch.setattr(s._engine, "tick_in", lambda seconds: None)
         if how == "a lease":
             s.next_request()
         elif how == "a commit":
@@ -396,7 +396,7 @@ def rest(settings: Any, fetch_seconds: float | None, **_: Any) -> Any:
 def test_a_policy_that_fails_for_one_loses_no_other_of_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[str] = []
     with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": {"politeness_policy": f"{__name__}:rest"}}) as s:
-        monkeypatch.setattr(s._spider_closer, "close_soon", closed.append)
+        monkeypatch.setattr(s._engine, "close_spider", closed.append)
         flown = numbered(s)
         first = flown.take()
         state = s._in_flight._states[first[1]]

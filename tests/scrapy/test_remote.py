@@ -221,7 +221,7 @@ def test_pickled_requests_are_shared_with_a_key_and_never_read_without_it(
         enqueue(one, page("a", meta={"point": (1, 2)}))
     with shared() as other:
         reasons: list[str] = []
-        other._spider_closer.close_soon = reasons.append
+        other._engine.close_spider = reasons.append
         until(lambda: other.next_request() or reasons)
         assert reasons == ["other_key"] and not other.next_request()
     assert frontier.summary().in_process == 0 and frontier.summary().dead == 0, "it was given back"
@@ -426,7 +426,7 @@ def test_a_policy_that_fails_on_the_server_closes_the_spider(
     monkeypatch.setattr(RemoteFrontier, "schedule_each", fail)
     with shared() as one:
         reasons: list[str] = []
-        one._spider_closer.close_soon = reasons.append
+        one._engine.close_spider = reasons.append
         one.enqueue_request(page("a"))
         until(lambda: one._hear() or reasons)
         assert reasons[0] == "policy_error" and not one.enqueue_request(page("b"))

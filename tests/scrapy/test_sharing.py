@@ -87,9 +87,9 @@ class Mine(Links):
 
 def test_a_spider_that_finds_no_server_says_so_and_closes(tmp_path: Path) -> None:
     spider = """
-from budgetfrontier.scrapy.remote import spider_opening
+from budgetfrontier.scrapy.remote import scheduler
 
-spider_opening.CONNECT_WITHIN = 0.2
+scheduler.CONNECT_WITHIN = 0.2
 
 class Mine(Links):
     async def start(self):

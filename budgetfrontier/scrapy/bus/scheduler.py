@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from itertools import count
 from time import monotonic
@@ -31,15 +30,13 @@ from budgetfrontier.scrapy.bus.options import bus_options
 from budgetfrontier.scrapy.bus.pages_in_progress import HEAVY, Pages
 from budgetfrontier.scrapy.bus.report_batching import Reports
 from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
-from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
+from budgetfrontier.scrapy.in_flight import InFlight, RequestState
 from budgetfrontier.scrapy.intake import MAX_SEEN_URLS, Dupefilter
-from budgetfrontier.scrapy.remote.event_loop import Post, in_thread, pause, poster
 from budgetfrontier.scrapy.remote.request_seals import OtherKey
+from budgetfrontier.scrapy.scrapy_engine import ScrapyEngine
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
-from budgetfrontier.scrapy.spider_closing import SpiderCloser
-from budgetfrontier.scrapy.stats import Size
-from budgetfrontier.scrapy.wakeups import Wakeup
+from budgetfrontier.scrapy.stats import Size, count_request
 
 CLOSE_WITHIN = 5.0
 """Seconds in which a spider that closes reports what it has not reported yet; 1 if the bus is away already."""
@@ -62,7 +59,7 @@ class BusScheduler:
         self.stats = crawler.stats
         self._dupefilter = Dupefilter(crawler)
         self.df = self._dupefilter.filter
-        self._spider_closer = SpiderCloser(crawler)
+        self._engine = ScrapyEngine(crawler, self._tick)
         self._closed = True
         self._stopped = False
         self._warned: set[str] = set()
@@ -93,8 +90,8 @@ class BusScheduler:
         self._job = 0
         self._last_work = monotonic()
         self._next_statistics = monotonic() + options.statistics_every
-        post: Post | None = poster() if slot_of(self.crawler) is not None else None
-        wake: Callable[[], None] = (lambda: None) if post is None else partial(post, self._on_news)
+        self._engine.attach()
+        wake = partial(self._engine.post, self._on_news)
         self._sender = LogSender(partial(connect, options.url), options.streams, options.codec, wake=wake)
         self._reader = FeedReader(
             partial(connect, options.url),
@@ -104,51 +101,31 @@ class BusScheduler:
             prefetch=options.prefetch,
             wake=wake,
         )
-        self._post = post
-        self._ticker, self._idle_timer = Wakeup(self._tick), Wakeup(self._wake_engine)
         self._closed = False
-        if post is not None:
-            self._ticker.set(TICK)
-            engine = self.crawler.engine
-            if getattr(engine, "_start", None) is not None:
-                engine._start = self._held_back(engine._start)
+        if self._engine.is_running:
+            self._engine.tick_in(TICK)
+            self._engine.hold_back_start(lambda: not self._closed and self._sender.waiting > MOST_WAITING)
         which = f"partition {options.partitions[0]}" if options.partitions else "a share"
         where = options.streams.spider_feed.name, shown(options.url)
         log.info("Reading %s of %s at %s", which, *where, extra=self._extra)
         return self.df.open()
 
-    async def _held_back(self, start: Any) -> Any:
-        """Yield what `start()` of the spider yields, while the bus keeps up."""
-        async for each in start:
-            while not self._closed and self._sender.waiting > MOST_WAITING:
-                await pause(0.1)
-            yield each
-
     def close(self, reason: str) -> Any:
         """Report what has ended, and leave the bus. Return a Deferred if Scrapy's engine runs."""
         if self._closed:
             return self.df.close(reason)
-        self._ticker.stop()
-        self._idle_timer.stop()
-        if slot_of(self.crawler) is not None:
+        self._engine.stop_timers()
+        if self._engine.is_running:
             self._finish_ended()
         self._send_reports()
         self._tell_statistics()
         self._closed = True
         within = 1.0 if self._sender.away or self._reader.away else CLOSE_WITHIN
+        return self._engine.leave(
+            lambda: self._reader.close(within) & self._sender.close(within), partial(self._left, reason)
+        )
 
-        def leave() -> bool:
-            return self._reader.close(within) & self._sender.close(within)
-
-        if self._post is None:
-            self._left(leave())
-            return self.df.close(reason)
-        leaving = in_thread(leave, self._post, "budgetfrontier close")
-        leaving.addCallback(self._left)
-        leaving.addCallback(lambda _: self.df.close(reason))
-        return leaving
-
-    def _left(self, whole: bool) -> None:
+    def _left(self, reason: str, whole: bool) -> Any:
         if lost := sum(PAGE not in request.meta for request in self._local):
             log.warning("Requests that could not be sent are lost: %d", lost, extra=self._extra)
         if not whole:
@@ -157,6 +134,7 @@ class BusScheduler:
                 "expire, and start requests that were not sent are lost",
                 extra=self._extra,
             )
+        return self.df.close(reason)
 
     # -- requests in
 
@@ -197,8 +175,7 @@ class BusScheduler:
             self._reports.add_link(self._page_of(request), sent)
         if len(self._reports) >= MOST_GATHERED:
             self._send_reports()
-        self.stats.inc_value("scheduler/enqueued/bus")
-        self.stats.inc_value("scheduler/enqueued")
+        count_request(self.stats, "enqueued", "bus")
         return True
 
     def _is_seen(self, request: Any) -> bool:
@@ -244,8 +221,7 @@ class BusScheduler:
 
     def _add_local(self, request: Any) -> None:
         self._local.append(request)
-        self.stats.inc_value("scheduler/enqueued/memory")
-        self.stats.inc_value("scheduler/enqueued")
+        count_request(self.stats, "enqueued", "memory")
 
     # -- requests out
 
@@ -266,7 +242,7 @@ class BusScheduler:
                 request = self._restored(fed)
                 if request is not None or self._stopped:
                     return None if request is None else self._hand_out(request, "bus")
-            self._idle_timer.set(0.0)
+            self._engine.wake_in(0.0)
         except Exception:
             log.exception("Cannot take the next request", extra=self._extra)
         return None
@@ -296,8 +272,7 @@ class BusScheduler:
         lease = Lease(number, "", CrawlUri(request.url), 0, 0.0, 1)
         if before := self._in_flight.start(request, lease):
             self._finish(request, before)
-        self.stats.inc_value(f"scheduler/dequeued/{storage}")
-        self.stats.inc_value("scheduler/dequeued")
+        count_request(self.stats, "dequeued", storage)
         return request
 
     def _finish_ended(self) -> None:
@@ -340,11 +315,10 @@ class BusScheduler:
         since, limit = monotonic() - self._last_work, self._options.idle_before_close
         away = self._sender.away or self._reader.away
         if len(self) or self._in_flight or (self._sender.waiting and not away) or since < limit:
-            if slot_of(self.crawler) is not None:
-                self._idle_timer.set(max(limit - since, TICK))
+            self._engine.wake_in(max(limit - since, TICK))
             return True
         log.info("No request for %.0f s (BUDGETFRONTIER_IDLE_BEFORE_CLOSE)", since, extra=self._extra)
-        self._spider_closer.close_soon("connection_lost" if away else "idle_before_close")
+        self._engine.close_spider("connection_lost" if away else "idle_before_close")
         return True
 
     def __len__(self) -> int:
@@ -357,11 +331,6 @@ class BusScheduler:
 
     # -- time
 
-    def _wake_engine(self) -> None:
-        slot = slot_of(self.crawler)
-        if slot is not None:
-            slot.nextcall.schedule()
-
     def _on_news(self) -> None:
         if self._closed:
             return
@@ -369,7 +338,7 @@ class BusScheduler:
             if part.failed is not None and not self._stopped:
                 log.error("The message bus cannot be used: %s", part.failed, extra=self._extra)
                 self._stop("bus_error")
-        self._wake_engine()
+        self._engine.wake()
 
     def _tick(self) -> None:
         """Report what has ended, also while the engine asks for nothing, and send statistics."""
@@ -381,7 +350,7 @@ class BusScheduler:
             self._tell_statistics()
         self.stats.set_value("budgetfrontier/feed/expired", self._reader.expired)
         self.stats.set_value("budgetfrontier/feed/delivered_twice", self._reader.twice)
-        self._ticker.set(TICK)
+        self._engine.tick_in(TICK)
 
     def _tell_statistics(self) -> None:
         found = {name: each for name, each in self.stats.get_stats().items() if type(each) in (int, float)}
@@ -390,4 +359,4 @@ class BusScheduler:
 
     def _stop(self, reason: str) -> None:
         self._stopped = True
-        self._spider_closer.close_soon(reason)
+        self._engine.close_spider(reason)

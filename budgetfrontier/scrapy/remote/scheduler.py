@@ -6,7 +6,7 @@ news of the courier: until then a request counts as enqueued, and a lease as fin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -15,31 +15,30 @@ from scrapy import signals
 
 from budgetfrontier import connections
 from budgetfrontier.core.model import Admission, CrawlState, Finish, Lease, Outcome, QueueState
-from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl
+from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl, PolicyError
 from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
-from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
-from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
+from budgetfrontier.scrapy.in_flight import InFlight, RequestState
+from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake, refusal
 from budgetfrontier.scrapy.order import PriorityMapping, RequestOrder, order
-from budgetfrontier.scrapy.remote import spider_opening
 from budgetfrontier.scrapy.remote.announcements import Announcements
 from budgetfrontier.scrapy.remote.courier import Courier, Failed, Late, LeaseFinished, RequestScheduled
-from budgetfrontier.scrapy.remote.event_loop import Post, in_thread, poster
-from budgetfrontier.scrapy.remote.options import URL, check_order, has_one_queue, shared_options
+from budgetfrontier.scrapy.remote.options import URL, SharedOptions, check_order, has_one_queue, shared_options
 from budgetfrontier.scrapy.remote.pace import Pace
 from budgetfrontier.scrapy.remote.request_seals import OtherKey
 from budgetfrontier.scrapy.remote.start_requests import StartRequests
 from budgetfrontier.scrapy.remote.staying import Stay, stay
 from budgetfrontier.scrapy.remote.unstorable_requests import KeptRequests
 from budgetfrontier.scrapy.request_budgets import wanted_budget
+from budgetfrontier.scrapy.scrapy_engine import ScrapyEngine
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
-from budgetfrontier.scrapy.spider_closing import SpiderCloser
-from budgetfrontier.scrapy.stats import Size
-from budgetfrontier.scrapy.wakeups import Wakeup
+from budgetfrontier.scrapy.stats import Size, count_request
 
 if TYPE_CHECKING:
     from budgetfrontier.connections import Connection
 
+CONNECT_WITHIN = 30.0
+"""Seconds for which a spider that is opened tries to reach the server."""
 CLOSE_WITHIN = 5.0
 """Seconds in which a spider that closes tells the server what it has not told yet; 1 if the server is away already."""
 SILENT = 5.0
@@ -49,8 +48,18 @@ TICK = 0.5
 MAX_DEAD_LETTERS = 100  # made by one call of `next_request`
 
 
-def _nowhere(function: Callable[[], object]) -> None:
-    """Stand for an event loop outside a crawl, where there is none."""
+def _connect(options: SharedOptions) -> Connection:
+    """Connect to the server, or the workers. Raises what `connections.connect` raises."""
+    return connections.connect(
+        options.address, crawl=options.crawl, token=options.token, tls=options.tls, retry_for=CONNECT_WITHIN
+    )
+
+
+def _close_reason(error: FrontierError) -> str:
+    """Return the reason with which an error closes a spider."""
+    if isinstance(error, ConnectionLost):
+        return "connection_lost"
+    return "policy_error" if isinstance(error, PolicyError) else "frontier_error"
 
 
 class SharedScheduler:
@@ -70,7 +79,7 @@ class SharedScheduler:
         self.stats = crawler.stats
         self._dupefilter = Dupefilter(crawler)
         self.df = self._dupefilter.filter
-        self._spider_closer = SpiderCloser(crawler)
+        self._engine = ScrapyEngine(crawler, self._tick)
         self._closed = True
         self._given_up = False  # the spider is closed, perhaps before it was opened
         self._unopened = ""
@@ -79,7 +88,6 @@ class SharedScheduler:
         self._was_useful = False
         """Whether this process has made a request that was new, or was given one."""
         self._failed_for_good = False
-        self._post: Post = _nowhere
 
     # -- opening and closing
 
@@ -91,18 +99,18 @@ class SharedScheduler:
         """
         self.spider = spider
         self._says = Announcements(spider)
-        if slot_of(self.crawler) is None:
+        if not self._engine.is_running:
             wanted_order = self._read_options()
-            self._connected(spider_opening.connect(self._options), wanted_order)
+            self._connected(_connect(self._options), wanted_order)
             return self.df.open()
-        self._post = poster()
+        self._engine.attach()
         try:
             wanted_order = self._read_options()
         except FrontierError as e:
             self._not_opened(e)
             return self.df.open()
-        self._says.connecting(self._options, spider_opening.CONNECT_WITHIN)
-        connecting = in_thread(lambda: spider_opening.connect(self._options), self._post, "budgetfrontier connect")
+        self._says.connecting(self._options, CONNECT_WITHIN)
+        connecting = self._engine.in_thread(lambda: _connect(self._options), "connect")
         connecting.addCallback(lambda frontier: self._connected(frontier, wanted_order))
         connecting.addErrback(lambda failure: self._not_opened(failure.value, failure))
         connecting.addCallback(lambda _: self.df.open())
@@ -117,8 +125,8 @@ class SharedScheduler:
         if not isinstance(error, FrontierError):
             return failure
         self._says.not_opened(error)
-        self._unopened = spider_opening.close_reason(error)
-        spider_opening.replace_start(self.crawler, spider_opening.no_start)
+        self._unopened = _close_reason(error)
+        self._engine.skip_start()
         return None
 
     def _connected(self, frontier: Connection, wanted_order: Any) -> None:
@@ -152,38 +160,26 @@ class SharedScheduler:
             frontier,
             prefetch=options.prefetch,
             ttl=options.lease_ttl,
-            wake=lambda: self._post(self._on_news),
+            wake=lambda: self._engine.post(self._on_news),
         )
-        self._ticker = Wakeup(self._tick)
-        self._idle_timer = Wakeup(self._wake_engine)
         self._says.sharing(options, self._pace.most_at_once, options.job(frontier.folder))
-        if slot_of(self.crawler) is not None:
-            self._ticker.set(TICK)
-            spider_opening.replace_start(self.crawler, lambda start: spider_opening.held_back(start, self._must_wait))
-
-    def _must_wait(self) -> bool:
-        return not self._closed and self._courier.is_full
+        if self._engine.is_running:
+            self._engine.tick_in(TICK)
+            self._engine.hold_back_start(lambda: not self._closed and self._courier.is_full)
 
     def close(self, reason: str) -> Any:
         """Tell the server what has ended, give back the leases, and disconnect. Return a Deferred, as `open` does."""
         self._given_up = True
         if self._closed:
             return self.df.close(reason)
-        self._ticker.stop()
-        self._idle_timer.stop()
-        if slot_of(self.crawler) is not None:
+        self._engine.stop_timers()
+        if self._engine.is_running:
             self._finish_ended()
         self._closed = True
         within = 1.0 if self._courier.silent_for() > SILENT else CLOSE_WITHIN
-        if slot_of(self.crawler) is None:
-            self._disconnected(self._courier.close(within))
-            return self.df.close(reason)
-        closing = in_thread(lambda: self._courier.close(within), self._post, "budgetfrontier close")
-        closing.addCallback(self._disconnected)
-        closing.addCallback(lambda _: self.df.close(reason))
-        return closing
+        return self._engine.leave(lambda: self._courier.close(within), partial(self._disconnected, reason))
 
-    def _disconnected(self, all_told: bool) -> None:
+    def _disconnected(self, reason: str, all_told: bool) -> Any:
         self._hear()
         lost, summary = self._kept.close(), self._courier.summary
         if summary is not None:
@@ -195,6 +191,7 @@ class SharedScheduler:
             if self._duplicates and not (self._was_useful or summary.queued or summary.future):
                 self._says.all_seen(self._options, self._duplicates, summary)
         self._says.closing(self._options, lost=lost, all_told=all_told)
+        return self.df.close(reason)
 
     # -- requests in
 
@@ -230,8 +227,7 @@ class SharedScheduler:
         self._intake.settle(candidate, admission)
         if admission is Admission.ADDED:
             storage = "memory" if candidate.reason else "shared"
-            self.stats.inc_value(f"scheduler/enqueued/{storage}")
-            self.stats.inc_value("scheduler/enqueued")
+            count_request(self.stats, "enqueued", storage)
             self._was_useful = True
         elif admission is Admission.DUPLICATE:
             self._duplicates += 1
@@ -240,8 +236,7 @@ class SharedScheduler:
                 self.stats.inc_value("budgetfrontier/made_before")
                 self._says.made_before(candidate.request)
         else:
-            full = admission is Admission.FULL
-            self._refuse(candidate.request, "the frontier is full" if full else "the frontier cannot keep it")
+            self._refuse(candidate.request, refusal(admission))
         if admission is not Admission.ADDED:
             send = self.crawler.signals.send_catch_log
             send(signals.request_dropped, request=candidate.request, spider=self.spider)
@@ -262,7 +257,7 @@ class SharedScheduler:
     def next_request(self) -> Any:
         """Return the next request; None if no lease is here, and wake the engine once one is. Raises nothing."""
         if self._unopened:
-            self._spider_closer.close_soon(self._unopened)
+            self._engine.close_spider(self._unopened)
         if self._closed or self._failed_for_good:
             return None
         try:
@@ -273,12 +268,12 @@ class SharedScheduler:
                 lease = self._kept.next_lease() or self._courier.next_lease()
                 if lease is None:
                     if ready_in := self._kept.ready_in():
-                        self._idle_timer.set(ready_in)
+                        self._engine.wake_in(ready_in)
                     return None
                 request = self._load_request(lease)
                 if request is not None or self._failed_for_good:
                     return request
-            self._idle_timer.set(0.0)
+            self._engine.wake_in(0.0)
         except Exception as e:
             self._failed(e, "Cannot take the next request")
         return None
@@ -302,8 +297,7 @@ class SharedScheduler:
         if before := self._in_flight.start(request, lease):
             self._finish_all([(request, before)])
         storage = "memory" if self._kept.has(lease) else "shared"
-        self.stats.inc_value(f"scheduler/dequeued/{storage}")
-        self.stats.inc_value("scheduler/dequeued")
+        count_request(self.stats, "dequeued", storage)
         self._was_useful = True
         return request
 
@@ -352,7 +346,7 @@ class SharedScheduler:
         """Hear what the courier has, and let the engine look for requests."""
         if not self._closed:
             self._hear()
-            self._wake_engine()
+            self._engine.wake()
 
     def _hear(self) -> None:
         for each in self._courier.news():
@@ -391,15 +385,15 @@ class SharedScheduler:
             away=courier.silent_for() > SILENT,
         )
         if found is Stay.WAIT:
-            if since < limit and slot_of(self.crawler) is not None:
-                self._idle_timer.set(limit - since)
+            if since < limit:
+                self._engine.wake_in(limit - since)
             return True
         if found is Stay.IDLE:
             assert courier.summary is not None
             self._says.idle(since, courier.summary)
-            self._spider_closer.close_soon("idle_before_close")
+            self._engine.close_spider("idle_before_close")
         elif found is Stay.AWAY:
-            self._spider_closer.close_soon("connection_lost")
+            self._engine.close_spider("connection_lost")
         return found is not Stay.DONE
 
     def __len__(self) -> int:
@@ -418,11 +412,6 @@ class SharedScheduler:
 
     # -- time
 
-    def _wake_engine(self) -> None:
-        slot = slot_of(self.crawler)
-        if slot is not None:
-            slot.nextcall.schedule()
-
     def _tick(self) -> None:
         """Tell of requests that have ended, and say it once when the server goes away or comes back."""
         if self._closed:
@@ -433,14 +422,14 @@ class SharedScheduler:
         except Exception as e:
             self._failed(e, "Cannot tell the server")
         if not self._closed:
-            self._ticker.set(TICK)
+            self._engine.tick_in(TICK)
 
     def _look_after_server(self) -> None:
         away = self._courier.silent_for() > SILENT
         self._says.answers(self._options, not away, SILENT)
         summary = self._courier.summary
         if summary is not None and summary.state is CrawlState.TERMINATED:
-            self._spider_closer.close_soon("terminated")
+            self._engine.close_spider("terminated")
 
     # -- errors
 
@@ -450,9 +439,9 @@ class SharedScheduler:
             return
         self._says.failed(error, what)
         if isinstance(error, FrontierError):
-            self._stop(spider_opening.close_reason(error))
+            self._stop(_close_reason(error))
 
     def _stop(self, reason: str) -> None:
         """Take nothing more, and close the spider: its leases are given back."""
         self._failed_for_good = True
-        self._spider_closer.close_soon(reason)
+        self._engine.close_spider(reason)
