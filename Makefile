@@ -7,15 +7,16 @@ BIN := $(VENV)/bin
 PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format proto wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites oldest clean
+.PHONY: help demo test check format proto sync wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         crawl a small synthetic web under budgets, and show the reports"
 	@echo "make test         run all tests, on all cores (ARGS='-k budget' goes to pytest)"
-	@echo "make check        lint, strict types, import contract"
+	@echo "make check        lint, strict types, import contract, generated clients"
 	@echo "make format       sort imports and format the code"
 	@echo "make proto        generate what is made from urlfrontier.proto"
+	@echo "make sync         generate the synchronous clients from those for asyncio"
 	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo and a server from there"
 	@echo "make docs         build docs/_build/html"
 	@echo "make screenshots  crawl the demo's web, and take the manual's pictures (needs chromium; ARGS='--into FOLDER')"
@@ -56,6 +57,7 @@ check: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.remote.generate --check
 
 format: $(VENV)/.stamp-dev
 	$(BIN)/ruff check --select I --fix .
@@ -63,6 +65,9 @@ format: $(VENV)/.stamp-dev
 
 proto: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.server.urlfrontier.generate
+
+sync: $(VENV)/.stamp-dev
+	$(BIN)/python -m tests.remote.generate
 
 wheel-check: $(VENV)/.stamp-dev
 	rm -rf build dist

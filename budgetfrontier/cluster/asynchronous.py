@@ -259,7 +259,7 @@ class AsyncClusterFrontier:
                 each.result = await look
             else:
                 remote = await self._remote(each.address)
-                each.result = await remote.run(each.steps)
+                each.result = await remote.transport.run(each.steps)
         except asyncio.CancelledError:
             each.error = silent(each.address) if isinstance(each, Ask) else None
             raise

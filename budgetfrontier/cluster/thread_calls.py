@@ -63,7 +63,7 @@ class ThreadCalls:
         remote = self._remote(ask.address)
         try:
             under_way.check()
-            return remote.run(ask.steps, under_way)
+            return remote.transport.run(ask.steps, under_way)
         except grpc.FutureCancelledError:
             raise silent(ask.address) from None
 

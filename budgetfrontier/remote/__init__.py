@@ -1,7 +1,8 @@
 """Clients of `budgetfrontier serve` (the extra "grpc"): a frontier of another process with the methods of `Frontier`.
 
-`RemoteFrontier` is synchronous, `AsyncRemoteFrontier` for asyncio. `calls` has what each method sends and makes of the
-replies, without I/O; `link` numbers the calls and translates errors.
+`AsyncRemoteFrontier` is for asyncio; `RemoteFrontier` is synchronous, and generated from it. `calls` has the messages
+of each method and its result from the replies, without I/O; a transport sends them, and `link` numbers them and
+translates errors.
 """
 
 from __future__ import annotations

@@ -31,7 +31,10 @@ PART = 1000
 
 
 class Rpc(NamedTuple):
-    """A call to send: the method, its encoded arguments, and how long the server may wait before it answers."""
+    """A call to send: the method, its encoded arguments, and how long the server may wait before it answers.
+
+    The reply is None if the wait was interrupted.
+    """
 
     method: protocol.Method
     arguments: bytes
@@ -192,6 +195,8 @@ def lease(count: int, ttl: float | None, wait: float) -> Steps[list[Lease]]:
         asked, pause = min(count - len(found), protocol.MOST_ITEMS), min(left, protocol.LONGEST_WAIT)
         wanted = protocol.Wanted(asked, ttl, 0.0 if found else pause)
         leases = yield Rpc(protocol.LEASE, protocol.encode(wanted), pause)
+        if leases is None:  # `interrupt` has ended the wait
+            return found
         found += leases
         left -= pause
         if (not found and left > 0.0 and count > 0) or (leases and len(leases) == asked and len(found) < count):

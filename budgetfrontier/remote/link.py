@@ -14,6 +14,7 @@ import msgspec
 from budgetfrontier.core import protocol
 from budgetfrontier.core.endpoints import addresses
 from budgetfrontier.core.endpoints.addresses import NO_PROXY
+from budgetfrontier.engine import arguments
 from budgetfrontier.errors import ConnectionLost, FrontierError, SettingsError
 from budgetfrontier.remote import client_credentials
 from budgetfrontier.remote.calls import Rpc
@@ -57,14 +58,25 @@ class Link:
     """The session of one client, without I/O. Its methods may be called from any thread."""
 
     def __init__(
-        self, address: str, crawl: str, token: str | None, tls: bool | str | os.PathLike[str], *, quiet: bool = False
+        self,
+        address: str,
+        crawl: str,
+        token: str | None,
+        tls: bool | str | os.PathLike[str],
+        *,
+        retry_for: float = protocol.RETRY_FOR,
+        timeout: float | None = None,
+        quiet: bool = False,
     ) -> None:
+        """Take the options of `RemoteFrontier`."""
         self.address = addresses.checked(_text(address, "address"))
         self.crawl = _text(crawl, "crawl")
         token = None if token is None else _text(token, "token")
         self.metadata = client_credentials.metadata(token)
         self.credentials = client_credentials.certificates(tls)
         self.connecting = Connecting(self.address, tls=tls is not False, token=token is not None, quiet=quiet)
+        self.retry_for = arguments.number(retry_for, "retry_for")
+        self.timeout = None if timeout is None else arguments.number(timeout, "timeout")
         self._name = os.urandom(16)
         self._numbers = count(1)
         self._open: set[int] = set()
@@ -96,8 +108,8 @@ class Link:
         if number:
             received, abandoned = received + _drained(self._received), abandoned + _drained(self._abandoned)
             self._told[number] = received, abandoned
-        arguments = msgspec.Raw(rpc.arguments)
-        return protocol.encode(protocol.Call(self.crawl, self._name, number, received, after, arguments, abandoned))
+        given = msgspec.Raw(rpc.arguments)
+        return protocol.encode(protocol.Call(self.crawl, self._name, number, received, after, given, abandoned))
 
     def abandon(self, number: int) -> None:
         """Note that nobody waits for a call any more; nothing if it was answered."""
@@ -132,8 +144,10 @@ class Link:
             self._told.pop(number, None)
             self._received.append(number)
 
-    def timeout(self, rpc: Rpc) -> float:
+    def timeout_of(self, rpc: Rpc) -> float:
         """Return the seconds that a try of a call may take."""
+        if self.timeout is not None:
+            return self.timeout + rpc.wait
         return CONNECT_TIMEOUT if rpc.method is protocol.CONNECT else TIMEOUT + rpc.wait
 
     def _error_of(self, failure: Any) -> Exception | None:

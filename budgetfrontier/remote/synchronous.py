@@ -1,16 +1,14 @@
 """The synchronous client: `Frontier`'s methods, answered by a server."""
 
+# Generated from remote/asynchronous.py by `make sync`: change that file.
+
 from __future__ import annotations
 
 import os
-import time
-from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
-
-import grpc
+from typing import Any, Self
 
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import (
@@ -26,16 +24,12 @@ from budgetfrontier.core.model import (
     Summary,
     Tally,
 )
-from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
-from budgetfrontier.errors import ConnectionLost, FrontierBusy, FrontierClosed, LeaseExpired, PolicyError
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired, PolicyError
 from budgetfrontier.remote import calls, lease_calls, link
-from budgetfrontier.remote.calls import Rpc, Steps, Train
-from budgetfrontier.remote.calls_in_progress import ThisThread, UnderWay
+from budgetfrontier.remote.transport import Transport
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
-
-_T = TypeVar("_T")
 
 
 class RemoteFrontier:
@@ -43,8 +37,9 @@ class RemoteFrontier:
 
     The frontier is everybody's who uses its crawl: so are its counters, queues and settings, while leases are this
     client's. Each call is a message there and back, so that those that take batches are much faster for each URI. When
-    a call returns, its effect is on the server's disk. Threads may share one client. After a fork, make a new one. A
-    call by a signal handler or `__del__` in the middle of another in the same thread raises FrontierBusy.
+    a call returns, its effect is on the server's disk. Threads may share one client: calls that they make at the same
+    time share a commit of the server. After a fork, make a new one.
+    A call by a signal handler or `__del__` in the middle of another in the same thread raises FrontierBusy.
 
     After a lost connection a call is repeated for `retry_for` seconds; the server applies none twice. Then, and if the
     server is not there, ConnectionLost is raised. Only a server that was restarted has forgotten which calls it has
@@ -64,56 +59,74 @@ class RemoteFrontier:
         timeout: float | None = None,
         quiet: bool = False,
     ) -> None:
-        """Connect to the server at `address`, HOST:PORT or unix:PATH; `crawl` is opened there, or created.
+        """Take the address of the server, HOST:PORT or unix:PATH, where `connect` opens `crawl`, or creates it.
 
         `tls` is True for a server whose certificate the system trusts, or a file with the certificates that sign it.
         With `keep_leases`, closing leaves the leases out. One try of a call ends after `timeout` seconds, besides those
         that it may wait for URIs (None: 60). With `quiet`, no line of the log says that the server is waited for.
-        Raises ConnectionLost, and what `Frontier.open` raises.
         """
-        self._link = link.Link(address, crawl, token, tls, quiet=quiet)
+        self._link = link.Link(address, crawl, token, tls, retry_for=retry_for, timeout=timeout, quiet=quiet)
+        self.transport = Transport(self._link)
+        """The way to the server, for calls of `calls`; leases of these are not given back at `close`."""
         self._held = calls.ClientLeases()
-        self.retry_for = arguments.number(retry_for, "retry_for")
-        """Seconds for which a call is repeated after a lost connection; calls under way notice a change."""
-        self.timeout = None if timeout is None else arguments.number(timeout, "timeout")
-        """Seconds for one try of a call; None: the usual ones."""
         self._keep_leases = keep_leases
-        self._closed = False
-        self._thread = ThisThread()
-        self._waits = UnderWay()
-        """The calls that wait for URIs on the server."""
-        self._channel = self._link.open(grpc.secure_channel, grpc.insecure_channel)
-        self._methods = {method: self._channel.unary_unary(method.path) for method in protocol.METHODS}
-        try:
-            connected: protocol.Connected = self._run(calls.connect())
-        except BaseException:
-            self._channel.close()
-            raise
-        self.folder = Path(connected.folder)
-        """The folder of the frontier, on the server."""
-        self._settings = connected.settings
+        self._connected: protocol.Connected | None = None
+        self.connect()
+
+    def __repr__(self) -> str:
+        closed = " closed" if self.transport.is_closed else ""
+        return f"<RemoteFrontier {self._link.crawl!r} at {self._link.address}{closed}>"
+
+    @property
+    def retry_for(self) -> float:
+        """Seconds for which a call is repeated after a lost connection; calls under way notice a change."""
+        return self._link.retry_for
+
+    @retry_for.setter
+    def retry_for(self, seconds: float) -> None:
+        self._link.retry_for = seconds
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds for one try of a call; None: the usual ones."""
+        return self._link.timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float | None) -> None:
+        self._link.timeout = seconds
+
+    def connect(self) -> Self:
+        """Connect, and open the crawl or create it. Raises ConnectionLost, and what `Frontier.open` raises."""
+        if self._connected is None:
+            self.transport.open()
+            try:
+                self._connected = self.transport.run(calls.connect())
+            except BaseException:
+                self.transport.close()
+                raise
+        return self
 
     # -- URIs in
 
     def schedule(self, uri: str | CrawlUri) -> Admission:
         """Admit one URI. A message and a commit for each: `schedule_many` and `schedule_each` take many."""
-        return self._run(calls.schedule(uri))
+        return self.transport.run(calls.schedule(uri))
 
     def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
         """Admit a batch, in order; several messages are under way at a time."""
-        return self._run(calls.schedule_many(uris))
+        return self.transport.run(calls.schedule_many(uris))
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
         """Admit a batch, in order; return the result for each URI."""
-        return self._run(calls.schedule_each(uris))
+        return self.transport.run(calls.schedule_each(uris))
 
     def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Tally:
         """Mark URIs that were fetched elsewhere as seen."""
-        return self._run(calls.mark_seen(uris, charge=charge))
+        return self.transport.run(calls.mark_seen(uris, charge=charge))
 
     def admit_many(self, uris: Iterable[str | CrawlUri], *, maxsize: int) -> Tally:
         """Admit a batch while fewer than `maxsize` URIs (0: any) are queued and not leased; the others are FULL."""
-        return self._run(calls.admit_many(uris, maxsize))
+        return self.transport.run(calls.admit_many(uris, maxsize))
 
     def admit_each(
         self, uris: Iterable[str | CrawlUri], *, maxsize: int, again: bool = False
@@ -122,7 +135,7 @@ class RemoteFrontier:
 
         `again` is for URIs that were FULL before: another try that is in vain is not counted as a refusal.
         """
-        return self._run(calls.admit_each(uris, maxsize, again))
+        return self.transport.run(calls.admit_each(uris, maxsize, again))
 
     # -- URIs out
 
@@ -131,21 +144,18 @@ class RemoteFrontier:
 
         The server answers as soon as there is one; it is not kept from other work meanwhile.
         """
-        try:
-            leases = self._run(calls.lease(count, ttl, wait))
-        except grpc.FutureCancelledError:  # by `interrupt`
-            return []
+        leases = self.transport.run(calls.lease(count, ttl, wait))
         self._held.add(leases)
         return leases
 
     def interrupt(self) -> None:
         """Let calls of `lease` that wait in other threads return nothing now, and later ones not wait."""
-        self._waits.cancel()
+        self.transport.interrupt()
 
     def finish(self, lease: Lease, outcome: Outcome = Outcome.SUCCESS, **options: Any) -> None:
         """End a lease; `options` are those of `Frontier.finish`. Raises LeaseExpired for one that has ended."""
         try:
-            self._run(calls.finish(lease, outcome, **options))
+            self.transport.run(calls.finish(lease, outcome, **options))
         except LeaseExpired:
             self._held.drop([lease])
             raise
@@ -154,7 +164,7 @@ class RemoteFrontier:
     def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
         """End many leases in order; return those that had already ended, and those given twice."""
         given = calls.endings(finished)
-        late = self._run(calls.finish_many(given))
+        late = self.transport.run(calls.finish_many(given))
         self._held.drop(given)
         return late
 
@@ -166,7 +176,7 @@ class RemoteFrontier:
         One message and one commit instead of two. It does not wait before the leases have ended.
         """
         given = calls.endings(finished)
-        late, leases = self._run(calls.finish_and_lease(given, count, ttl, wait))
+        late, leases = self.transport.run(calls.finish_and_lease(given, count, ttl, wait))
         self._held.drop(given)
         self._held.add(leases)
         return late, leases
@@ -174,129 +184,134 @@ class RemoteFrontier:
     def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given; return those that had already ended."""
         given = list(leases)
-        late = self._run(lease_calls.give_back(given))
+        late = self.transport.run(lease_calls.give_back(given))
         self._held.drop(given)
         return late
 
     def landed(self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None) -> None:
         """Report that the download of a lease is over, while its outcome is not known yet. Raises LeaseExpired."""
-        self._run(lease_calls.landed(lease, fetch_seconds, crawl_delay))
+        self.transport.run(lease_calls.landed(lease, fetch_seconds, crawl_delay))
 
     def landed_many(self, downloads: Iterable[tuple[Lease, float | None]]) -> list[Lease]:
         """Report that downloads are over, each a lease with the seconds that it took; return leases that had ended."""
-        return self._run(lease_calls.landed_many(downloads))
+        return self.transport.run(lease_calls.landed_many(downloads))
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Set the deadline of a lease to `ttl` seconds from now (None: the setting). Raises LeaseExpired."""
-        self._run(lease_calls.renew(lease, ttl))
+        self.transport.run(lease_calls.renew(lease, ttl))
 
     def renew_many(self, leases: Iterable[Lease], ttl: float | None = None) -> list[Lease]:
         """Set the deadlines of leases to `ttl` seconds from now; return those that had ended."""
-        return self._run(lease_calls.renew_many(leases, ttl))
+        return self.transport.run(lease_calls.renew_many(leases, ttl))
 
     def next_ready_in(self) -> float | None:
         """Return the seconds until something may be leased; 0.0: now; None: never, as things stand."""
-        return self._run(calls.plain("next_ready_in"))
+        return self.transport.run(calls.plain("next_ready_in"))
 
     # -- looking
 
     @property
     def state(self) -> CrawlState:
         """The state of the crawl."""
-        return self._run(calls.plain("state"))
+        return self.transport.run(calls.plain("state"))
 
     @property
     def settings(self) -> Settings:
         """The settings in force when this client connected, without the adjustments."""
-        return link.decode_settings(self._settings)
+        return link.decode_settings(self._first().settings)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the frontier, on the server."""
+        return Path(self._first().folder)
 
     def summary(self) -> Summary:
         """Return the counters of the frontier, which all clients share, as of now."""
-        return self._run(calls.plain("summary"))
+        return self.transport.run(calls.plain("summary"))
 
     def standings(self) -> Any:
         """Return the standings of the partitions that a worker has, as plain data."""
-        return self._run(calls.plain("standings"))
+        return self.transport.run(calls.plain("standings"))
 
     def plain(self, name: str, *positional: Any, **named: Any) -> Any:
         """Call one of `protocol.PLAIN` by its name; return plain data."""
-        return self._run(calls.plain(name, *positional, **named))
+        return self.transport.run(calls.plain(name, *positional, **named))
 
     def queue(self, key: str) -> QueueRecord | None:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there."""
-        return self._run(calls.plain("queue", key))
+        return self.transport.run(calls.plain("queue", key))
 
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI would be placed on, by its `url`, a normalized href, and `queue`."""
-        return self._run(calls.plain("queue_key", uri.url, queue=uri.queue))
+        return self.transport.run(calls.plain("queue_key", uri.url, queue=uri.queue))
 
     def rest(
         self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
     ) -> float:
         """Return the politeness delay in seconds of a queue after a fetch of one of its URIs, by its `url`."""
-        return self._run(calls.rest(uri, key, fetch_seconds, crawl_delay))
+        return self.transport.run(calls.rest(uri, key, fetch_seconds, crawl_delay))
 
     @property
     def adjustments(self) -> list[Override]:
         """The adjustments in force, which come after the overrides of the settings."""
-        return self._run(calls.adjustments())
+        return self.transport.run(calls.adjustments())
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
         """Return the dead letters, oldest first."""
-        return self._run(calls.plain("dead_letters", limit=limit))
+        return self.transport.run(calls.plain("dead_letters", limit=limit))
 
     # -- steering
 
     def pause(self, *, reason: str = "operator", who: str | None = None) -> CrawlState:
         """Lease nothing more, to no client: PAUSING until the leases that are out have ended, then PAUSED."""
-        return self._run(calls.plain("pause", reason=reason, who=who))
+        return self.transport.run(calls.plain("pause", reason=reason, who=who))
 
     def resume(self, *, reason: str = "", who: str | None = None) -> CrawlState:
         """Resume a paused crawl."""
-        return self._run(calls.plain("resume", reason=reason, who=who))
+        return self.transport.run(calls.plain("resume", reason=reason, who=who))
 
     def terminate(self, *, reason: str = "", who: str | None = None) -> CrawlState:
         """End the crawl permanently; leases that are out may still be finished."""
-        return self._run(calls.plain("terminate", reason=reason, who=who))
+        return self.transport.run(calls.plain("terminate", reason=reason, who=who))
 
     def adjust(self, *, match: str = "*", reason: str = "", who: str | None = None, **settings: Any) -> dict[str, Any]:
         """Change settings from now on, for what `match` names; return the fields of the `Adjustment`."""
-        return self._run(calls.plain("adjust", match=match, reason=reason, who=who, **settings))
+        return self.transport.run(calls.plain("adjust", match=match, reason=reason, who=who, **settings))
 
     def retire(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
         """Retire a queue by name; False if there is no such queue, as for `unretire`, `snooze` and `wake`."""
-        return self._run(calls.plain("retire", key, reason=reason, who=who))
+        return self.transport.run(calls.plain("retire", key, reason=reason, who=who))
 
     def unretire(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
         """Bring a RETIRED queue to the back of its FIFO."""
-        return self._run(calls.plain("unretire", key, reason=reason, who=who))
+        return self.transport.run(calls.plain("unretire", key, reason=reason, who=who))
 
     def snooze(self, key: str, *, until: float, reason: str = "", who: str | None = None) -> bool:
         """Block a queue until a time (epoch seconds)."""
-        return self._run(calls.plain("snooze", key, until=until, reason=reason, who=who))
+        return self.transport.run(calls.plain("snooze", key, until=until, reason=reason, who=who))
 
     def wake(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
         """End the snooze of a queue now."""
-        return self._run(calls.plain("wake", key, reason=reason, who=who))
+        return self.transport.run(calls.plain("wake", key, reason=reason, who=who))
 
     def regulate(self, key: str, **asked: float) -> bool:
         """Set what crawlers ask for a queue, as `Frontier.regulate` does; False if there is no such queue."""
-        return self._run(calls.plain("regulate", key, **asked))
+        return self.transport.run(calls.plain("regulate", key, **asked))
 
     def set_budgets(self, budgets: Iterable[tuple[CrawlUri, int]]) -> None:
         """Set the total budgets of the queues of URIs with normalized URLs, as `regulate` does, in one message."""
-        self._run(calls.set_budgets(budgets))
+        self.transport.run(calls.set_budgets(budgets))
 
     def reset_queue(self, key: str) -> bool:
         """Take back what `regulate`, `set_queue` and `snooze` have set for a queue; False if there is no such queue."""
-        return self._run(calls.plain("reset_queue", key))
+        return self.transport.run(calls.plain("reset_queue", key))
 
     def replay(
         self, letters: Letters = None, *, queue: str | None = None, reason: str = "", who: str | None = None
     ) -> int:
         """Put dead letters back on queues: the given ones (or ids), those of a queue, or all; return their number."""
         given = calls.letters(letters)
-        return self._run(calls.plain("replay", given, queue=queue, reason=reason, who=who))
+        return self.transport.run(calls.plain("replay", given, queue=queue, reason=reason, who=who))
 
     # -- the connection
 
@@ -307,19 +322,18 @@ class RemoteFrontier:
 
     def commit(self) -> None:
         """Return at once: all that was acknowledged is on disk."""
-        self._check()
+        self.transport.check()
 
     def close(self, *, end: RunEnd | str | None = None, reason: str = "") -> None:
         """Give this client's leases back uncounted, unless `keep_leases`, and disconnect. A second close does nothing.
 
         If the server does not answer, its leases expire. `end` and `reason` are ignored: the run is the server's.
         """
-        if self._closed:
-            return
-        self._check()
         try:
-            self.retry_for = 0.0
-            self._run(calls.leave([] if self._keep_leases else self._held.ids()))
+            if self.transport.is_open:
+                self.transport.check()
+                self.retry_for = 0.0
+                self.transport.run(calls.leave([] if self._keep_leases else self._held.ids()))
         except ConnectionLost:
             pass
         finally:
@@ -327,118 +341,18 @@ class RemoteFrontier:
 
     def disconnect(self) -> None:
         """Close the connection alone: leases stay out until they expire."""
-        self._check_thread()
-        self._closed = True
-        self._channel.close()
+        self.transport.close()
 
     def __enter__(self) -> Self:
-        return self
+        return self.connect()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"<RemoteFrontier {self._link.crawl!r} at {self._link.address}{' closed' if self._closed else ''}>"
-
-    def _check(self) -> None:
-        if self._closed:
-            raise FrontierClosed(f"this client of {self._link.address} was closed; make another")
-        self._check_thread()
-
-    def _check_thread(self) -> None:
-        """Raise FrontierBusy in the middle of a call of this thread, which may hold a lock that gRPC takes again."""
-        if self._thread.is_busy:
-            raise FrontierBusy
-
-    def run(self, steps: Steps[_T], under_way: UnderWay) -> _T:
-        """Make a call of `calls`, which another thread may cancel by `under_way`; `held` does not count its leases."""
-        return self._run(steps, under_way)
-
-    def _run(self, steps: Steps[_T], under_way: UnderWay | None = None) -> _T:
-        """Send the messages that a call yields, and return its result."""
-        self._check()
-        under_way = under_way or UnderWay()
-        reply: Any = None
-        while True:
-            try:
-                wanted = steps.send(reply)
-            except StopIteration as e:
-                result: _T = e.value
-                return result
-            if isinstance(wanted, Train):
-                reply = self._send_all(wanted, under_way)
-            else:
-                reply = self._send(wanted, self._waits if wanted.wait else under_way)
-
-    def _send(self, rpc: Rpc, under_way: UnderWay) -> Any:
-        number = self._link.number(rpc)
-        try:
-            self._thread.is_busy = True
-            return self._tried(rpc, number, under_way)
-        finally:
-            self._thread.is_busy = False  # at once: a signal handler might raise in the midst of a function
-            self._link.abandon(number)
-
-    def _tried(self, rpc: Rpc, number: int, under_way: UnderWay) -> Any:
-        """Return the reply to a call, repeated while the connection is lost. Raises ConnectionLost."""
-        began, pause = time.monotonic(), link.FIRST_PAUSE
-        body = self._link.body(rpc, number)
-        while True:
-            try:
-                return self._link.answered(rpc, number, under_way.result(self._begin(rpc, body)))
-            except grpc.RpcError as failure:
-                self._link.raise_error(number, failure)
-                passed = time.monotonic() - began
-                if rpc.method is protocol.CONNECT:
-                    self._link.connecting.check(failure)
-                if passed >= self.retry_for:
-                    raise self._link.lost(rpc, failure, passed) from None
-                self._link.connecting.waiting(failure, self.retry_for - passed)
-            time.sleep(min(pause, max(0.0, self.retry_for - passed)))
-            under_way.check()
-            pause = min(2 * pause, link.LONGEST_PAUSE)
-
-    def _begin(self, rpc: Rpc, body: bytes) -> Any:
-        """Send a call; return the future of its reply."""
-        timeout = self._link.timeout(rpc) if self.timeout is None else self.timeout + rpc.wait
-        return self._methods[rpc.method].future(body, timeout=timeout, metadata=self._link.metadata)
-
-    def _send_all(self, train: Train, under_way: UnderWay) -> list[Any]:
-        """Send calls, some at a time, in order; return their replies."""
-        replies: list[Any] = []
-        sent: deque[tuple[Rpc, int, Any]] = deque()
-        before = 0
-        try:
-            for rpc in train.calls:  # whose URIs may come from a generator that calls this client
-                number = self._link.number(rpc)
-                self._thread.is_busy = True
-                sent.append((rpc, number, self._begin(rpc, self._link.body(rpc, number, before))))
-                before = number
-                if len(sent) == link.IN_FLIGHT:
-                    replies.append(self._awaited(*sent[0], under_way))
-                    sent.popleft()
-                self._thread.is_busy = False
-            self._thread.is_busy = True
-            while sent:
-                replies.append(self._awaited(*sent[0], under_way))
-                sent.popleft()
-        finally:
-            try:
-                self._thread.is_busy = True
-                for _, number, begun in sent:
-                    begun.cancel()
-                    self._link.abandon(number)
-            finally:
-                self._thread.is_busy = False
-        return replies
-
-    def _awaited(self, rpc: Rpc, number: int, begun: Any, under_way: UnderWay) -> Any:
-        """Return the reply to a call that was sent, repeated if the connection is lost."""
-        try:
-            return self._link.answered(rpc, number, under_way.result(begun))
-        except grpc.RpcError as failure:
-            self._link.raise_error(number, failure)
-            self._link.connecting.waiting(failure, self.retry_for)
-        return self._tried(rpc, number, under_way)
+    def _first(self) -> protocol.Connected:
+        """Return the reply to the first exchange. Raises FrontierClosed before it."""
+        if self._connected is None:
+            raise FrontierClosed("this client is not connected; use it with `with`, or its `connect()`")
+        return self._connected

@@ -68,4 +68,4 @@ def test_another_version_of_the_protocol_is_refused(served: Served) -> None:
         yield Rpc(protocol.CONNECT, protocol.encode(protocol.Connect(protocol.VERSION + 1)))
 
     with RemoteFrontier(served.address) as remote, pytest.raises(FrontierError, match="use the same release"):
-        remote._run(connect())
+        remote.transport.run(connect())
