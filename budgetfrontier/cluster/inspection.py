@@ -21,21 +21,16 @@ from budgetfrontier.cluster.entry_names import EntryNames
 from budgetfrontier.core import protocol
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, StoredLease
-from budgetfrontier.engine.commands import deletion as deletions
-from budgetfrontier.engine.commands import preview as previews
-from budgetfrontier.engine.commands import state_preview, undo_checks
-from budgetfrontier.engine.commands.adjustment import not_in_force
+from budgetfrontier.engine.commands import undo_checks
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports import audit_filter, near_queues
+from budgetfrontier.reports import audit_filter, dry_runs, near_queues
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
 from budgetfrontier.reports.explanation import Explanation
+from budgetfrontier.reports.operators import Selection
 from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.reports.queue_sample import spread as spread_
-from budgetfrontier.reports.scope_check import preview_in_scope
 from budgetfrontier.reports.work_list import Raised, WorkList
-from budgetfrontier.settings.matching import queue_test
-from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage import url_search
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.reader import Reader
@@ -66,16 +61,6 @@ class QueuePage(msgspec.Struct):
     queues: list[QueueRecord]
     raised: list[Raised]
     rest: int | None
-
-
-class Selection(msgspec.Struct):
-    """The queues that are asked for: those in some states, that match a pattern, that are over budget."""
-
-    states: list[QueueState] | None = None
-    match: str | None = None
-    over_budget: bool = False
-    raised: bool = False
-    """Whether `QueuePage.raised` is wanted."""
 
 
 class FoundQueue(msgspec.Struct):
@@ -144,15 +129,6 @@ class Undoing(msgspec.Struct):
     """Whether it is to be applied after a long one."""
 
 
-class ProposedAdjustment(msgspec.Struct):
-    """An adjustment that is looked at before it is given."""
-
-    match: str
-    set: dict[str, Any]
-    withdraw: bytes | None = None
-    """The command that has made the adjustment, if it is to be withdrawn instead."""
-
-
 def report(reader: Reader, *, limit: int) -> Reported:
     """Return the report with aggregates of at most `limit` queues in each list. O(queues)."""
     overview = Overview(min(limit, MOST_LISTED))
@@ -167,7 +143,7 @@ def head(reader: Reader) -> Report:
 
 def queues(reader: Reader, selection: Selection, *, after: int = -1) -> QueuePage:
     """Return selected queues in order of creation, after the one with an id; to be called again with `rest`."""
-    test, passed, last = _test(selection), 0, after
+    test, passed, last = selection.test(), 0, after
     chosen: list[QueueRecord] = []
     with reader.view() as view:
         budgets, size = BudgetsInForce(view), 0
@@ -186,7 +162,7 @@ def best(reader: Reader, selection: Selection, *, sort: str, reverse: bool, offs
     end, key = offset + min(count, MOST_ROWS), attrgetter(sort)
     states = None if selection.states is None else frozenset(selection.states)
     with reader.view() as view:
-        found = filter(_test(selection), reader.queues(states, over_budget=selection.over_budget))
+        found = filter(selection.test(), reader.queues(states, over_budget=selection.over_budget))
         sorted_ = (nlargest if reverse else nsmallest)(end, found, key=key)[offset:]
         chosen = list(_up_to(sorted_, _size))
         rest = offset + len(chosen) if len(chosen) < len(sorted_) or count > MOST_ROWS else None
@@ -265,16 +241,16 @@ def applied(reader: Reader, *, command: bytes) -> AppliedCommand:
     return AppliedCommand(None, None if begun is None else begun[1].effect)
 
 
-def survey(reader: Reader, order: ProposedAdjustment) -> dict[str, Any]:
-    """Return which queues an adjustment would match. O(queues)."""
+def survey(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return which queues a change of the adjustments would match. O(queues)."""
     with reader.view() as view:
-        return msgspec.structs.asdict(previews.survey(view, _change(reader, view, order)))
+        return dry_runs.survey(view, op, _here(reader, op, args))
 
 
-def preview(reader: Reader, order: ProposedAdjustment) -> dict[str, Any]:
-    """Return what an adjustment would do. O(queues)."""
+def dry_run(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the effect that a command would have. O(queues), a deletion O(URIs)."""
     with reader.view() as view:
-        return preview_in_scope(view, _change(reader, view, order))
+        return dry_runs.dry_run(view, reader.path, op, _here(reader, op, args))
 
 
 def undo(reader: Reader, *, entry: bytes | int, force: bool) -> Undoing:
@@ -291,24 +267,6 @@ def undo(reader: Reader, *, entry: bytes | int, force: bool) -> Undoing:
             is_known = view.audit_entry(number) is not None
             return Undoing(None, names.text(str(e)), str(e).endswith(undo_checks.FORCE), is_known)
     return Undoing(names.effect(effect) | {"undoes": names.text(effect["undoes"])})
-
-
-def deletion(reader: Reader, *, args: dict[str, Any]) -> dict[str, Any]:
-    """Return what a deletion would delete. O(URIs)."""
-    with reader.view() as view:
-        return deletions.preview(view, args)
-
-
-def on_queue(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return what a command would do to a queue."""
-    with reader.view() as view:
-        return state_preview.of_queue(view, op, args, time.time())
-
-
-def on_crawl(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return what a command would do to the state of the partition."""
-    with reader.view() as view:
-        return state_preview.of_crawl(view, op, args)
 
 
 def unknown_letters(reader: Reader, *, ids: list[int]) -> list[int]:
@@ -334,13 +292,13 @@ def dead_letters(reader: Reader) -> DeadLetterPage:
 LOOKS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
-        report, head, queues, best, queue, explain, audit, adjustments, applied, survey, preview, leases, dead_letters,
-        undo, deletion, on_queue, on_crawl, unknown_letters, is_known,
+        report, head, queues, best, queue, explain, audit, adjustments, applied, survey, dry_run, leases, dead_letters,
+        undo, unknown_letters, is_known,
         kinds.series, kinds.busiest, kinds.held, kinds.runs, kinds.seeds, kinds.unlisted,
     )
 }  # fmt: skip
 """The looks by name."""
-_ARGUMENTS: Final = {"selection": converter(Selection), "order": converter(ProposedAdjustment)}
+_ARGUMENTS: Final = {"selection": converter(Selection)}
 
 
 def look(reader: Reader, name: str, named: dict[str, Any]) -> Any:
@@ -352,12 +310,6 @@ def look(reader: Reader, name: str, named: dict[str, Any]) -> Any:
 
 
 # -- their parts
-
-
-def _test(selection: Selection) -> Callable[[QueueRecord], bool]:
-    matches = queue_test(selection.match)
-    states = frozenset(QueueState if selection.states is None else selection.states)
-    return lambda queue: queue.state in states and matches(queue.last_enqueued, queue.queue)
 
 
 def _over_budget(budgets: BudgetsInForce, queue: QueueRecord) -> bool:
@@ -390,11 +342,6 @@ def _state(reader: Reader) -> state.PartitionState:
     return state.decode(note)
 
 
-def _change(reader: Reader, view: View, order: ProposedAdjustment) -> previews.Change:
-    if order.withdraw is None:
-        return previews.appended(view, validate_override(order.match, order.set))
-    number = _state(reader).entry_of(order.withdraw) or 0
-    override = next((one for one in view.adjustments() if one.id == number), None)
-    if override is None:
-        raise not_in_force(number)
-    return previews.withdrawn(view, override)
+def _here(reader: Reader, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a command with the number that the entry which it is about has in this partition."""
+    return args | {"id": _state(reader).entry_of(args["id"]) or 0} if op == "withdraw" else args

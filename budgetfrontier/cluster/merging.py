@@ -15,6 +15,7 @@ from budgetfrontier.cluster.partition_progress import PartitionProgress as Parti
 from budgetfrontier.cluster.summed_totals import merged_summary
 from budgetfrontier.core.model import CrawlState, Process, Run, Summary
 from budgetfrontier.core.units import counted
+from budgetfrontier.reports.operators import AuditRow
 from budgetfrontier.rules.crawl_states import LIMIT
 from budgetfrontier.rules.forecasts import Held, Limit
 from budgetfrontier.rules.verdict import Standing
@@ -25,7 +26,6 @@ from budgetfrontier.storage.series import Busiest
 _NAMED: Final = 1000
 """Queues whose keys an effect names."""
 _GROUPS: Final = 100
-_DELETED: Final = {"deleted": 0, "queues": 0, "cost": 0}
 _USED_BY: Final = {
     "cluster.max_uris": (("succeeded", "failed"), "URIs"),
     "cluster.max_spend": (("spent",), "of spend"),
@@ -149,18 +149,6 @@ def _merged_survey(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class AuditRow(msgspec.Struct):
-    """A command in the audit of a crawl: its entry, and the partitions in which it is."""
-
-    id: str
-    """Its name, see `entry_names`."""
-    entry: AuditEntry
-    partitions: list[int]
-    covers: str | None = None
-    inverse: str = ""
-    """The command that takes it back, if there is one in any partition."""
-
-
 def merged_audit(entries: Mapping[int, Iterable[Audited]]) -> list[AuditRow]:
     """Return the commands in the audits of partitions, oldest first; one to all partitions is one row."""
     found: dict[str, dict[int, Audited]] = {}
@@ -171,8 +159,8 @@ def merged_audit(entries: Mapping[int, Iterable[Audited]]) -> list[AuditRow]:
     rows = [
         AuditRow(
             name,
-            _merged_entry([one.entry for one in parts.values()]),
-            [*parts],
+            merged_entry([one.entry for one in parts.values()]),
+            numbers_as_text(parts),
             next(iter(parts.values())).covers,
             max(one.inverse for one in parts.values()),
         )
@@ -181,12 +169,12 @@ def merged_audit(entries: Mapping[int, Iterable[Audited]]) -> list[AuditRow]:
     return sorted(rows, key=lambda row: row.entry.when)
 
 
-def added(effects: Iterable[Mapping[str, Any]], least: Mapping[str, int] = _DELETED) -> dict[str, Any]:
-    """Return the sums of the figures of effects, at least those of a deletion that has found nothing."""
+def added(effects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the sums of the figures of effects."""
     total: Counter[str] = Counter()
     for effect in effects:
         total.update({name: value for name, value in effect.items() if isinstance(value, int)})
-    return {**least, **total}
+    return dict(total)
 
 
 def merged_states(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -222,11 +210,11 @@ def merged_result(command: str, effects: Sequence[dict[str, Any]]) -> dict[str, 
     if command in ("adjust", "withdraw"):
         return merged_effect(effects)
     if command in ("delete", "replay", "drop"):
-        return added(effects, {})
+        return added(effects)
     return merged_undo(effects) | merged_states(effects)
 
 
-def _merged_entry(entries: Sequence[AuditEntry]) -> AuditEntry:
+def merged_entry(entries: Sequence[AuditEntry]) -> AuditEntry:
     """Return the entries of one command as one, of when it was applied first. If one has refused it, that is told."""
     entry = next((one for one in entries if one.error), entries[0])
     entry = msgspec.structs.replace(entry, when=min(one.when for one in entries))

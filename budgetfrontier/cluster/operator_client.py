@@ -10,15 +10,15 @@ from typing import Any, Final, NamedTuple
 
 from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
-from budgetfrontier.cluster.inspection import MOST_ROWS, AppliedCommand, QueuePage, Reported, Selection
+from budgetfrontier.cluster.inspection import MOST_ROWS, AppliedCommand, QueuePage, Reported
 from budgetfrontier.cluster.owner_calls import OwnerCalls
 from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, limit_reached, to_standings
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import CrawlUri, QueueRecord
-from budgetfrontier.engine import audit
 from budgetfrontier.errors import ConnectionLost, FrontierError, NotOwner
 from budgetfrontier.remote import RemoteFrontier
+from budgetfrontier.reports.operators import OperatorCommand, Selection
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.settings import Settings
@@ -29,16 +29,6 @@ WAIT: Final = 10.0
 """Seconds for which a command waits until the owners of all partitions have applied it."""
 Ends = Callable[[int], Mapping[int, int]]
 """Takes the number of partitions; returns the ends of their logs: the offset that comes next in each."""
-
-
-class OperatorCommand(NamedTuple):
-    """A command of an operator with what the audit keeps of it: who gives it, why, and the command line."""
-
-    op: str
-    args: dict[str, Any]
-    who: str
-    reason: str = ""
-    line: str = ""
 
 
 class PartitionRow(NamedTuple):
@@ -231,14 +221,6 @@ class Operator:
         return [one.report for one in found.values()], overview
 
     # -- commands
-
-    def apply(self, command: OperatorCommand) -> AuditEntry:
-        """Apply a command to one queue, `args["queue"]`; return its audit entry. Raises FrontierError if refused."""
-        number = self.partition_of_queue(command.args["queue"])
-        entries = self.applied(self.give(command, to=[number]), of=[number])
-        if number not in entries:
-            raise FrontierError(f"{self.not_applied([number])}")
-        return audit.check(entries[number])
 
     def give(
         self,

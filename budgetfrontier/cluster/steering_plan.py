@@ -7,16 +7,16 @@ from typing import Any, Final, NamedTuple
 
 from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.entry_names import read_name
-from budgetfrontier.cluster.inspection import InForce, ProposedAdjustment, Undoing
-from budgetfrontier.cluster.operator_client import Operator, OperatorCommand
+from budgetfrontier.cluster.inspection import InForce, Undoing
+from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.cluster.operator_commands import OF_QUEUES, refusal, replicable
 from budgetfrontier.errors import ConnectionLost, FrontierError
+from budgetfrontier.reports import dry_runs
+from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.settings.matching import may_select_several
 from budgetfrontier.storage.records import AuditEntry
 
-CRAWL: Final = ("pause", "resume", "terminate")
-
-
+_OF_CRAWL: Final = ("pause", "resume", "terminate")
 NOTHING_KEPT: Final = "what is deleted in a crawl in partitions is not kept"
 
 
@@ -28,45 +28,42 @@ class SteeringPlan(NamedTuple):
     to: Collection[int] | None = None
 
 
-def preview(operator: Operator, op: str, args: dict[str, Any]) -> dict[str, Any]:
+def dry_run(operator: Operator, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the effect that a command would have on the crawl. Raises FrontierError if it would be refused."""
-    if op in ("adjust", "withdraw"):
-        effects = operator.ask("preview", dict[str, Any], order=order_of(operator, op, args))
-        return merging.merged_effect([*_answered(operator, effects).values()])
     if op == "undo":
         states, _ = undoable(operator, read_name(str(args["id"])), force=bool(args.get("force")))
-        return merging.merged_undo(states) | merging.merged_states(states)
-    if op == "delete":
-        if (error := refusal(op, args)) is not None:
-            raise error
-        to = partitions_of_glob(operator, args.get("queue"))
-        found = operator.ask("deletion", dict[str, Any], of=to, args=replicable(op, args))
-        return merging.added(_answered(operator, found).values())
-    if op in OF_QUEUES:
-        number = operator.partition_of_queue(args["queue"])
-        effect: dict[str, Any] = operator.ask_one(number, "on_queue", dict[str, Any], op=op, args=args)
-        return effect
-    if op in CRAWL:
-        states = [*_answered(operator, operator.ask("on_crawl", dict[str, Any], op=op, args=args)).values()]
-        return merging.added(states, {}) | merging.merged_states(states)
-    raise FrontierError(f"{op} has no dry run on a crawl in partitions")
+        return merging.merged_result(op, states)
+    if op not in ("delete", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
+        raise FrontierError(f"{op} has no dry run on a crawl in partitions")
+    args = _as_asked(operator, op, args)
+    if (error := refusal(op, args)) is not None:
+        raise error
+    found = operator.ask("dry_run", dict[str, Any], of=_concerned(operator, op, args), op=op, args=replicable(op, args))
+    if not found:
+        raise ConnectionLost(operator.without_owner(operator.missing))
+    return merging.merged_result(op, [*found.values()])
 
 
 def plan(operator: Operator, op: str, args: dict[str, Any]) -> SteeringPlan:
     """Return how a command is given. Raises FrontierError if it would be refused by all partitions."""
-    if op in ("adjust", "withdraw"):
-        surveys = operator.ask("survey", dict[str, Any], order=order_of(operator, op, args))
-        args = args if op == "adjust" else args | {"id": read_name(str(args["id"]))}
+    if op in dry_runs.OF_ADJUSTMENTS:
+        args = _as_asked(operator, op, args)
+        surveys = operator.ask("survey", dict[str, Any], op=op, args=args)
         return SteeringPlan(args, {number: {"survey": survey} for number, survey in surveys.items()})
     if op == "undo":
         entry = read_name(str(args["id"]))
         _, to = undoable(operator, entry, force=bool(args.get("force")))
         return SteeringPlan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, to=to)
-    if op == "delete":
-        return SteeringPlan(args, to=partitions_of_glob(operator, args.get("queue")))
-    if op in OF_QUEUES:
-        return SteeringPlan(args, to=[operator.partition_of_queue(args["queue"])])
-    return SteeringPlan(args)
+    if op in ("delete", "drop") and not args.get("for_good"):
+        raise FrontierError(f"{NOTHING_KEPT}: it cannot be undone. Say so with --for-good")
+    if op == "discard":
+        raise FrontierError(f"{NOTHING_KEPT}: there is nothing to discard")
+    if args.get("ids") is not None:
+        letters: dict[int, list[int]] = {}
+        for partition, number in args["ids"]:
+            letters.setdefault(partition, []).append(number)
+        return SteeringPlan(args | {"ids": None}, {at: {"ids": ids} for at, ids in letters.items()}, letters.keys())
+    return SteeringPlan(args, to=_concerned(operator, op, args))
 
 
 def give(
@@ -82,17 +79,19 @@ def give(
     return name, entries, asked - entries.keys()
 
 
-def order_of(operator: Operator, op: str, args: dict[str, Any]) -> ProposedAdjustment:
-    """Return an adjustment, or its withdrawal by its name, as partitions are asked what it would change."""
-    if op == "adjust":
-        return ProposedAdjustment(args["match"], args["set"])
-    name = args["id"]
+def adjustment(operator: Operator, name: str) -> InForce:
+    """Return an adjustment in force by its name. Raises FrontierError if it is not, or of no command."""
     for known, one in merging.merged_adjustments(operator.ask("adjustments", list[InForce])):
-        if known == str(name) and one.command is not None:
-            return ProposedAdjustment(one.match, one.set, one.command)
+        if known == name and one.command is not None:
+            return one
     raise FrontierError(
         f"adjustment {name} is not in force; `budgetfrontier adjust {operator.job} --list` lists those that are"
     )
+
+
+def _as_asked(operator: Operator, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a command with the command that has made the adjustment which it withdraws."""
+    return args | {"id": adjustment(operator, str(args["id"])).command} if op == "withdraw" else args
 
 
 def undoable(
@@ -122,14 +121,9 @@ def undoable(
     return [*effects.values()], {*effects, *waiting, *(operator.missing if everywhere else ())}
 
 
-def partitions_of_glob(operator: Operator, glob: str | None) -> list[int] | None:
-    """Return the partition of a queue that a glob names in full; None: all."""
-    if glob is None or may_select_several(glob):
+def _concerned(operator: Operator, op: str, args: dict[str, Any]) -> list[int] | None:
+    """Return the partition of the queue that a command names in full; None: all."""
+    key = args.get("queue")
+    if key is None or (op not in OF_QUEUES and may_select_several(key)):
         return None
-    return [operator.partition_of_queue(glob)]
-
-
-def _answered(operator: Operator, found: dict[int, Any]) -> dict[int, Any]:
-    if not found:
-        raise ConnectionLost(operator.without_owner(operator.missing))
-    return found
+    return [operator.partition_of_queue(key)]

@@ -7,7 +7,7 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from operator import attrgetter
@@ -78,11 +78,14 @@ def spooled(out: TextIO) -> Iterator[IO[str]]:
             shutil.copyfileobj(spool, out, _BLOCK)
 
 
-def json_report(head: Report, queues: Iterable[QueueRecord]) -> Iterator[str]:
-    """Yield the JSON of `Report.to_dict` in pieces, with `queues` as its rows."""
+def json_report(
+    head: Report, queues: Iterable[QueueRecord], more: Callable[[], Mapping[str, Any]] = dict
+) -> Iterator[str]:
+    """Yield the JSON of `Report.to_dict` in pieces, with `queues` as its rows, then `more`, asked for after them."""
     plain = {**head.to_dict(), "queues": []}
     yield json.dumps(plain, indent=1).removesuffix("[]\n}")
     yield from json_array(map(queue_row, queues), ROW_FIELDS)
+    yield "".join(f",\n {json.dumps(name)}: {json.dumps(value)}" for name, value in more().items())
     yield "\n}"
 
 

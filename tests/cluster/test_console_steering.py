@@ -13,8 +13,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from budgetfrontier import Settings
 from budgetfrontier.cluster import operator_client, worker
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.operator_client import Operator, OperatorCommand
+from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.core.endpoints.tokens import TokenFile
+from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.cluster_job import ClusterJob

@@ -9,7 +9,8 @@ import pytest
 from budgetfrontier import Settings
 from budgetfrontier.cluster import worker
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.operator_client import Operator, OperatorCommand
+from budgetfrontier.cluster.operator_client import Operator
+from budgetfrontier.reports.operators import OperatorCommand
 from tests.cluster.workers import running
 from tests.support import PATIENCE, until
 

@@ -18,10 +18,11 @@ from budgetfrontier import Outcome, Settings
 from budgetfrontier.cluster import client, operator_client, owner_calls, partition_router, steering_plan, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import Audited
-from budgetfrontier.cluster.operator_client import Operator, OperatorCommand
+from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.tools.cli import clusters, main, submission
 from budgetfrontier.tools.console import cluster_job
 from budgetfrontier.tools.console.access import Access

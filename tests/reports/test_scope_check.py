@@ -9,22 +9,22 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Reader, Settings
 from budgetfrontier.cluster import inspection, merging
+from budgetfrontier.reports import dry_runs
 from budgetfrontier.tools.cli.adjustments import _outcome
-from budgetfrontier.tools.console import steer_process
 
 ADJUSTMENT: dict[str, Any] = {"match": "queue:a.test", "set": {"queue_total_budget": 100}}
 
 
 def previews(folder: Path, **settings: Any) -> list[dict[str, Any]]:
-    """The dry runs of the console and of a partition, for a queue with three links, one of which has a session."""
+    """The dry runs of a job and of a partition, for a queue with three links, one of which has a session."""
     with Frontier.open(
         folder / "frontier", Settings.from_dict({"frontier": {"queue_total_budget": 1}} | settings)
     ) as f:
         f.schedule_many(CrawlUri(f"http://a.test/{path}", hops="L") for path in ("1", "2", "3?sid=1"))
     with Reader(folder / "frontier") as reader, reader.view() as view:
-        of_console = steer_process._DRY_RUNS["adjust"](view, ADJUSTMENT)
-        of_partition = inspection.preview(reader, inspection.ProposedAdjustment(ADJUSTMENT["match"], ADJUSTMENT["set"]))
-    return [of_console, merging.merged_effect([of_partition])]
+        of_job = dry_runs.dry_run(view, reader.path, "adjust", ADJUSTMENT)
+        of_partition = inspection.dry_run(reader, op="adjust", args=ADJUSTMENT)
+    return [of_job, merging.merged_effect([of_partition])]
 
 
 def test_all_dry_runs_ask_the_scope(tmp_path: Path) -> None:

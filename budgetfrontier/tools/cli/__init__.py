@@ -85,14 +85,15 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace | int:
 
 
 def _run_of(args: argparse.Namespace) -> Callable[[argparse.Namespace], int | None]:
-    """Return the function that runs a command, another one for a crawl in partitions."""
+    """Return the function that runs a command. Exits if it is not for what is given as JOB."""
     if isinstance(getattr(args, "job", None), ClusterUrl):
         from budgetfrontier.tools.cli import clusters
 
-        return clusters.run
-    for name in getattr(args, "cluster_only", ()):
-        if getattr(args, name) is not None:
-            args.parser.error(f"--{name.replace('_', '-')} is for a crawl in partitions: give it with --cluster")
+        clusters.check(args)
+    else:
+        for name in getattr(args, "cluster_only", ()):
+            if getattr(args, name) is not None:
+                args.parser.error(f"--{name.replace('_', '-')} is for a crawl in partitions: give it with --cluster")
     run: Callable[[argparse.Namespace], int | None] = args.run
     return run
 

@@ -1,26 +1,20 @@
-"""The adjustments of a job: listing, appending and withdrawing them, and printing which queues that concerns."""
+"""Printing adjustments, and which queues a change of them concerns."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from budgetfrontier.core.units import format_time
 from budgetfrontier.reports.format import clean, counted
-from budgetfrontier.storage.reader import Reader
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
-    from budgetfrontier.engine.commands.preview import Change
-    from budgetfrontier.settings.overrides import Override
-    from budgetfrontier.storage.records import AuditEntry
-    from budgetfrontier.storage.view import View
+    from budgetfrontier.reports.operators import AdjustmentRow, CrawlOperator
 
 _MOST_GROUPS = 10  # that are printed as text
 _MOST_NAMES = 20
@@ -31,77 +25,35 @@ MANY = 200_000
 COLUMNS = ("id", "match", "set", "who", "when", "reason")
 
 
-def list_all(args: argparse.Namespace) -> None:
-    """List the adjustments in force, in the order in which they apply."""
-    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-        found = [(override, view.audit_entry(override.id)) for override in view.adjustments()]
-    write_list(args, [(override.id or None, override.match, override.set, entry) for override, entry in found])
-
-
-def write_list(
-    args: argparse.Namespace, found: Sequence[tuple[int | str | None, str, dict[str, Any], AuditEntry | None]]
-) -> None:
-    """Print adjustments: the id of each, what it matches and sets, and its audit entry."""
+def write_list(args: argparse.Namespace, found: Iterable[AdjustmentRow]) -> None:
+    """Print the adjustments in force, in the order in which they apply, each with who has made it, when and why."""
     when = _minute if args.format == "text" else float
     rows = (
         (
-            number,
-            match,
-            set_,
-            entry and entry.who,
-            entry and when(entry.when),
-            entry and entry.reason,
+            one.id,
+            one.match,
+            one.set,
+            one.entry and one.entry.who,
+            one.entry and when(one.entry.when),
+            one.entry and one.entry.reason,
         )
-        for number, match, set_, entry in found
+        for one in found
     )
     common.write_rows(args, rows, COLUMNS, drop=("reason", "when", "who"))
 
 
-def remove(args: argparse.Namespace) -> None:
-    """Take an adjustment out of those in force; with --dry-run, print what that would do."""
-    from budgetfrontier.engine.commands.adjustment import not_in_force
-    from budgetfrontier.engine.commands.preview import survey, withdrawn
-    from budgetfrontier.reports.scope_check import preview_in_scope
-
-    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-        override = next((one for one in view.adjustments() if one.id == args.remove), None)
-        if override is None:
-            raise not_in_force(args.remove)
-        change = withdrawn(view, override)
-        _announce(view, change)
-        effect = preview_in_scope(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
-    details: dict[str, Any] = {"id": args.remove}
-    if not args.dry_run:
-        effect = common.steer(args, "withdraw", details | {"survey": effect}).effect
-    print_effect(args, override.match, details, effect)
+def match_of(operator: CrawlOperator, name: int | str) -> str:
+    """Return what the adjustment with an id matches; "" if it is not in force, for which it cannot be withdrawn."""
+    return next((one.match for one in operator.adjustments() if str(one.id) == str(name)), "")
 
 
-def append(args: argparse.Namespace, override: Override) -> None:
-    """Append an override; with --dry-run, print what that would do.
+def announce(operator: CrawlOperator, match: str) -> None:
+    """Say that many queues are looked at, if they are."""
+    from budgetfrontier.settings.matching import parse_match
 
-    The queues that it matches are counted in this process, as of the last commit: a running engine is not involved.
-    """
-    from budgetfrontier.engine.commands.preview import appended, survey
-    from budgetfrontier.reports.scope_check import preview_in_scope
-
-    details: dict[str, Any] = {"match": override.match, "set": override.set}
-    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-        change = appended(view, override)
-        _announce(view, change)
-        effect = preview_in_scope(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
-    if not args.dry_run:
-        if not effect["matched"]:
-            note_no_match(override.match)
-        entry = common.steer(args, "adjust", details | {"survey": effect})
-        effect = {"id": entry.id, **entry.effect}
-    print_effect(args, override.match, details, effect)
-
-
-def _announce(view: View, change: Change) -> None:
-    """Say that many queues are looked at."""
-    queues = view.counters().queues
-    if queues >= MANY and not change.match.keys:
-        note(f"comparing {counted(queues, 'queue')} with {clean(change.match.text)} ...")
+    queues = sum(operator.head().totals.queues.values())
+    if queues >= MANY and match and not parse_match(match).keys:
+        note(f"comparing {counted(queues, 'queue')} with {clean(match)} ...")
 
 
 def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], effect: dict[str, Any]) -> None:

@@ -7,44 +7,26 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from budgetfrontier.cluster import owner_calls
+from budgetfrontier.cluster.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.connections import shown
 from budgetfrontier.core.endpoints import tokens
 from budgetfrontier.errors import MissingExtra
-from budgetfrontier.tools.cli import cluster_show, cluster_steer
 from budgetfrontier.tools.cli.common import ClusterUrl, naming_options
-from budgetfrontier.tools.cli.exits import ERROR
+from budgetfrontier.tools.cli.exits import ERROR, OK
 from budgetfrontier.tools.cli.sentences import note
 
 RETRY_FOR = 5.0
 """Seconds for which a command looks for the owner of any partition."""
-_PATIENT = ("import",)
-"""Commands whose calls are those of a client: each is waited for, since whoever repeats it sees duplicates."""
 
-_QUEUE_COMMANDS = ("retire", "unretire", "snooze", "wake", "set-queue")
-_CRAWL_COMMANDS = ("pause", "resume", "terminate")
-
-COMMANDS: dict[str, Callable[[argparse.Namespace, Operator], int | None]] = {
-    "partitions": cluster_show.partitions,
-    "report": cluster_show.report,
-    "queues": cluster_show.queues,
-    "queue": cluster_show.queue,
-    "explain": cluster_show.explain,
-    "audit": cluster_show.audit,
-    "leases": cluster_show.leases,
-    "dead-letters": cluster_steer.dead_letters,
-    "delete": cluster_steer.delete,
-    "undo": cluster_steer.undo,
-    "import": cluster_steer.import_,
-    "adjust": cluster_steer.adjust,
-    **{name: partial(cluster_steer.steer_queue, name.replace("-", "_")) for name in _QUEUE_COMMANDS},
-    **{name: partial(cluster_steer.steer_crawl, name) for name in _CRAWL_COMMANDS},
-}
+COMMANDS = (
+    "adjust", "audit", "dead-letters", "delete", "explain", "import", "leases", "partitions", "pause", "queue",
+    "queues", "report", "resume", "retire", "set-queue", "snooze", "terminate", "undo", "unretire", "wake",
+)  # fmt: skip
 """The commands that work on a crawl in partitions."""
 
 _INSTEAD = {
@@ -59,18 +41,25 @@ _INSTEAD = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run a command on the crawl in partitions that `args.job` names; 1 if an owner has not answered."""
+def check(args: argparse.Namespace) -> None:
+    """Exit for a command that does not work on a crawl in partitions."""
     if args.command not in COMMANDS:
-        known = ", ".join(sorted(COMMANDS))
-        instead = _INSTEAD.get(args.command, f"the commands for one are {known}")
+        instead = _INSTEAD.get(args.command, f"the commands for one are {', '.join(COMMANDS)}")
         args.parser.error(f"{args.command} does not work on a crawl in partitions: {instead}")
-    command = COMMANDS[args.command]
-    timeout = None if args.command in _PATIENT else owner_calls.SIGN_OF_LIFE
-    with connected(args.job, token_file=args.token_file, tls_ca=args.tls_ca, timeout=timeout) as operator:
-        code = command(args, operator) or 0
-        if operator.missing:
-            note(operator.without_owner(operator.missing))
+
+
+def run(
+    args: argparse.Namespace,
+    command: Callable[[argparse.Namespace, ClusterOperator], int | None],
+    *,
+    timeout: float | None = owner_calls.SIGN_OF_LIFE,
+) -> int:
+    """Run a command on the crawl in partitions that `args.job` names; 1 if an owner has not answered."""
+    with connected(args.job, token_file=args.token_file, tls_ca=args.tls_ca, timeout=timeout) as owners:
+        operator = ClusterOperator(owners)
+        code = command(args, operator) or OK
+        if told := operator.unanswered():
+            note(told)
             return ERROR
     return code
 

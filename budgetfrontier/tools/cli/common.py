@@ -23,9 +23,10 @@ from budgetfrontier.tools.cli.parser import Parser, common_options
 from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
-    from budgetfrontier.core.model import QueueRecord
+    from budgetfrontier.reports.operators import Selection
     from budgetfrontier.settings import Settings
     from budgetfrontier.storage.records import AuditEntry
+    from budgetfrontier.tools.job_operator import JobOperator
 
 Commands = Any  # what add_subparsers() returns; argparse has no public name for it
 Command = Callable[[argparse.Namespace], int | None]
@@ -62,6 +63,13 @@ def add_command(
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=description)
     parser.set_defaults(run=run, parser=parser)
     return parser
+
+
+def job_operator(args: argparse.Namespace) -> JobOperator:
+    """Return the job of a command, to be closed."""
+    from budgetfrontier.tools.job_operator import JobOperator
+
+    return JobOperator(args.job, frontier_path(args.job), timeout=ANSWER_TIMEOUT)
 
 
 class ClusterUrl(str):
@@ -285,10 +293,9 @@ def steer(args: argparse.Namespace, op: str, details: dict[str, Any], *, patient
     """Apply a command to the job, running or stopped. `patiently`: wait for the result as long as an engine runs."""
     from budgetfrontier.engine.remote import steer as ask
 
-    path = frontier_path(args.job)
-    try:
+    with noting_interruption(args):
         return ask(
-            path,
+            frontier_path(args.job),
             op,
             details,
             who=args.who,
@@ -296,25 +303,24 @@ def steer(args: argparse.Namespace, op: str, details: dict[str, Any], *, patient
             timeout=None if patiently else ANSWER_TIMEOUT,
             line=getattr(args, "line", ""),
         )
+
+
+@contextmanager
+def noting_interruption(args: argparse.Namespace) -> Iterator[None]:
+    """Say how far a command of several steps has come if it is interrupted, since the rest of it will follow."""
+    try:
+        yield
     except KeyboardInterrupt:
-        _note_what_was_begun(path, args)
+        if not isinstance(args.job, ClusterUrl):
+            with suppress(FrontierError), job_operator(args) as operator:
+                if begun := operator.in_progress():
+                    audit = shlex.join(("budgetfrontier", "audit", str(args.job)))
+                    note(
+                        f"interrupted: {begun}; the rest follows as soon as the frontier is opened to be changed, by a "
+                        f"crawl or by any command. Then `{audit}` has it, with the command that takes it back, if "
+                        "there is one."
+                    )
         raise
-
-
-def _note_what_was_begun(path: Path, args: argparse.Namespace) -> None:
-    """Say how far a command of several steps has come that was interrupted, since the rest of it will follow."""
-    from budgetfrontier.engine.remote import describe_progress
-    from budgetfrontier.storage.reader import Reader
-
-    with suppress(FrontierError), Reader(path) as reader:
-        found = reader.in_progress()
-        if found is not None:
-            audit = shlex.join(("budgetfrontier", "audit", str(args.job)))
-            note(
-                f"interrupted: {describe_progress(*found)}; the rest follows as soon as the frontier is opened to be "
-                f"changed, by a crawl or by any command. Then `{audit}` has it, with the command that takes it back, "
-                "if there is one."
-            )
 
 
 def refuse_if_terminated(args: argparse.Namespace) -> None:
@@ -326,13 +332,6 @@ def refuse_if_terminated(args: argparse.Namespace) -> None:
             raise FrontierError(f"{args.job}: {TERMINATED}")
 
 
-def matcher(pattern: str | None) -> Callable[[str, str], bool]:
-    """Return the test of (URL, queue key) for --match; a pattern without a kind is a glob on the queue key."""
-    from budgetfrontier.settings.matching import queue_test
-
-    return queue_test(pattern)
-
-
 def no_match(args: argparse.Namespace) -> str:
     """Return what to say if --state and --match select no queue."""
     from budgetfrontier.reports.format import clean
@@ -341,11 +340,12 @@ def no_match(args: argparse.Namespace) -> str:
     return f"no queue matches {' and '.join(filter(None, chosen))}" if any(chosen) else "there is no queue"
 
 
-def queue_filter(args: argparse.Namespace) -> Callable[[QueueRecord], bool]:
-    """Return the test of a queue for --state and --match."""
-    matches = matcher(args.match)
-    states = frozenset(args.state or QueueState)
-    return lambda queue: queue.state in states and matches(queue.last_enqueued, queue.queue)
+def selection(args: argparse.Namespace, *, over_budget: bool = False, raised: bool = False) -> Selection:
+    """Return the queues that --state and --match select; a pattern without a kind is a glob on the queue key."""
+    from budgetfrontier.reports.operators import Selection
+
+    states = [QueueState(state) for state in args.state] if args.state else None
+    return Selection(states, args.match, over_budget, raised)
 
 
 def page(rows: Iterable[Any], args: argparse.Namespace, *, key: Callable[[Any], Any] | None = None) -> Iterable[Any]:
@@ -383,19 +383,9 @@ def is_descending(args: argparse.Namespace) -> bool:
 
 def note_if_stopped(args: argparse.Namespace) -> None:
     """Print, if no process runs the job, that it is stopped, and the command that continues it."""
-    from budgetfrontier.rules.verdict import opener, reached_limit
-    from budgetfrontier.storage.reader import Reader
-    from budgetfrontier.storage.start_command import AGAIN, start_command
-
-    with Reader(frontier_path(args.job)) as reader:
-        process = reader.process()
-        if opens := opener(process):
-            note(f"no process has this crawl open; {opens}")
-        elif not process.alive:
-            stop = process.last_stop
-            start = start_command(str(args.job), "" if stop is None else stop.program)
-            first = f"raise {limit} (it is reached), then " if (limit := reached_limit(stop)) else ""
-            note(f"no process runs this crawl; to go on: {first}{start or AGAIN}")
+    with job_operator(args) as operator:
+        if told := operator.stopped():
+            note(told)
 
 
 def read_settings(path: Path) -> Settings:

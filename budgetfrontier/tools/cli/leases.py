@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,11 @@ from budgetfrontier.core.units import format_time
 from budgetfrontier.core.vocabulary import LEASE_FIELDS
 from budgetfrontier.tools.cli import common, name_arguments
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job
+from budgetfrontier.tools.cli.on_crawl import on_crawl
+from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
-    from budgetfrontier.core.model import StoredLease
+    from budgetfrontier.reports.operators import CrawlOperator
 
 
 def register(commands: Commands) -> None:
@@ -22,7 +24,7 @@ def register(commands: Commands) -> None:
     parser = add_command(
         commands,
         "leases",
-        leases,
+        on_crawl(leases),
         "list the leases: which URIs are being fetched, and since when",
         more="As of the last commit: what was leased and finished since is not listed. `deliveries` counts how often "
         "the URI was handed out, `deadline` is when it is handed out again, `landed` tells that its download is over.",
@@ -35,30 +37,23 @@ def register(commands: Commands) -> None:
     common.add_listing(parser, columns=LEASE_FIELDS, sort="age")
 
 
-def leases(args: argparse.Namespace) -> None:
+def leases(args: argparse.Namespace, operator: CrawlOperator) -> None:
     """List leases, the oldest first."""
-    from budgetfrontier.storage.reader import Reader
-
-    with Reader(common.frontier_path(args.job)) as reader:
-        key = None if args.queue is None else name_arguments.queue_to_show(reader, args.job, args.queue).queue
-        found = [lease for lease in reader.leases() if key in (None, lease.queue)]
-    write_leases(args, found)
-
-
-def write_leases(args: argparse.Namespace, found: Sequence[StoredLease], *, is_whole: bool = True) -> None:
-    """Print leases. That there are none is said if these are those of the whole crawl."""
     from budgetfrontier.reports import lease_rows
 
-    now = time.time()
-    rows: Iterable[dict[str, Any]] = lease_rows.lease_rows(found, now)
+    key = None if args.queue is None else name_arguments.queue_to_show(operator, args.queue)[0].queue
+    found, now = operator.leases(key), time.time()
+    leases = list(found.rows)
+    rows: Iterable[dict[str, Any]] = lease_rows.lease_rows(leases, now)
     if args.older_than is not None:
         rows = (row for row in rows if row["age"] >= args.older_than)
-    if is_whole:
-        rows = name_arguments.noting_none(rows, "no lease matches" if found else "no URI is leased")
+    rows = name_arguments.noting_none(rows, "no lease matches" if leases else "no URI is leased", operator)
     rows = common.page(rows, args, key=lambda row: _sort_key(row[args.sort]))
     if args.format == "text":
         rows = (lease_rows.for_people(row, now, _when(row["began"])) for row in rows)
     common.write_rows(args, map(itemgetter(*LEASE_FIELDS), rows), LEASE_FIELDS, drop=lease_rows.DROP)
+    if found.left_out:
+        note(found.left_out)
 
 
 def _sort_key(value: Any) -> tuple[bool, Any]:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.units import format_time
 from budgetfrontier.core.vocabulary import ROW_FIELDS
@@ -18,7 +18,7 @@ from budgetfrontier.tools.cli.sentences import note, say
 if TYPE_CHECKING:
     from budgetfrontier.core.model import QueueRecord
     from budgetfrontier.reports.explanation import Explanation
-    from budgetfrontier.storage.records import AuditEntry
+    from budgetfrontier.reports.operators import AuditRow, CrawlOperator
     from budgetfrontier.storage.view import PendingUri
 
 PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "deliveries", "leased", "url")
@@ -28,6 +28,11 @@ AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "er
 _AUDIT_TEXT = ("id", "when", "command", "who", "reason", "what", "line", "inverse")
 """The columns of the audit for people: a sentence instead of the arguments, the effect and the error."""
 _TIMES = ("wake_time", "last_lease_time", "failed_at", "overloaded_until")
+
+
+def missing_partitions(operator: CrawlOperator) -> dict[str, Any]:
+    """Return the partitions that have not answered, for JSON; nothing for a job, which has none."""
+    return {"missing_partitions": sorted(operator.missing)} if operator.path is None else {}
 
 
 def write_queue(args: argparse.Namespace, record: QueueRecord, items: Iterable[tuple[int, PendingUri]]) -> None:
@@ -102,38 +107,27 @@ def write_explanation(args: argparse.Namespace, answer: Explanation) -> None:
             print(*layout.wrapped(line, "     "), sep="\n")
 
 
-def write_audit(
-    args: argparse.Namespace,
-    entries: Sequence[tuple[int | str, AuditEntry, str, str | None]],
-    *,
-    partitions: Sequence[str] | None = None,
-) -> None:
-    """Print entries of the audit with their ids, their inverses, how each covers a queue, and where it was applied."""
+def write_audit(args: argparse.Namespace, entries: Sequence[AuditRow], *, with_partitions: bool) -> None:
+    """Print entries of the audit with their inverses, how each covers a queue, and where it was applied."""
     from budgetfrontier.reports.audit_sentences import sentence
 
     if not entries:
         note("no entry matches")
     covers = () if args.queue is None else ("covers",)
-    where = () if partitions is None else ("partitions",)
+    where = ("partitions",) if with_partitions else ()
 
-    def row(place: int, number: int | str, entry: AuditEntry, inverse: str, covered: str | None) -> tuple[object, ...]:
+    def row(one: AuditRow) -> tuple[object, ...]:
+        entry = one.entry
+        head: tuple[object, ...]
         if args.format == "text":
-            head: tuple[object, ...] = (
-                number,
-                _when(entry.when),
-                entry.command,
-                entry.who,
-                entry.reason,
-                sentence(entry),
-            )
+            head = (one.id, _when(entry.when), entry.command, entry.who, entry.reason, sentence(entry))
         else:
-            head = (number, entry.when, entry.command, entry.who, entry.reason, entry.args, entry.effect, entry.error)
-        tail = (() if args.queue is None else (covered,)) + (() if partitions is None else (partitions[place],))
-        return (*head, entry.line, inverse, *tail)
+            head = (one.id, entry.when, entry.command, entry.who, entry.reason, entry.args, entry.effect, entry.error)
+        tail = ((one.covers,) if covers else ()) + ((one.partitions,) if where else ())
+        return (*head, entry.line, one.inverse, *tail)
 
     columns = _AUDIT_TEXT if args.format == "text" else AUDIT_COLUMNS
-    rows = (row(place, *entry) for place, entry in enumerate(entries))
-    common.write_rows(args, rows, (*columns, *covers, *where), drop=("line", "inverse", *where))
+    common.write_rows(args, map(row, entries), (*columns, *covers, *where), drop=("line", "inverse", *where))
 
 
 def _when(epoch: float) -> str:

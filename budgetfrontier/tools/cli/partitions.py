@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from budgetfrontier.tools.cli.common import Commands, add_cluster, add_command, add_format, job
+from budgetfrontier.tools.cli.common import (
+    ClusterUrl,
+    Commands,
+    add_cluster,
+    add_command,
+    add_format,
+    job,
+    write_rows,
+)
+from budgetfrontier.tools.cli.sentences import note
+
+if TYPE_CHECKING:
+    from budgetfrontier.cluster.cluster_operator import ClusterOperator
 
 
 def register(commands: Commands) -> None:
@@ -22,6 +35,17 @@ def register(commands: Commands) -> None:
     add_format(parser)
 
 
-def partitions(args: argparse.Namespace) -> None:
-    """Refuse a job's folder, which has no partitions."""
-    args.parser.error(f"{args.job} is no crawl in partitions: give --cluster kafka://HOST:PORT/CRAWL")
+def partitions(args: argparse.Namespace) -> int:
+    """List the partitions. Exits for a job's folder, which has none."""
+    if not isinstance(args.job, ClusterUrl):
+        args.parser.error(f"{args.job} is no crawl in partitions: give --cluster kafka://HOST:PORT/CRAWL")
+    from budgetfrontier.tools.cli import clusters
+
+    return clusters.run(args, _list)
+
+
+def _list(args: argparse.Namespace, operator: ClusterOperator) -> None:
+    rows = operator.owners.rows(operator.owners.standings())
+    write_rows(args, rows, rows[0]._fields, drop=("address", "failed", "in_process"))
+    if told := operator.used_up():
+        note(told)

@@ -1,4 +1,4 @@
-"""Commands that only read a job, running or stopped: `report`, `queues`, `queue`, `explain`, `audit`."""
+"""Commands that only read a crawl, running or stopped: `report`, `queues`, `queue`, `explain`, `audit`."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable
-from functools import partial
 from itertools import islice
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from budgetfrontier.core.vocabulary import AUDITED, ROW_FIELDS, CrawlState, QueueState
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import kinds
 from budgetfrontier.tools.cli import common, name_arguments, output, report_kinds
 from budgetfrontier.tools.cli.common import Commands, add_command, add_format, add_job, add_page
+from budgetfrontier.tools.cli.on_crawl import on_crawl
 from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
-    from budgetfrontier.core.model import QueueRecord
-    from budgetfrontier.storage.reader import Reader
+    from budgetfrontier.reports.operators import CrawlOperator
     from budgetfrontier.storage.records import AuditEntry
+    from budgetfrontier.storage.report import Report
 
 
 _LARGE_LOG = 256 << 20  # bytes
@@ -41,7 +40,7 @@ def _register_report(commands: Commands) -> None:
     parser = add_command(
         commands,
         "report",
-        report,
+        on_crawl(report),
         "print the frontier report",
         more="Text has Heritrix's sections, and when it is piped or --wide its legend, which scripts parse; csv has "
         "one row per queue. The crawl may be running.",
@@ -66,7 +65,7 @@ def _register_report(commands: Commands) -> None:
 
 
 def _register_queues(commands: Commands) -> None:
-    parser = add_command(commands, "queues", queues, "list the queues")
+    parser = add_command(commands, "queues", on_crawl(queues), "list the queues")
     add_job(parser, cluster=True)
     common.add_queue_filter(parser)
     parser.add_argument(
@@ -79,7 +78,7 @@ def _register_queues(commands: Commands) -> None:
 
 
 def _register_queue(commands: Commands) -> None:
-    parser = add_command(commands, "queue", queue, "show one queue and its next URIs")
+    parser = add_command(commands, "queue", on_crawl(queue), "show one queue and its next URIs")
     add_job(parser, cluster=True)
     parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
     add_format(parser)
@@ -100,7 +99,7 @@ def _register_explain(commands: Commands) -> None:
     parser = add_command(
         commands,
         "explain",
-        explain,
+        on_crawl(explain),
         "explain why a URL or a queue is not being crawled, and when it would be",
         more="If something has to be done first, the command for it is printed.",
     )
@@ -117,7 +116,7 @@ def _register_audit(commands: Commands) -> None:
     parser = add_command(
         commands,
         "audit",
-        audit,
+        on_crawl(audit),
         "list who changed what, when and why",
         more="The newest entry comes last. The column `inverse` has the command that takes an entry back, if there is "
         "one, and `error` why a command was refused.",
@@ -139,138 +138,99 @@ def _register_audit(commands: Commands) -> None:
     add_page(parser)
 
 
-def report(args: argparse.Namespace) -> None:
+def report(args: argparse.Namespace, operator: CrawlOperator) -> None:
     """Print the report of the frontier, as of its last commit, or another kind of report."""
     if args.limit == 0:
         args.limit, args.all = None, True
     if args.kind != "frontier" or args.since is not None:
-        return report_kinds.run(args)
-    from budgetfrontier.reports import listings, text
+        return report_kinds.run(args, operator)
+    from budgetfrontier.reports import html, listings, text
     from budgetfrontier.reports.layout import layout_for
-    from budgetfrontier.reports.overview import Overview
-    from budgetfrontier.storage.reader import Reader
+    from budgetfrontier.reports.wrong_now import wrong_now
 
-    if args.format == "html":
-        return _html_report(args)
-    with Reader(common.frontier_path(args.job)) as reader, listings.spooled(sys.stdout) as out:
-        if args.format == "text":
-            overview = Overview(20 if args.limit is None else args.limit, all_states=args.all)
-            head = overview.read(reader)
+    with listings.spooled(sys.stdout) as out:
+        if args.format == "html":
+            most = 100 if args.limit is None else args.limit
+            head, overview, over_time = operator.overview(most, all_states=args.all, forecast=True)
+            wrong = wrong_now(operator.path, head.totals, overview.spend())
+            wrong += [told] if (told := operator.unanswered()) else []
+            out.write(html.render(head, overview=overview, over_time=over_time, wrong=wrong))
+        elif args.format == "text":
+            most = 20 if args.limit is None else args.limit
+            head, overview, _ = operator.overview(most, all_states=args.all)
             out.write(text.render(head, overview=overview, layout=layout_for(sys.stdout, wide=args.wide)))
         else:
-            with reader.scan() as (head, rows):
-                if args.format == "json":
-                    for part in listings.json_report(head, islice(rows, args.limit)):
-                        out.write(part)
-                    out.write("\n")
-                else:
-                    listings.write_csv(map(listings.queue_row, islice(rows, args.limit)), ROW_FIELDS, out)
-    if head.state in (CrawlState.RUNNING, CrawlState.PAUSING):
-        common.note_if_stopped(args)
+            head = _write_queues(args, operator, out)
+    if head.state in (CrawlState.RUNNING, CrawlState.PAUSING) and (told := operator.stopped()):
+        note(told)
 
 
-def _html_report(args: argparse.Namespace) -> None:
-    from budgetfrontier.reports import html, listings, over_time
-    from budgetfrontier.reports.overview import Overview
-    from budgetfrontier.reports.wrong_now import wrong_now
-    from budgetfrontier.rules.forecasts import Holdings
-    from budgetfrontier.storage.reader import Reader
+def _write_queues(args: argparse.Namespace, operator: CrawlOperator, out: IO[str]) -> Report:
+    """Write a row for each queue, as CSV or below the report as JSON; return the report."""
+    from budgetfrontier.reports import listings
 
-    path, holdings = common.frontier_path(args.job), Holdings()
-    overview = Overview(100 if args.limit is None else args.limit, all_states=args.all)
-    with Reader(path) as reader, listings.spooled(sys.stdout) as out:
-        head = overview.read(reader, lambda view, queues: holdings.through(queues, over_time.terms_of(view)))
-        with reader.view() as view:
-            found = over_time.overview(view, path, holdings.held, time.time())
-        wrong = wrong_now(path, head.totals, overview.spend())
-        out.write(html.render(head, overview=overview, over_time=found, wrong=wrong))
-    if head.state in (CrawlState.RUNNING, CrawlState.PAUSING):
-        common.note_if_stopped(args)
+    with operator.scan() as (head, queues):
+        rows = islice(queues, args.limit)
+        if args.format == "csv":
+            listings.write_csv(map(listings.queue_row, rows), ROW_FIELDS, out)
+        else:
+            for part in listings.json_report(head, rows, lambda: output.missing_partitions(operator)):
+                out.write(part)
+            out.write("\n")
+        return head
 
 
-def queues(args: argparse.Namespace) -> None:
+def queues(args: argparse.Namespace, operator: CrawlOperator) -> None:
     """List queues."""
     from budgetfrontier.reports import listings, queue_rows
     from budgetfrontier.reports.layout import layout_for
-    from budgetfrontier.reports.work_list import Raised, WorkList
-    from budgetfrontier.storage.reader import Reader
+    from budgetfrontier.reports.work_list import Raised
 
+    raised = args.over_budget or args.state == [QueueState.RETIRED]
     piped = layout_for(sys.stdout, wide=False).width is None
     columns = queue_rows.WIDE if args.wide else queue_rows.PIPED if piped else queue_rows.TERMINAL
     columns, drop = queue_rows.sorted_by(columns, args.sort)
     row = queue_rows.row_of(columns, time.time()) if args.format == "text" else listings.queue_row
-    chosen: Iterable[QueueRecord]
-    test, key = common.queue_filter(args), attrgetter(args.sort)
-    states = frozenset(map(QueueState, args.state)) if args.state else None
-    noted = partial(name_arguments.noting_none, told=common.no_match(args) if args.match or args.state else "")
-    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-        if args.limit is None:
-            chosen = reader.sorted_queues(
-                key, reverse=common.is_descending(args), where=test, states=states, over_budget=args.over_budget
-            )
-            chosen = islice(noted(chosen), args.offset, None)
-        else:
-            found = filter(test, reader.queues(states, over_budget=args.over_budget))
-            chosen = common.page(noted(found), args, key=key)
-        fields: tuple[str, ...] = ROW_FIELDS
-        if args.over_budget or states == frozenset((QueueState.RETIRED,)):
-            work_list = WorkList(view)
-            rows: Iterable[tuple[object, ...]] = ((*row(queue), *work_list.raised(queue)) for queue in chosen)
-            columns, fields, drop = columns + Raised._fields, fields + Raised._fields, (*drop, "wake_in", "raise_to")
-        else:
-            rows = map(row, chosen)
-        if args.format == "text":
-            common.write_rows(args, rows, columns, drop=drop)
-        else:
-            listings.write(rows, fields, sys.stdout, format=args.format)
+    fields: tuple[str, ...] = ROW_FIELDS
+    selection = common.selection(args, over_budget=args.over_budget, raised=raised)
+    end = None if args.limit is None else args.offset + args.limit
+    found = operator.sorted_queues(selection, sort=args.sort, reverse=common.is_descending(args), end=end)
+    told = common.no_match(args) if args.match or args.state else ""
+    chosen = islice(name_arguments.noting_none(found, told, operator), args.offset, None)
+    rows: Iterable[tuple[object, ...]]
+    if raised:
+        rows = ((*row(queue), *(more or ())) for queue, more in chosen)
+        columns, fields, drop = columns + Raised._fields, fields + Raised._fields, (*drop, "wake_in", "raise_to")
+    else:
+        rows = (row(queue) for queue, _ in chosen)
+    if args.format == "text":
+        common.write_rows(args, rows, columns, drop=drop)
+    else:
+        listings.write(rows, fields, sys.stdout, format=args.format)
 
 
-def queue(args: argparse.Namespace) -> None:
+def queue(args: argparse.Namespace, operator: CrawlOperator) -> None:
     """Print one queue and its next URIs, or ones spread over it, or the patterns of their paths."""
-    from budgetfrontier.reports.queue_sample import spread
-    from budgetfrontier.storage.reader import Reader
+    from budgetfrontier.reports.queue_sample import FOR_PATTERNS
 
-    with Reader(common.frontier_path(args.job)) as reader:
-        record = name_arguments.queue_to_show(reader, args.job, args.key)
-        if args.patterns:
-            return _patterns(args, reader, record)
-        if args.spread:
-            with reader.view() as view:
-                items = [(item.place + 1, item) for item in spread(view, record, args.limit or record.queued)]
-        else:
-            items = list(enumerate(reader.pending(record.queue, args.limit), 1))
+    spread = args.spread or args.patterns
+    limit = FOR_PATTERNS if args.patterns else args.limit
+    record, pending = name_arguments.queue_to_show(operator, args.key, limit=limit, spread=spread)
+    if args.patterns:
+        return output.write_patterns(args, record, pending)
+    items = [(item.place + 1 if spread else place, item) for place, item in enumerate(pending, 1)]
     output.write_queue(args, record, items)
 
 
-def _patterns(args: argparse.Namespace, reader: Reader, record: QueueRecord) -> None:
-    from budgetfrontier.reports.queue_sample import FOR_PATTERNS, spread
-
-    with reader.view() as view:
-        sample = spread(view, record, FOR_PATTERNS)
-    output.write_patterns(args, record, sample)
-
-
-def explain(args: argparse.Namespace) -> None:
+def explain(args: argparse.Namespace, operator: CrawlOperator) -> None:
     """Print why a URL or a queue is not being crawled."""
-    from budgetfrontier.crawler.fetch.refusals import refusal
-    from budgetfrontier.reports.explain import explain as explained
-    from budgetfrontier.reports.log_search import past_of
-    from budgetfrontier.reports.scope_check import scope_verdict
-    from budgetfrontier.storage.reader import Reader
-
-    log = args.log or report_kinds.log_path(args)
+    if args.log and operator.path is None:
+        args.parser.error("--log is for a job's folder: a crawl in partitions has the logs of its crawlers, if any")
     if args.log and not args.log.is_file():
         raise FrontierError(f"{args.log}: there is no such log; without --log, the one of the job is searched")
-    with Reader(common.frontier_path(args.job)) as reader:
-        answer = explained(
-            reader,
-            args.target,
-            job=str(args.job),
-            scope=partial(scope_verdict, reader),
-            past=partial(past_of, log=log, progress=_indexing),
-            refusal=partial(refusal, reader.settings),
-        )
-    output.write_explanation(args, answer)
+    output.write_explanation(args, operator.explain(args.target, log=args.log, progress=_indexing))
+    if told := operator.used_up():
+        note(told)
 
 
 def _indexing(size: int) -> None:
@@ -281,33 +241,25 @@ def _indexing(size: int) -> None:
         note(f"indexing {format_size(size)} of log, once; the next search reads what is new only")
 
 
-def audit(args: argparse.Namespace) -> None:
+def audit(args: argparse.Namespace, operator: CrawlOperator) -> None:
     """List the commands that were applied; --limit and --offset count from the newest."""
-    from budgetfrontier.reports.audit_filter import coverage
-    from budgetfrontier.reports.audit_inverses import inverses
-    from budgetfrontier.storage.reader import Reader
-
     people: set[str] = set()
-    with Reader(common.frontier_path(args.job)) as reader:
-        key = None if args.queue is None else name_arguments.queue_to_show(reader, args.job, args.queue).queue
-        with reader.view() as view:
-            covers = None if key is None else coverage(view, key)
-            chosen = (pair for pair in inverses(view.newest_commands()) if is_chosen(pair[0], args, people))
-            found = ((entry, inverse, covers and covers(entry)) for entry, inverse in chosen)
-            found = (row for row in found if covers is None or row[2])
-            end = None if args.limit is None else args.limit + args.offset
-            entries = list(islice(found, args.offset, end))[::-1]
-        if not entries and args.who is not None and args.who not in people:
-            raise name_arguments.nobody(args.who, people)
-        in_progress = reader.in_progress()
-    output.write_audit(args, [(entry.id, entry, inverse, covered) for entry, inverse, covered in entries])
-    if in_progress:
-        from budgetfrontier.engine.remote import describe_progress
-
-        note(describe_progress(*in_progress))
+    end = None if args.limit is None else args.limit + args.offset
+    filtered = any((args.who, args.operation, args.since, args.until))
+    key = None if args.queue is None else name_arguments.queue_to_show(operator, args.queue)[0].queue
+    found = operator.audit(
+        key=key, where=lambda entry: _is_chosen(entry, args, people), count=None if filtered else end
+    )
+    rows = list(islice(found.rows, args.offset, end))[::-1]
+    if not rows and args.who is not None and args.who not in people:
+        raise name_arguments.nobody(args.who, people)
+    in_progress = operator.in_progress()
+    output.write_audit(args, rows, with_partitions=operator.path is None)
+    for told in filter(None, (found.left_out, in_progress)):
+        note(told)
 
 
-def is_chosen(entry: AuditEntry, args: argparse.Namespace, people: set[str]) -> bool:
+def _is_chosen(entry: AuditEntry, args: argparse.Namespace, people: set[str]) -> bool:
     """Tell whether an audit entry passes the filters by who, time and operation; add who it is by to `people`."""
     people.add(entry.who)
     return (

@@ -1,9 +1,10 @@
-"""Commands that change a job, running or stopped. Each is recorded in the audit."""
+"""Commands that change a crawl, running or stopped. Each is recorded in the audit."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.vocabulary import CrawlState
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.tools.cli import common, effects, for_good, name_arguments
+from budgetfrontier.tools.cli import common, effects, for_good, output
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import ERROR, OK
+from budgetfrontier.tools.cli.on_crawl import on_crawl
 from budgetfrontier.tools.cli.sentences import asks, note, say
 
 if TYPE_CHECKING:
+    from budgetfrontier.reports.operators import Applied, CrawlOperator
     from budgetfrontier.settings.overrides import Override
-    from budgetfrontier.storage.view import View
 
 QUEUE_COMMANDS = {
     "retire": (
@@ -49,7 +51,7 @@ def register(commands: Commands) -> None:
     """Add the commands of this group."""
     _register_adjust(commands)
     for name, (summary, more) in QUEUE_COMMANDS.items():
-        parser = add_command(commands, name, partial(_steer_queue, name), summary, more=more)
+        parser = add_command(commands, name, on_crawl(partial(_steer_queue, name)), summary, more=more)
         add_job(parser, cluster=True)
         parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
         if name == "snooze":
@@ -66,7 +68,7 @@ def register(commands: Commands) -> None:
     parser = add_command(
         commands,
         "undo",
-        undo,
+        on_crawl(undo),
         "undo a command by its audit entry",
         more="For adjust, adjust --remove, retire, unretire, snooze, wake, set-queue, pause, resume, undo of these, "
         "delete, dead-letters --drop, and the import of dead letters (bury). What was deleted returns to its place in "
@@ -86,7 +88,7 @@ def register(commands: Commands) -> None:
     parser.set_defaults(usage=parser.error)
     add_who(parser)
     for name, (summary, more) in CRAWL_COMMANDS.items():
-        parser = add_command(commands, name, partial(_steer_crawl, name), summary, more=more)
+        parser = add_command(commands, name, on_crawl(partial(_steer_crawl, name)), summary, more=more)
         add_job(parser, cluster=True)
         if name == "terminate":
             parser.add_argument("--yes", action="store_true", help="do not ask on a terminal whether it is meant")
@@ -97,7 +99,7 @@ def _register_set_queue(commands: Commands) -> None:
     parser = add_command(
         commands,
         "set-queue",
-        set_queue,
+        on_crawl(partial(_steer_queue, "set_queue")),
         "set the interval of a queue, or the number of its URLs to complete",
         more="For frontiers that keep their URLs (`frontier.keep_urls`), as those of `serve` do. `adjust` sets "
         "budgets, and other settings of queues that match.",
@@ -120,7 +122,7 @@ def _register_adjust(commands: Commands) -> None:
     parser = add_command(
         commands,
         "adjust",
-        adjust,
+        on_crawl(adjust),
         "change budgets and other settings, for all queues or for those that match",
         more="The change is appended to the overrides. Every retired queue is reconsidered, except those retired by "
         "name. Each adjustment has an id, that of its audit entry.",
@@ -156,7 +158,7 @@ def _register_delete(commands: Commands) -> None:
     parser = add_command(
         commands,
         "delete",
-        delete,
+        on_crawl(delete),
         "delete pending URIs by queue, by pattern, or by both",
         more="They still count as seen, and leased ones can be finished. Give --queue, --pattern, or both. They are "
         "kept in JOB/frontier/removed for `undo`: about the bytes of their paths, and 25 for each.",
@@ -172,27 +174,40 @@ def _register_delete(commands: Commands) -> None:
     parser.set_defaults(usage=parser.error)
 
 
-def delete(args: argparse.Namespace) -> None:
+def give(args: argparse.Namespace, operator: CrawlOperator, op: str, details: dict[str, Any]) -> tuple[Applied, int]:
+    """Give a command to a crawl; return what it has come to, and the exit code: ERROR unless it is done everywhere."""
+    from budgetfrontier.engine.remote import whoami
+    from budgetfrontier.reports.operators import OperatorCommand
+
+    command = OperatorCommand(op, details, args.who or whoami(), args.reason, getattr(args, "line", ""))
+    with common.noting_interruption(args):
+        applied = operator.apply(command)
+    for told in filter(None, (applied.left, applied.refused)):
+        note(told)
+    return applied, ERROR if applied.left or applied.refused else OK
+
+
+def delete(args: argparse.Namespace, operator: CrawlOperator) -> int:
     """Delete pending URIs; with --dry-run, only count them."""
-    from budgetfrontier.storage.reader import Reader
+    from budgetfrontier.settings.matching import may_select_several
 
-    details = details_of_deletion(args)
+    details = _details_of_deletion(args)
+    if args.queue is not None and not may_select_several(args.queue):
+        operator.key_of(args.queue)
     if args.dry_run:
-        _preview_deletion(args, details)
-        return
-    if args.queue is not None:
-        with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-            name_arguments.check_glob(view, args.job, args.queue)
-    entry = common.steer(args, "delete", details | for_good.details(args))
-    effect = entry.effect
-    effects.tell_deletion(effect)
-    if args.queue is not None and not effect["deleted"]:
-        with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-            _note_no_queue(view, args.queue)
-    for_good.note_kept(args, entry)
+        code, effect = OK, operator.dry_run("delete", details)
+        _note_no_queue(args, operator, effect)
+        effects.tell_deletion_preview(effect, operator.head().totals)
+        return code
+    applied, code = give(args, operator, "delete", details | for_good.details(args))
+    if applied.entry is not None:
+        effects.tell_deletion(applied.entry.effect)
+        _note_no_queue(args, operator, applied.entry.effect)
+        for_good.note_kept(args, applied.entry)
+    return code
 
 
-def details_of_deletion(args: argparse.Namespace) -> dict[str, Any]:
+def _details_of_deletion(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of a deletion as the engine takes them."""
     if (args.queue or args.pattern) is None or "" in (
         args.queue,
@@ -202,45 +217,47 @@ def details_of_deletion(args: argparse.Namespace) -> dict[str, Any]:
     return {"queue": args.queue, "pattern": args.pattern}
 
 
-def _note_no_queue(view: View, glob: str) -> None:
-    """Say that a glob matches no queue, if it does not."""
+def _note_no_queue(args: argparse.Namespace, operator: CrawlOperator, effect: dict[str, Any]) -> None:
+    """Say that a glob matches no queue, if nothing was deleted for that."""
     from budgetfrontier.reports.format import clean
+    from budgetfrontier.settings.matching import may_select_several, selects
 
-    if not name_arguments.matches_a_queue(view, view.named(glob)):
-        note(f"no queue matches {clean(glob)}")
-
-
-def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None:
-    """Print what a deletion would do.
-
-    Computed in this process from the last commit: a running engine is not involved.
-    """
-    from budgetfrontier.engine.commands.deletion import check, preview
-    from budgetfrontier.storage.reader import Reader
-
-    check(details)
-    with Reader(common.frontier_path(args.job)) as reader:
-        totals = reader.summary()
-        with reader.view() as view:
-            if args.queue is not None:
-                name_arguments.check_glob(view, args.job, args.queue)
-            effect = preview(view, details)
-            if args.queue is not None and not effect["deleted"]:
-                _note_no_queue(view, args.queue)
-    effects.tell_deletion_preview(effect, totals)
+    if args.queue is not None and may_select_several(args.queue) and not effect["deleted"]:
+        with operator.scan() as (_, queues):
+            found = any(selects(args.queue, queue.queue) for queue in queues)
+        if not found and not operator.missing:
+            note(f"no queue matches {clean(args.queue)}")
 
 
-def adjust(args: argparse.Namespace) -> None:
-    """Apply an adjustment; with --dry-run, print what it would do."""
+def adjust(args: argparse.Namespace, operator: CrawlOperator) -> int:
+    """Apply an adjustment, or withdraw one; with --dry-run, print what that would do."""
     from budgetfrontier.tools.cli import adjustments
 
-    override = read_adjustment(args)
+    override = _read_adjustment(args)
     if args.list:
-        return adjustments.list_all(args)
-    return adjustments.remove(args) if override is None else adjustments.append(args, override)
+        adjustments.write_list(args, operator.adjustments())
+        return OK
+    op = "withdraw" if override is None else "adjust"
+    details = {"id": args.remove} if override is None else {"match": override.match, "set": override.set}
+    match = override.match if override is not None else adjustments.match_of(operator, args.remove)
+    adjustments.announce(operator, match)
+    if args.dry_run:
+        effect = operator.dry_run(op, details)
+        adjustments.print_effect(args, match, details, effect | output.missing_partitions(operator))
+        return OK
+    applied, code = give(args, operator, op, details)
+    if applied.entry is not None:
+        effect = applied.entry.effect
+        if op == "adjust" and effect["matched"] == 0 and code == OK:
+            adjustments.note_no_match(match)
+        named = {"id": applied.entry.id} if op == "adjust" else {}
+        adjustments.print_effect(args, match, details, named | effect | output.missing_partitions(operator))
+    elif args.format == common.JSON:
+        adjustments.print_json(args, details, output.missing_partitions(operator))
+    return code
 
 
-def read_adjustment(args: argparse.Namespace) -> Override | None:
+def _read_adjustment(args: argparse.Namespace) -> Override | None:
     """Return the override that the arguments of `adjust` ask for; None with --list and --remove."""
     from budgetfrontier.settings.names import field_name, per_uri
     from budgetfrontier.settings.overrides import validate_override
@@ -270,45 +287,41 @@ def read_adjustment(args: argparse.Namespace) -> Override | None:
     return override
 
 
-def undo(args: argparse.Namespace) -> None:
-    """Undo a command; with --dry-run, print what that would do."""
-    if not isinstance(args.entry, int):
+def undo(args: argparse.Namespace, operator: CrawlOperator) -> int:
+    """Undo a command; with --dry-run, print what that would do.
+
+    If what it has changed was changed since, in any partition, it is refused as a whole, unless with --force.
+    """
+    if operator.path is not None and not isinstance(args.entry, int):
         args.usage(f"{args.entry} is an id of a crawl in partitions; those of a job are numbers")
+    details = {"id": args.entry, "force": args.force}
     if args.dry_run:
         if args.discard:
             args.usage("--dry-run is for the undo; `removed` lists what --discard would remove")
-        _preview_undo(args)
-        return
+        effects.tell_undo_preview(operator.dry_run("undo", details))
+        return OK
     if args.discard:
-        effect = common.steer(args, "discard", {"id": args.entry}).effect
-        say(f"discarded {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, had kept")
-        return
-    entry = common.steer(args, "undo", {"id": args.entry, "force": args.force})
-    effects.tell_undo(args.entry, entry.effect)
-    for_good.note_kept(args, entry)
+        applied, code = give(args, operator, "discard", {"id": args.entry})
+        for effect in applied.effects:
+            say(f"discarded {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, had kept")
+        return code
+    applied, code = give(args, operator, "undo", details)
+    if applied.entry is not None:
+        effects.tell_undo(args.entry, applied.entry.effect)
+        for_good.note_kept(args, applied.entry)
+    return code
 
 
-def _preview_undo(args: argparse.Namespace) -> None:
-    """Print what an undo would do, from the last commit: a running engine is not involved."""
-    from budgetfrontier.engine.commands.undo_checks import preview
-    from budgetfrontier.storage.reader import Reader
-
-    path = common.frontier_path(args.job)
-    with Reader(path) as reader, reader.view() as view:
-        effect = preview(view, path, {"id": args.entry, "force": args.force}, time.time())
-    effects.tell_undo_preview(effect)
+def _steer_queue(op: str, args: argparse.Namespace, operator: CrawlOperator) -> int:
+    details = _details_of_queue(op, args)
+    args.key = details["queue"] = operator.key_of(args.key)
+    applied, code = give(args, operator, op, details)
+    if applied.entry is not None:
+        effects.tell_queue(op, args, details, applied.entry.effect)
+    return code
 
 
-def _steer_queue(op: str, args: argparse.Namespace) -> None:
-    from budgetfrontier.storage.reader import Reader
-
-    details = details_of_queue(op, args)
-    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-        args.key = details["queue"] = name_arguments.check_queue(view, args.job, args.key)
-    effects.tell_queue(op, args, details, common.steer(args, op, details).effect)
-
-
-def details_of_queue(op: str, args: argparse.Namespace) -> dict[str, Any]:
+def _details_of_queue(op: str, args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of a command to a queue as the engine takes them."""
     details: dict[str, Any] = {"queue": args.key}
     if op == "snooze":
@@ -321,12 +334,7 @@ def details_of_queue(op: str, args: argparse.Namespace) -> dict[str, Any]:
     return details
 
 
-def set_queue(args: argparse.Namespace) -> None:
-    """Set the interval and the limit of a queue."""
-    _steer_queue("set_queue", args)
-
-
-def confirm_end(op: str, args: argparse.Namespace) -> None:
+def _confirm_end(op: str, args: argparse.Namespace) -> None:
     """Ask on a terminal whether a crawl is to end for good. Raises FrontierError unless the answer is yes."""
     if op == "terminate" and not args.yes and asks():
         answer = input(f"{args.job or args.cluster}: end this crawl for good? No command undoes it. [y/N] ")
@@ -334,17 +342,20 @@ def confirm_end(op: str, args: argparse.Namespace) -> None:
             raise FrontierError("nothing was changed: `pause` stops the crawl so that it can go on")
 
 
-def _steer_crawl(op: str, args: argparse.Namespace) -> int:
-    confirm_end(op, args)
-    details = {"reason": args.reason or "operator"} if op == "pause" else {}
-    effect = common.steer(args, op, details).effect
-    say(f"{effect['before']['state']} -> {effect['after']['state']}")
-    if op != "terminate" and effect["after"]["state"] == CrawlState.TERMINATED:
+def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> int:
+    from budgetfrontier.reports.format import counted
+
+    _confirm_end(op, args)
+    applied, code = give(args, operator, op, {"reason": args.reason or "operator"} if op == "pause" else {})
+    changes = Counter((one["before"]["state"], one["after"]["state"]) for one in applied.effects)
+    for (before, after), count in changes.most_common():
+        say(f"{before} -> {after}" + (f": {counted(count, 'partition')}" if len(changes) > 1 else ""))
+    if op != "terminate" and any(after == CrawlState.TERMINATED for _, after in changes):
         note(common.TERMINATED)
         return ERROR
-    if op == "resume":
-        common.note_if_stopped(args)
-    return OK
+    for told in filter(None, (operator.stopped(), operator.used_up()) if op == "resume" else ()):
+        note(told)
+    return code
 
 
 def _audit_id(text: str) -> int | str:

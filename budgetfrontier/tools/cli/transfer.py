@@ -13,17 +13,21 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from budgetfrontier.core.units import format_time
-from budgetfrontier.core.vocabulary import SOURCE_KINDS
+from budgetfrontier.core.vocabulary import SOURCE_KINDS, CrawlState
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.tools.cli import common, for_good, name_arguments
-from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
+from budgetfrontier.tools.cli import common, exits, for_good, name_arguments
+from budgetfrontier.tools.cli.common import ClusterUrl, Commands, add_command, add_job, add_who
+from budgetfrontier.tools.cli.on_crawl import on_crawl
 from budgetfrontier.tools.cli.sentences import note, say
+from budgetfrontier.tools.cli.steer import give
 
 if TYPE_CHECKING:
+    from budgetfrontier.cluster.cluster_operator import ClusterOperator
     from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord
+    from budgetfrontier.reports.operators import CrawlOperator, LetterId
     from budgetfrontier.storage.reader import Reader
 
 FORMATS = ("urls", "jsonl", "heritrix")
@@ -121,7 +125,7 @@ def _register_dead_letters(commands: Commands) -> None:
     parser = add_command(
         commands,
         "dead-letters",
-        dead_letters,
+        on_crawl(dead_letters),
         "list the dead letters, the URIs that have failed for good; replay or drop them",
         more="Replaying puts them back into their queues, with no attempts counted. Dropping is taken back by `undo`, "
         "but not in a crawl in partitions.",
@@ -146,10 +150,21 @@ def _register_dead_letters(commands: Commands) -> None:
 
 
 def import_(args: argparse.Namespace) -> int:
-    """Import the sources."""
-    from budgetfrontier.tools.cli.importing import run
+    """Import the sources. Into a crawl in partitions, each call is waited for: whoever repeats it sees duplicates."""
+    from budgetfrontier.tools.cli import importing
 
-    return run(args)
+    if not isinstance(args.job, ClusterUrl):
+        return importing.run(args)
+    from budgetfrontier.tools.cli import clusters, submission
+
+    def run(args: argparse.Namespace, operator: ClusterOperator) -> int:
+        frontier = operator.owners.frontier
+        if not args.dry_run:
+            frontier.connect()
+            frontier.retry_for = submission.RETRY_FOR  # once the crawl is found
+        return importing.run(args, frontier)
+
+    return clusters.run(args, run, timeout=None)
 
 
 # -- export
@@ -171,7 +186,7 @@ def export(args: argparse.Namespace) -> None:
     supported = {"urls": {"url", "cost"}, "heritrix": {"url", "cost", "hops", "via"}}.get(form)
     if args.queue_keys and form != "jsonl":
         args.parser.error(f"--queue-keys is for jsonl; {form} has no place for the key of a queue")
-    test = common.queue_filter(args)
+    test = common.selection(args).test()
     count, omitted = 0, Counter[str]()
     with Reader(common.frontier_path(args.job)) as reader, _output_file(args.file, replace=args.force) as out:
         # Collect the keys first: no snapshot may be held while URIs are written, for the file grows as long as one is.
@@ -256,53 +271,43 @@ def _output_file(name: str, *, replace: bool) -> Iterator[TextIO]:
 # -- dead letters
 
 
-def dead_letters(args: argparse.Namespace) -> None:
+def dead_letters(args: argparse.Namespace, operator: CrawlOperator) -> int:
     """List, replay or drop dead letters."""
-    from budgetfrontier.storage.reader import Reader
-
-    if args.replay or args.drop:
-        ids = args.replay or args.drop
-        check_letters(args, ids)
-        if not all(isinstance(one, int) for one in ids if one != "all"):
-            args.usage("ids with a / are those of a crawl in partitions")
-        op = "replay" if args.replay else "drop"
-        if args.replay:
-            common.refuse_if_terminated(args)
-        if "all" not in ids:
-            with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-                name_arguments.check_letters(view, args.job, ids)
-        details = {"ids": None if "all" in ids else ids, "queue": None} | (for_good.details(args) if args.drop else {})
-        entry = common.steer(args, op, details)
-        done = "replayed" if args.replay else "dropped"
-        say(f"{done} {entry.effect[done]:,}")
-        for_good.note_kept(args, entry)
-        return
-    with Reader(common.frontier_path(args.job)) as reader:
-        letters = reader.dead_letters()
-    write_dead_letters(args, [(letter.id, letter) for letter in letters])
-
-
-class LetterId(NamedTuple):
-    """The id of a dead letter in a crawl in partitions, PARTITION/ID."""
-
-    partition: int
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.partition}/{self.number}"
+    if not (args.replay or args.drop):
+        found = operator.dead_letters()
+        _write_dead_letters(args, found.rows, operator)
+        if found.left_out:
+            note(found.left_out)
+        return exits.OK
+    ids = args.replay or args.drop
+    _check_letters(args, ids)
+    if operator.path is not None and not all(isinstance(one, int) for one in ids if one != "all"):
+        args.usage("ids with a / are those of a crawl in partitions")
+    op, done = ("replay", "replayed") if args.replay else ("drop", "dropped")
+    if args.replay and operator.head().state == CrawlState.TERMINATED:
+        raise FrontierError(f"{operator.job}: {common.TERMINATED}")
+    if "all" not in ids:
+        operator.check_letters(ids)
+    details = {"ids": None if "all" in ids else ids, "queue": None} | (for_good.details(args) if args.drop else {})
+    applied, code = give(args, operator, op, details)
+    if applied.entry is not None:
+        say(f"{done} {applied.entry.effect[done]:,}")
+        for_good.note_kept(args, applied.entry)
+    return code
 
 
-def write_dead_letters(
-    args: argparse.Namespace, letters: Iterable[tuple[int | LetterId, DeadLetter]], *, is_whole: bool = True
+def _write_dead_letters(
+    args: argparse.Namespace, letters: Iterable[tuple[int | LetterId, DeadLetter]], operator: CrawlOperator
 ) -> None:
-    """Print dead letters with their ids, or their reasons. That none matches is said of those of a whole crawl."""
+    """Print dead letters with their ids, or their reasons."""
     from budgetfrontier.reports.format import clean
+    from budgetfrontier.settings.matching import queue_test
 
-    test = common.matcher(args.match)
+    test = queue_test(args.match)
     chosen: Iterable[tuple[int | LetterId, DeadLetter]]
     chosen = ((name, letter) for name, letter in letters if test(letter.uri.url, letter.queue))
-    if args.match is not None and is_whole:
-        chosen = name_arguments.noting_none(chosen, f"no dead letter matches {clean(args.match)}")
+    if args.match is not None:
+        chosen = name_arguments.noting_none(chosen, f"no dead letter matches {clean(args.match)}", operator)
     if args.by_reason:
         common.write_rows(args, common.page(_by_reason(letter for _, letter in chosen), args), REASON_COLUMNS)
         return
@@ -314,7 +319,7 @@ def write_dead_letters(
     common.write_rows(args, map(itemgetter(*DEAD_COLUMNS), rows), DEAD_COLUMNS, drop=DEAD_DROP)
 
 
-def check_letters(args: argparse.Namespace, ids: Sequence[Any]) -> None:
+def _check_letters(args: argparse.Namespace, ids: Sequence[Any]) -> None:
     """Refuse what selects rows of the listing where dead letters are changed: `--drop all --match` would drop all."""
     given = {"match": args.match, "limit": args.limit, "offset": args.offset, "reverse": args.reverse}
     names = [f"--{name}" for name, value in given.items() if value not in (None, False, 0)]
@@ -340,7 +345,7 @@ def _by_reason(letters: Iterable[DeadLetter]) -> Iterator[tuple[object, ...]]:
 
 def _letter_order(row: dict[str, Any], column: str) -> Any:
     """Return the key by which letters are sorted: ids in the order in which the letters came."""
-    return (row["time"], row["id"]) if isinstance(row[column], LetterId) else row[column]
+    return (row["time"], row["id"]) if isinstance(row[column], tuple) else row[column]
 
 
 def _letter_row(name: int | LetterId, letter: DeadLetter) -> dict[str, Any]:
@@ -350,6 +355,8 @@ def _letter_row(name: int | LetterId, letter: DeadLetter) -> dict[str, Any]:
 
 def _letter(text: str) -> int | str | LetterId:
     """Parse the id of a dead letter, or `all`."""
+    from budgetfrontier.reports.operators import LetterId
+
     partition, slash, number = text.partition("/")
     try:
         if slash:

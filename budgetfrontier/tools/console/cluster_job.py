@@ -5,19 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from budgetfrontier.cluster import merging, steering_plan
-from budgetfrontier.cluster.entry_names import name_of
-from budgetfrontier.cluster.inspection import Audited, Selection
-from budgetfrontier.cluster.merging import AuditRow, merged_audit, numbers_as_text
-from budgetfrontier.cluster.operator_client import Operator, OperatorCommand, PartitionRow, refused
+from budgetfrontier.cluster import steering_plan
+from budgetfrontier.cluster.cluster_operator import ClusterOperator
+from budgetfrontier.cluster.merging import numbers_as_text
+from budgetfrontier.cluster.operator_client import Operator, PartitionRow
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.operators import AuditRow, OperatorCommand, Selection
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry
@@ -58,8 +59,7 @@ _T = TypeVar("_T")
 
 def newest_commands(operator: Operator, count: int = NEWEST, *, key: str | None = None) -> list[AuditRow]:
     """Return the newest commands of the audit, the newest first; only those that concern a queue if it is named."""
-    found = operator.ask("audit", list[Audited], count=count, key=key)
-    return merged_audit(found)[::-1][:count]
+    return [*islice(ClusterOperator(operator).audit(key=key, count=count).rows, count)]
 
 
 def named_entry(row: AuditRow) -> AuditEntry:
@@ -69,19 +69,14 @@ def named_entry(row: AuditRow) -> AuditEntry:
 
 def _apply(operator: Operator, order: SteerOrder) -> SteerLine:
     """Give a command to the partitions that it is for."""
-    plan = steering_plan.plan(operator, order.op, order.args)
-    command = OperatorCommand(order.op, plan.args, order.who or whoami(), order.reason)
-    name, entries, left = steering_plan.give(operator, command, plan)
-    refused(entries)
-    if left:
-        return SteerLine(done=1.0, error=operator.not_applied(left), in_progress=True)
-    errors = [f"partition {number}: {one.error}" for number, one in entries.items() if one.error]
-    done = [one for one in entries.values() if not one.error]
-    effect = merging.merged_result(order.op, [one.effect for one in done]) | _unanswered(operator)
-    if errors:
-        effect["refused"] = "; ".join(errors)[:1000]
-    entry = {"id": name_of(name), "when": done[0].when, "effect": effect}
-    return SteerLine(done=1.0, entry=entry)
+    command = OperatorCommand(order.op, order.args, order.who or whoami(), order.reason)
+    applied = ClusterOperator(operator).apply(command)
+    if applied.left or applied.entry is None:
+        return SteerLine(done=1.0, error=applied.left, in_progress=True)
+    effect = applied.entry.effect | _unanswered(operator)
+    if applied.refused:
+        effect["refused"] = applied.refused[:1000]
+    return SteerLine(done=1.0, entry={"id": applied.entry.id, "when": applied.entry.when, "effect": effect})
 
 
 def _unanswered(operator: Operator) -> dict[str, str]:
@@ -171,8 +166,8 @@ class ClusterJob(ConsoleJob):
                 if order.op == "delete" and not order.args.get("for_good"):
                     raise FrontierError(f"{steering_plan.NOTHING_KEPT}: it cannot be undone. Say so with `for good`")
                 if order.dry_run:
-                    seen = [row.id for row in newest_commands(operator)]
-                    effect = steering_plan.preview(operator, order.op, order.args)
+                    seen = [str(row.id) for row in newest_commands(operator)]
+                    effect = steering_plan.dry_run(operator, order.op, order.args)
                     return SteerLine(done=1.0, effect=effect | _unanswered(operator), seen=seen)
                 done = _apply(operator, order)
                 self._current = self._whole = None  # whoever has changed something looks at it next

@@ -9,29 +9,20 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from budgetfrontier.core.model import QueueRecord
-from budgetfrontier.engine.commands import deletion, state_preview, undo_checks
-from budgetfrontier.engine.commands.adjustment import not_in_force
-from budgetfrontier.engine.commands.preview import Change, appended, survey, withdrawn
 from budgetfrontier.engine.remote import steer
 from budgetfrontier.errors import CommandInProgress, FrontierError
-from budgetfrontier.reports.scope_check import preview_in_scope
-from budgetfrontier.settings.overrides import validate_override
-from budgetfrontier.storage import keys
+from budgetfrontier.reports import dry_runs
 from budgetfrontier.storage.reader import Reader
-from budgetfrontier.storage.records import decode_dead
 from budgetfrontier.storage.view import View
 
 _EVERY = 10_000  # queues between two reports of progress
-_COUNTED = 100_000  # dead letters
 
 
 class SteerOrder(msgspec.Struct):
@@ -82,77 +73,20 @@ def main(frontier: Path) -> None:
             with Reader(frontier) as reader, reader.view() as view:
                 last = next((entry.id for entry in view.newest_commands()), 0)
                 counted = _Counted(view.txn, view.db)
-                if order.op == "undo":
-                    effect = undo_checks.preview(counted, frontier, order.args, time.time())
-                else:
-                    effect = _DRY_RUNS[order.op](counted, order.args)
+                effect = dry_runs.dry_run(counted, frontier, order.op, order.args)
                 _say(SteerLine(done=1.0, effect=effect, last_command=last))
             return
         args = order.args
-        if order.op in _CHANGES:  # what is changed is found here: no engine waits for that
+        if order.op in dry_runs.OF_ADJUSTMENTS:  # what is changed is found here: no engine waits for that
             with Reader(frontier) as reader, reader.view() as view:
                 counted = _Counted(view.txn, view.db)
-                args = args | {"survey": msgspec.structs.asdict(survey(counted, _CHANGES[order.op](counted, args)))}
+                args = args | {"survey": dry_runs.survey(counted, order.op, args)}
         entry = steer(frontier, order.op, args, who=order.who or None, reason=order.reason, timeout=order.timeout)
         _say(SteerLine(done=1.0, entry=msgspec.structs.asdict(entry)))
     except CommandInProgress as error:
         _say(SteerLine(done=1.0, error=str(error), in_progress=True))
     except (FrontierError, OSError) as error:
         _say(SteerLine(done=1.0, error=str(error)))
-
-
-def _adjust(view: View, args: dict[str, Any]) -> Change:
-    override = validate_override(args.get("match", ""), args.get("set", {}))
-    return appended(view, override)
-
-
-def _withdraw(view: View, args: dict[str, Any]) -> Change:
-    override = next((one for one in view.adjustments() if one.id == args["id"]), None)
-    if override is None:
-        raise not_in_force(args["id"])
-    return withdrawn(view, override)
-
-
-_CHANGES: dict[str, Callable[[View, dict[str, Any]], Change]] = {"adjust": _adjust, "withdraw": _withdraw}
-"""The commands that change adjustments."""
-
-
-def _preview(op: str, view: View, args: dict[str, Any]) -> dict[str, Any]:
-    return preview_in_scope(view, _CHANGES[op](view, args))
-
-
-def _delete(view: View, args: dict[str, Any]) -> dict[str, Any]:
-    deletion.check(args)
-    return deletion.preview(view, args)
-
-
-def _queue(op: str, view: View, args: dict[str, Any]) -> dict[str, Any]:
-    return state_preview.of_queue(view, op, args, time.time())
-
-
-def _crawl(op: str, view: View, args: dict[str, Any]) -> dict[str, Any]:
-    return state_preview.of_crawl(view, op, args)
-
-
-def _letters(view: View, args: dict[str, Any]) -> dict[str, Any]:
-    """Count the dead letters that a command is about."""
-    ids = args.get("ids")
-    if ids is None:
-        return {"dead_letters": view.summary().dead}
-    rows = [view.txn.get(keys.u64.pack(number), db=view.db[keys.DEAD]) for number in ids[:_COUNTED]]
-    found = [decode_dead(row) for row in rows if row is not None]
-    return {"dead_letters": len(found), "queues": len({row.name for row in found}), "gone": len(rows) - len(found)}
-
-
-_DRY_RUNS: dict[str, Callable[[View, dict[str, Any]], dict[str, Any]]] = {
-    "adjust": partial(_preview, "adjust"),
-    "withdraw": partial(_preview, "withdraw"),
-    "delete": _delete,
-    "replay": _letters,
-    "drop": _letters,
-    **{op: partial(_queue, op) for op in ("retire", "unretire", "snooze", "wake")},
-    **{op: partial(_crawl, op) for op in ("pause", "resume", "terminate")},
-}
 
 
 def _say(step: SteerLine) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from budgetfrontier.cluster.inspection import Audited, FoundQueue, InForce
-from budgetfrontier.cluster.merging import merged_adjustments, merged_audit, numbers_as_text
+from budgetfrontier.cluster.merging import merged_adjustments, merged_audit
 from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.format import clean
@@ -94,7 +94,7 @@ def audit(job: ConsoleJob, query: Query) -> dict[str, Any]:
     return {
         "rows": [named_entry(row) for row in rows],
         "undoable": {row.id for row in rows if row.inverse},
-        "places": {row.id: numbers_as_text(row.partitions) for row in rows},
+        "places": {row.id: row.partitions for row in rows},
         "only": only, "command": command, "who": who, "q": text, "next": None, "first": None,
         "in_progress": missing and f"{missing[:1].upper()}{missing[1:]}.",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The reports besides that of the frontier on a crawl in partitions."""
+"""A crawl in partitions as operators look at it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Any, cast
 import pytest
 
 from budgetfrontier import CrawlUri
+from budgetfrontier.cluster import cluster_operator
+from budgetfrontier.cluster.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.rules.seeds import SeedFate, SeedOrigin
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.seed_list import ListedSeed, SeedRow
-from budgetfrontier.tools.cli import cluster_kinds
+from budgetfrontier.tools.cli import report_kinds
 
 
 class Partitions:
     """Four partitions, each with a list of seeds; the last one loses its owner after its first answer."""
 
+    job = "kafka://nowhere/news"
     partitions = 4
 
     def __init__(self, settings: Settings) -> None:
@@ -50,14 +53,15 @@ class Partitions:
 
 def test_seeds_of_partitions_are_read_as_they_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     seeds = [f"http://h{number}.test/{path}" for number in (0, 3) for path in ("1", "never")]
-    operator = Partitions(Settings.from_dict({"seeds": [*seeds, "nonsense"]}))
+    partitions = Partitions(Settings.from_dict({"seeds": [*seeds, "nonsense"]}))
     args = Namespace(kind="seeds", format="json", since=None, all=True, limit=None)
-    made = cluster_kinds._seeds(args, cast(Operator, operator))
+    operator = ClusterOperator(cast(Operator, partitions))
+    made = report_kinds._seeds(args, operator)
     first = next(iter(made.rows))
-    assert first[2] == "http://h0.test/1" and operator.given_out <= 2 * cluster_kinds._SEEDS
-    cluster_kinds.run(args, cast(Operator, operator))
+    assert first[2] == "http://h0.test/1" and partitions.given_out <= 2 * cluster_operator.SEEDS
+    report_kinds.run(args, operator)
     told = json.loads(capsys.readouterr().out)
     rows = [(row["status"], row["seed"]) for row in told["rows"]]
-    assert len(rows) == 3 * 20_000 + cluster_kinds._SEEDS + 2
+    assert len(rows) == 3 * 20_000 + cluster_operator.SEEDS + 2
     assert rows[-2:] == [("NOT_REACHED", "http://h0.test/never"), ("INVALID", "nonsense")]
-    assert (told["missing_partitions"], told["unknown"]) == ([3], cluster_kinds.AWAY)
+    assert (told["missing_partitions"], told["unknown"]) == ([3], report_kinds.AWAY)

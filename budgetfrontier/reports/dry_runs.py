@@ -1,0 +1,68 @@
+"""The effects that commands would have on a frontier, from its last commit: a running engine is not involved."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from budgetfrontier.engine.commands import deletion, preview, state_preview, undo_checks
+from budgetfrontier.engine.commands.adjustment import not_in_force
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.scope_check import preview_in_scope
+from budgetfrontier.settings.overrides import validate_override
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.records import decode_dead
+from budgetfrontier.storage.view import View
+
+OF_ADJUSTMENTS: Final = ("adjust", "withdraw")
+"""The commands that change adjustments: the queues that they match are found before they are given."""
+_OF_QUEUE: Final = ("retire", "unretire", "snooze", "wake", "set_queue")
+_OF_CRAWL: Final = ("pause", "resume", "terminate")
+_OF_LETTERS: Final = ("replay", "drop")
+_COUNTED: Final = 100_000  # dead letters
+
+
+def dry_run(view: View, path: Path, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the effect that a command would have on the frontier at `path`. Raises FrontierError if it is refused."""
+    if op in OF_ADJUSTMENTS:
+        return preview_in_scope(view, change_of(view, op, args))
+    if op == "undo":
+        return undo_checks.preview(view, path, args, time.time())
+    if op == "delete":
+        deletion.check(args)
+        return deletion.preview(view, args)
+    if op in _OF_LETTERS:
+        return _letters(view, args)
+    if op in _OF_QUEUE:
+        return state_preview.of_queue(view, op, args, time.time())
+    if op in _OF_CRAWL:
+        return state_preview.of_crawl(view, op, args)
+    raise FrontierError(f"{op} has no dry run")
+
+
+def survey(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return which queues a change of the adjustments matches. O(queues)."""
+    return msgspec.structs.asdict(preview.survey(view, change_of(view, op, args)))
+
+
+def change_of(view: View, op: str, args: dict[str, Any]) -> preview.Change:
+    """Return the change of the adjustments that a command makes. Raises FrontierError."""
+    if op == "adjust":
+        return preview.appended(view, validate_override(args.get("match", ""), args.get("set", {})))
+    override = next((one for one in view.adjustments() if one.id == args["id"]), None)
+    if override is None:
+        raise not_in_force(args["id"])
+    return preview.withdrawn(view, override)
+
+
+def _letters(view: View, args: dict[str, Any]) -> dict[str, Any]:
+    """Count the dead letters that a command is about."""
+    ids = args.get("ids")
+    if ids is None:
+        return {"dead_letters": view.summary().dead}
+    rows = [view.txn.get(keys.u64.pack(number), db=view.db[keys.DEAD]) for number in ids[:_COUNTED]]
+    found = [decode_dead(row) for row in rows if row is not None]
+    return {"dead_letters": len(found), "queues": len({row.name for row in found}), "gone": len(rows) - len(found)}

@@ -1,0 +1,259 @@
+"""The interface by which operators look at a crawl and steer it: a job answers it, and a crawl in partitions."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, Run, StoredLease
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.rules.forecasts import Forecast
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.matching import queue_test
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.report import Report
+from budgetfrontier.storage.view import PendingUri
+
+if TYPE_CHECKING:
+    from budgetfrontier.reports.crawl_log import CrawlLogLine
+    from budgetfrontier.reports.explanation import Explanation
+    from budgetfrontier.reports.over_time import Between, OverTime
+    from budgetfrontier.reports.overview import Overview
+    from budgetfrontier.reports.work_list import Raised
+    from budgetfrontier.storage.seed_list import ListedSeed
+    from budgetfrontier.storage.series import Busiest
+
+_T = TypeVar("_T")
+Where = Callable[[AuditEntry], bool]
+"""The test of an audit entry."""
+
+
+class Selection(msgspec.Struct):
+    """The queues that are asked for: those in some states, that match a pattern, that are over budget."""
+
+    states: list[QueueState] | None = None
+    match: str | None = None
+    over_budget: bool = False
+    raised: bool = False
+    """Whether the spend under a raised budget is wanted of each, as `WorkList` computes it."""
+
+    def test(self) -> Callable[[QueueRecord], bool]:
+        """Return the test of a queue for its state and the pattern."""
+        matches = queue_test(self.match)
+        states = frozenset(QueueState if self.states is None else self.states)
+        return lambda queue: queue.state in states and matches(queue.last_enqueued, queue.queue)
+
+
+class Listed(NamedTuple, Generic[_T]):
+    """The rows of a listing, and the sentence on those that were too many to be sent; "" if these are all."""
+
+    rows: Iterable[_T]
+    left_out: str = ""
+
+
+class LetterId(NamedTuple):
+    """The id of a dead letter in a crawl in partitions, PARTITION/ID."""
+
+    partition: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}/{self.number}"
+
+
+class AuditRow(msgspec.Struct):
+    """A command in the audit of a crawl: its entry, and the partitions in which it is."""
+
+    id: int | str
+    """Its number in a job; in a crawl in partitions its name, see `cluster.entry_names`."""
+    entry: AuditEntry
+    partitions: str = ""
+    """Their numbers, such as "0-3, 7"; "" in a job."""
+    covers: str | None = None
+    """The relation to the queue that was asked for."""
+    inverse: str = ""
+    """The command that takes it back, if there is one."""
+
+
+class OperatorCommand(NamedTuple):
+    """A command of an operator with what the audit keeps of it: who gives it, why, and the command line."""
+
+    op: str
+    args: dict[str, Any]
+    who: str
+    reason: str = ""
+    line: str = ""
+
+
+class Applied(NamedTuple):
+    """The result of a command: its audit entry, None as long as no partition has applied it.
+
+    The entry of a command to several partitions has its name as its id, and their effects merged.
+    """
+
+    entry: AuditEntry | None
+    effects: Sequence[dict[str, Any]]
+    """The effects on the partitions that have applied it; a job has one."""
+    left: str = ""
+    """The sentence on the partitions that have not applied it yet; "" if all have."""
+    refused: str = ""
+    """The sentence on those that have refused it."""
+
+
+class AdjustmentRow(NamedTuple):
+    """An adjustment in force, with its audit entry if it is known."""
+
+    id: int | str | None
+    match: str
+    set: dict[str, Any]
+    entry: AuditEntry | None
+
+
+class CrawlOverview(NamedTuple):
+    """The report of a crawl without its queues, their aggregates, and its curves and forecasts if they are known."""
+
+    head: Report
+    overview: Overview
+    over_time: OverTime | None = None
+
+
+class NoSuchQueue(FrontierError):
+    """There is no queue of this key; `budgetfrontier queues` lists them."""
+
+    def __init__(self, key: str, meant: str, job: str) -> None:
+        listing = shlex.join(("budgetfrontier", "queues", job))
+        super().__init__(f"there is no queue {key!a}{meant or ';'} `{listing}` lists them")
+        self.meant = meant
+        """The end of a sentence that asks whether another one was meant; "" if none is near."""
+
+
+class CrawlOperator(Protocol):
+    """A crawl as operators look at it, as of its last commit, and steer it."""
+
+    @property
+    def job(self) -> str:
+        """The words that stand for the crawl in commands: the folder of a job, or --cluster and a URL."""
+
+    @property
+    def path(self) -> Path | None:
+        """The folder of its frontier; None for a crawl in partitions, whose files are those of its workers."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the crawl, without the adjustments."""
+
+    @property
+    def missing(self) -> Collection[int]:
+        """The partitions of which no owner has answered so far."""
+
+    def unanswered(self) -> str:
+        """Return the sentence on the partitions that have not answered; "" if all have."""
+
+    # -- the whole crawl
+
+    def head(self) -> Report:
+        """Return the report of the crawl without its queues."""
+
+    def scan(self) -> AbstractContextManager[tuple[Report, Iterator[QueueRecord]]]:
+        """Return the report without its queues, and all queues in order of creation, within a `with` block."""
+
+    def overview(self, limit: int, *, all_states: bool = False, forecast: bool = False) -> CrawlOverview:
+        """Return aggregates of `limit` queues in each list, `all_states` with all queues of each state.
+
+        `forecast`: with what is known over time.
+        """
+
+    def stopped(self) -> str:
+        """Return that no process runs the crawl, and the command that continues it; "" if one does."""
+
+    def used_up(self) -> str:
+        """Return that a total of all partitions is used up, which the state of none of them tells; "" otherwise."""
+
+    def runs(self) -> list[Run]:
+        """Return the runs, newest last."""
+
+    def between(self, since: float, now: float, **figures: Any) -> Between:
+        """Return the function of what happened between two times from `since` on, see `over_time.between`."""
+
+    def busiest(self, since: float, until: float) -> Busiest:
+        """Return the busiest queues of a time."""
+
+    def forecasts(self, now: float, length: float) -> list[Forecast]:
+        """Return when each bound would end the crawl, at the rates of the last `length` seconds. O(queues)."""
+
+    def seeds(self) -> Iterator[ListedSeed]:
+        """Yield the list of seeds."""
+
+    def unlisted(self, urls: Sequence[str]) -> set[str]:
+        """Return which of some URLs are not in the list of seeds."""
+
+    def log_lines(self, since: float | None, *, whole: bool) -> tuple[Iterator[CrawlLogLine] | None, str]:
+        """Return the lines of crawl.log from a time on, None if there is no log, and what is not known for that.
+
+        `whole`: None also if the log lacks the beginning of that time.
+        """
+
+    def last_statuses(self, urls: Collection[str]) -> Mapping[str, int]:
+        """Return the last status of URLs in crawl.log, as far as it is known."""
+
+    # -- listings
+
+    def sorted_queues(
+        self, selection: Selection, *, sort: str, reverse: bool, end: int | None
+    ) -> Iterator[tuple[QueueRecord, Raised | None]]:
+        """Yield the selected queues, sorted by a column, only the first `end` if that is given."""
+
+    def audit(
+        self, *, key: str | None = None, where: Where | None = None, count: int | None = None
+    ) -> Listed[AuditRow]:
+        """Return the audit, newest first, only those `where` is true for, and of a queue what concerns it.
+
+        `count` are wanted, all by default; it may return more.
+        """
+
+    def in_progress(self) -> str:
+        """Return the command in progress, and its progress, in words; "" if there is none."""
+
+    def adjustments(self) -> list[AdjustmentRow]:
+        """Return the adjustments in force, in the order in which they apply."""
+
+    def leases(self, key: str | None = None) -> Listed[StoredLease]:
+        """Return the leases that are out, all or those of a queue."""
+
+    def dead_letters(self) -> Listed[tuple[int | LetterId, DeadLetter]]:
+        """Return the dead letters with their ids, oldest first."""
+
+    # -- one queue or URL
+
+    def queue(self, key: str, *, limit: int | None = 1, spread: bool = False) -> tuple[QueueRecord, list[PendingUri]]:
+        """Return the queue that a key surely means, with its first URIs, or with some that are spread over it.
+
+        Raises NoSuchQueue.
+        """
+
+    def key_of(self, key: str) -> str:
+        """Return the key of a queue that is given in any spelling of its host; none is guessed. Raises NoSuchQueue."""
+
+    def explain(
+        self, target: str, *, log: Path | None = None, progress: Callable[[int], None] | None = None
+    ) -> Explanation:
+        """Explain why a URL or a queue is not being crawled.
+
+        `log` is searched instead of the job's; `progress` takes the size of one that is searched for the first time.
+        """
+
+    # -- commands
+
+    def dry_run(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
+        """Return the effect that a command would have. Raises FrontierError if it would be refused."""
+
+    def apply(self, command: OperatorCommand) -> Applied:
+        """Apply a command, and wait until it is applied. Raises FrontierError if it is refused."""
+
+    def check_letters(self, ids: Sequence[Any]) -> None:
+        """Raise FrontierError if any of these is the id of no dead letter."""
