@@ -76,7 +76,7 @@ def without_smallest(counts: Counts, room: int) -> tuple[Counts, Amounts]:
     return found.counts, found.others
 
 
-def merged(parts: Iterable[Busy]) -> tuple[Busy, Counts]:
+def merged(parts: Iterable[Busy], most_queues: int = MOST) -> tuple[Busy, Counts]:
     """Return the busiest queues of several periods together, and for each of them the most that its counts may be."""
     sums: Counts = {}
     above: Counts = {}
@@ -88,7 +88,7 @@ def merged(parts: Iterable[Busy]) -> tuple[Busy, Counts]:
             less = above.get(queue_id, NOTHING)
             above[queue_id] = less[0] + low[0] - others[0], less[1] + low[1] - others[1]
     most = {queue_id: plus(amounts, plus(unlisted, above[queue_id])) for queue_id, amounts in sums.items()}
-    counts = busiest(sums).counts
+    counts = busiest(sums, most_queues).counts
     low = _largest((most[id_][0] - spent, most[id_][1] - fetched) for id_, (spent, fetched) in counts.items())
     others = _largest([unlisted, *(amounts for queue_id, amounts in most.items() if queue_id not in counts)])
     return Busy(counts, low, others), {queue_id: most[queue_id] for queue_id in counts}

@@ -59,3 +59,15 @@ def test_each_number_is_a_setting() -> None:
 @pytest.mark.parametrize(("value", "seconds"), [(" 3 ", 3.0), ("0", None), ("٣", None), ("1.5", None), ("", None)])
 def test_a_retry_after_that_asks_for_nothing_is_none(value: str, seconds: float | None) -> None:
     assert backoff.retry_after(value, NOW) == seconds
+
+
+def test_a_retry_after_may_be_a_date_or_a_number_of_years() -> None:
+    at = 784111777.0
+    for date in ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 -0000", "Sun, 06 Nov 1994 10:49:37 +0200"):
+        assert backoff.retry_after(date, at - 60.5) == 60.5
+        assert backoff.retry_after(date, at) is None, "it has passed"
+        assert backoff.retry_after(f" {date} ", at - 0.5) == 0.5
+    assert backoff.retry_after("9" * 5000, NOW) == 999999999.0
+    assert backoff.retry_after("1234567890", NOW) == 123456789.0
+    for nothing in ("never", "Sun, 99 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 99999 08:49:37 GMT", "00"):
+        assert backoff.retry_after(nothing, 0.0) is None

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,15 +54,13 @@ def test_counts_are_too_low_by_what_is_said_at_the_most_and_never_too_high(charg
 def test_what_periods_have_together_is_within_the_bounds_that_are_given(
     periods: list[list[tuple[int, int]]],
 ) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(busiest.busiest, "__defaults__", (4,))
-        parts = []
-        for one in periods:
-            counts, low = counted(one, 8)
-            kept = busiest.busiest(counts)
-            parts.append(Busy(kept.counts, low, busiest.plus(low, kept.others)))
-        found, most = busiest.merged(parts)
-        again, again_most = busiest.merged([found])  # as if it was stored, for a day, and read
+    parts = []
+    for one in periods:
+        counts, low = counted(one, 8)
+        kept = busiest.busiest(counts, 4)
+        parts.append(Busy(kept.counts, low, busiest.plus(low, kept.others)))
+    found, most = busiest.merged(parts, 4)
+    again, again_most = busiest.merged([found], 4)  # as if it was stored, for a day, and read
     assert len(found.counts) <= 4
     for queue_id, true in truth([charge for one in periods for charge in one]).items():
         for busy, highest in (found, most), (again, again_most):

@@ -57,3 +57,23 @@ def test_lifo_reverses_arrivals_and_the_ordinal_is_found_again() -> None:
     assert [
         ordinal ^ uri_order.arrival(0, lifo=True) for ordinal in ordinals
     ] == reversed_  # as admission writes it out
+
+
+def test_a_uri_asked_for_again_is_never_made_to_wait_longer() -> None:
+    normal, high = int(Directive.NORMAL), int(Directive.HIGH)
+    now = uri_order.rank(normal, 5, 7, 9)
+    assert uri_order.more_urgent(now, high, 5) == uri_order.rank(high, 5, 7, 9)
+    assert uri_order.more_urgent(now, normal, 6) == uri_order.rank(normal, 6, 7, 9)
+    assert uri_order.more_urgent(now, high, 4) == uri_order.rank(high, 4, 7, 9), "the directive counts first"
+    assert uri_order.more_urgent(now, normal, 5) is None
+    assert uri_order.more_urgent(now, normal, 4) is None
+    assert uri_order.more_urgent(uri_order.rank(high, 5, 7, 9), normal, 6) is None
+
+
+def test_a_priority_beyond_32_bits_is_the_highest_or_the_lowest() -> None:
+    assert uri_order.inverted(1 << 31) == uri_order.inverted(1 << 40) == 0
+    assert uri_order.inverted((1 << 31) - 1) == 1
+    lowest = (1 << 32) - 1
+    assert (
+        uri_order.inverted(-(1 << 31) + 1) == uri_order.inverted(-(1 << 31)) == uri_order.inverted(-(1 << 40)) == lowest
+    )
