@@ -8,7 +8,7 @@ import pytest
 
 from budgetfrontier import connections
 from budgetfrontier.aio import Scheduler
-from budgetfrontier.cluster import client, partition_router
+from budgetfrontier.cluster import cluster_transport, partition_router
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
 from budgetfrontier.errors import ConnectionLost, FrontierError, MissingExtra
 from budgetfrontier.leasing import LeaseQueue
@@ -42,7 +42,7 @@ def test_properties_of_kafka_are_in_no_message() -> None:
 
 def test_a_broker_that_is_away_is_waited_for_as_long_as_the_caller_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_router, "PATIENCE", 0.05)
-    monkeypatch.setattr(client, "CANCELLED_WITHIN", 0.05)
+    monkeypatch.setattr(cluster_transport, "CANCELLED_WITHIN", 0.05)
     with pytest.raises(ConnectionLost, match=r"'news'"):
         connections.connect("kafka://127.0.0.1:1/news", retry_for=0.0)
 

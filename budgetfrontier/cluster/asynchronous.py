@@ -1,38 +1,52 @@
-"""The client of a crawl in partitions for asyncio: the methods of `ClusterFrontier` as coroutines."""
+"""The asyncio client of a crawl in partitions: `Frontier`'s methods, answered by the owners of the partitions."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-from budgetfrontier.cluster.client import JUST_NOW, SHORT
+from budgetfrontier.cluster.async_cluster_transport import AsyncClusterTransport
 from budgetfrontier.cluster.cluster_calls import Calls
 from budgetfrontier.cluster.owners import Directory, Owner
-from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, crawl_summary
-from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, LookUp, Steps, silent
-from budgetfrontier.cluster.thread_calls import CANCELLED_WITHIN
+from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, crawl_summary, limit_reached
+from budgetfrontier.cluster.routing import Router
 from budgetfrontier.core import protocol
-from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, QueueRecord, Summary, Tally
+from budgetfrontier.core.model import (
+    Admission,
+    CrawlState,
+    CrawlUri,
+    DeadLetter,
+    Finish,
+    Lease,
+    Outcome,
+    QueueRecord,
+    RunEnd,
+    Summary,
+    Tally,
+)
 from budgetfrontier.engine import arguments
-from budgetfrontier.errors import FrontierClosed, FrontierError
+from budgetfrontier.engine.arguments import Letters
+from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.remote import AsyncRemoteFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
 
-_T = TypeVar("_T")
-
 
 class AsyncClusterFrontier:
-    """A crawl in partitions, for one event loop; what `ClusterFrontier` says of owners and repeated calls holds here.
+    """A crawl in partitions with the methods, results and errors of `Frontier`. Tasks may share one client.
 
-    Use it with `async with`, or `await connect()` and `await close()`. Tasks may share one client. One that is
-    cancelled while it waits for leases loses none.
+    It is for one event loop: use it with `async with`, or `await connect()` and `await close()`.
+
+    It finds the owner of each partition in the directory, and looks again when one does not answer for some seconds, or
+    has lost it: then the call is given up, and made to the next owner. A call is repeated for `retry_for` seconds, then
+    ConnectionLost is raised. A call that was applied although its answer was lost is applied again by a later owner: a
+    lease that had been ended is returned as late, a URI that had been added is a DUPLICATE, and leases are handed out
+    again after they expire. Calls to several workers are made at once.
+    A task that is cancelled while it waits for leases loses none.
     """
 
     def __init__(
@@ -44,21 +58,18 @@ class AsyncClusterFrontier:
         tls: bool | str | os.PathLike[str] = False,
         retry_for: float = 2 * protocol.RETRY_FOR,
         keep_leases: bool = False,
+        timeout: float | None = None,
     ) -> None:
-        """Take the arguments of `ClusterFrontier`. Does not connect yet."""
+        """Take the crawl's name and directory, and the options of `RemoteFrontier`. Does not connect yet."""
         self._calls = Calls(crawl, retry_for)
         self._asking = self._calls.asking
-        self._directory = directory
-        self._options: dict[str, Any] = {"token": token, "tls": tls}
+        self.transport = AsyncClusterTransport(
+            self._asking, directory, {"token": token, "tls": tls, "timeout": timeout}
+        )
         self._keep_leases = keep_leases
-        self._remotes: dict[str, asyncio.Task[AsyncRemoteFrontier]] = {}
-        self._reading = asyncio.Lock()
-        self._last_read: tuple[float, Mapping[int, Owner]] = (-JUST_NOW, {})
-        self._settings: Settings | None = None
-        self._closed = False
 
     def __repr__(self) -> str:
-        return f"<AsyncClusterFrontier {self._asking.told}{' closed' if self._closed else ''}>"
+        return f"<AsyncClusterFrontier {self._asking.told}{' closed' if self.transport.is_closed else ''}>"
 
     @property
     def retry_for(self) -> float:
@@ -70,33 +81,68 @@ class AsyncClusterFrontier:
         self._asking.retry_for = seconds
 
     async def connect(self) -> Self:
-        """Find a worker, and the settings of the crawl. Raises ConnectionLost if none answers for `retry_for` s."""
-        self._settings = await self._run(self._calls.settings(), connects=True)
+        """Find a worker, and the settings of the crawl. Raises ConnectionLost if none answers for `retry_for` seconds.
+
+        Other methods do so, too, but raise what the directory does if it does not answer at first.
+        """
+        await self.transport.run(self._calls.connect())
         return self
 
     # -- URIs in
 
-    async def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
-        """Admit a batch; count the results."""
-        return await self._run(self._calls.schedule_many(uris))
+    async def schedule(self, uri: str | CrawlUri) -> Admission:
+        """Admit one URI; `schedule_many` takes many. Raises TypeError for what is neither a str nor a CrawlUri."""
+        arguments.uri(uri)
+        [admission] = await self.schedule_each([uri])
+        return admission
+
+    async def schedule_many(self, uris: Iterable[str | CrawlUri], *, tally: Tally | None = None) -> Tally:
+        """Admit a batch; count the results.
+
+        They are added to `tally` as they come, if one is given: it has what was answered until an error, or Ctrl-C.
+        """
+        return await self.transport.run(self._calls.schedule_many(uris, tally))
 
     async def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
         """Admit a batch; return the result for each URI."""
-        return await self._run(self._calls.schedule_each(uris))
+        return await self.transport.run(self._calls.schedule_each(uris))
 
-    async def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Tally:
-        """Mark URIs that were fetched elsewhere as seen."""
-        return await self._run(self._calls.mark_seen(uris, charge))
+    async def mark_seen(
+        self, uris: Iterable[str | CrawlUri], *, charge: bool = False, tally: Tally | None = None
+    ) -> Tally:
+        """Mark URIs that were fetched elsewhere as seen; count them like `schedule_many`."""
+        return await self.transport.run(self._calls.mark_seen(uris, charge, tally))
+
+    async def admit_many(self, uris: Iterable[str | CrawlUri], *, maxsize: int) -> Tally:
+        """Admit a batch while fewer than `maxsize` URIs (0: any) are queued and not leased; the others are FULL.
+
+        That is looked at before URIs are sent: what other processes add at that moment is added on top.
+        """
+        return await self.transport.run(self._calls.admit_many(uris, maxsize))
+
+    async def admit_each(
+        self, uris: Iterable[str | CrawlUri], *, maxsize: int, again: bool = False
+    ) -> list[Admission | PolicyError]:
+        """Admit a batch like `admit_many`; return the result for each URI, the error if a policy failed for it."""
+        return await self.transport.run(self._calls.admit_each(uris, maxsize, again))
 
     # -- URIs out
 
     async def lease(self, count: int = 1, *, ttl: float | None = None, wait: float = 0.0) -> list[Lease]:
         """Lease up to `count` URIs, of workers in turn. Waits up to `wait` seconds for the first one."""
-        return await self._run(self._calls.lease(count, ttl, wait))
+        return await self.transport.run(self._calls.lease(count, ttl, wait))
+
+    # sync: def interrupt(self) -> None:
+    # sync:     """Let calls of `lease` that wait in other threads return nothing now, and later ones not wait."""
+    # sync:     self.transport.interrupt()
+
+    async def finish(self, lease: Lease, outcome: Outcome = Outcome.SUCCESS, **options: Any) -> None:
+        """End a lease; `options` are those of `Frontier.finish`. Raises LeaseExpired for one that has ended."""
+        await self.transport.run(self._calls.finish(lease, outcome, options))
 
     async def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
         """End many leases; return those that had already ended."""
-        return await self._run(self._calls.finish_many(finished))
+        return await self.transport.run(self._calls.finish_many(finished))
 
     async def finish_and_lease(
         self, finished: Iterable[Lease | Finish], count: int = 1, *, ttl: float | None = None, wait: float = 0.0
@@ -106,30 +152,34 @@ class AsyncClusterFrontier:
         late = await self.finish_many(finished)
         return late, await self.lease(count, ttl=ttl, wait=wait)
 
+    async def renew(self, lease: Lease, ttl: float | None = None) -> None:
+        """Set the deadline of a lease to `ttl` seconds from now (None: the setting). Raises LeaseExpired."""
+        await self.transport.run(self._calls.renew(lease, ttl))
+
     async def renew_many(self, leases: Iterable[Lease], ttl: float | None = None) -> list[Lease]:
         """Set the deadlines of leases; return those that had ended."""
-        return await self._run(self._calls.renew_many(leases, ttl))
+        return await self.transport.run(self._calls.renew_many(leases, ttl))
 
     async def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given; return those that had already ended."""
-        return await self._run(self._calls.give_back(leases))
+        return await self.transport.run(self._calls.give_back(leases))
 
     async def landed_many(self, downloads: Iterable[tuple[Lease, float | None]]) -> list[Lease]:
         """Report that downloads are over, each a lease with the seconds that it took; return leases that had ended."""
-        return await self._run(self._calls.landed_many(downloads))
+        return await self.transport.run(self._calls.landed_many(downloads))
 
     async def next_ready_in(self) -> float | None:
         """Return the seconds until something may be leased; 0.0: now; None: never, as things stand."""
-        return await self._run(self._calls.next_ready_in())
+        return await self.transport.run(self._calls.next_ready_in())
 
     # -- looking
 
     @property
     def settings(self) -> Settings:
         """The settings of the crawl when this client connected, without the adjustments."""
-        self._check()
-        assert self._settings is not None
-        return self._settings
+        # sync: self.connect()
+        self.transport.check()
+        return self._calls.settings
 
     @property
     def folder(self) -> Path:
@@ -138,162 +188,119 @@ class AsyncClusterFrontier:
 
     async def standings(self) -> tuple[list[PartitionProgress], set[int]]:
         """Return the standings of the partitions whose owners answer, and the numbers of the others."""
-        return await self._run(self._calls.standings_now())
+        return await self.transport.run(self._calls.standings_now())
 
     async def summary(self) -> Summary:
         """Return the counters of all partitions. Raises ConnectionLost if one is without an owner for long."""
-        return crawl_summary(await self._run(self._calls.standings()))
+        return crawl_summary(await self.transport.run(self._calls.standings()))
 
     async def state(self) -> CrawlState:
-        """Return the state of the crawl."""
-        return crawl_state(await self._run(self._calls.standings()))
+        """Return the state of the crawl: FINISHED once all partitions are, and nothing is under way between them.
+
+        It is PAUSED, with the reason "limit", once `cluster.max_uris` or `cluster.max_spend` is used up, and PAUSING
+        before, while URIs are out.
+        """
+        return crawl_state(await self.transport.run(self._calls.standings()))
+
+    async def limit(self) -> str | None:
+        """Return the setting whose total is used up: "cluster.max_uris" or "cluster.max_spend"; None if none is."""
+        return limit_reached(await self.transport.run(self._calls.standings()))
+
+    async def owners(self) -> Mapping[int, Owner]:
+        """Return the owners of the partitions as the directory has them now."""
+        return await self.transport.run(self._asking.look_up(strict=True))
+
+    async def partitions(self) -> int:
+        """Return the number of partitions. Raises ConnectionLost if none has had an owner for long."""
+        return await self.transport.run(self._asking.count())
+
+    async def router(self) -> Router:
+        """Return the partitions of URLs, by the settings of the crawl."""
+        return await self.transport.run(self._calls.connect())
 
     async def queue(self, key: str) -> QueueRecord | None:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there."""
-        return await self._run(self._calls.queue(key))
+        return await self.transport.run(self._calls.queue(key))
 
     async def queue_key(self, uri: CrawlUri) -> str:
-        """Return the key of the queue of a URI with a normalized URL. Raises ValueError if it has none."""
-        return await self._run(self._calls.queue_key(uri))
+        """Return the key of the queue that a URI would be placed on, by its `url`, a normalized href, and `queue`."""
+        return await self.transport.run(self._calls.queue_key(uri))
 
     async def rest(
         self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
     ) -> float:
-        """Return the politeness delay in seconds of a queue after a fetch of one of its URIs."""
-        return await self._run(self._calls.rest(uri, key, fetch_seconds, crawl_delay))
+        """Return the politeness delay in seconds of a queue after a fetch of one of its URIs, by its `url`."""
+        return await self.transport.run(self._calls.rest(uri, key, fetch_seconds, crawl_delay))
 
     async def adjustments(self) -> list[Override]:
         """Return the adjustments in force, as one of the partitions has them."""
-        return await self._run(self._calls.adjustments())
+        return await self.transport.run(self._calls.adjustments())
+
+    async def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
+        """Return the dead letters, oldest first; the `id` of each is that in its partition."""
+        return await self.transport.run(self._calls.dead_letters(limit))
 
     # -- steering
 
     async def pause(self, *, reason: str = "operator", who: str | None = None) -> None:
         """Lease nothing more, to no client; each partition is PAUSED once its leases have ended."""
-        await self._run(self._calls.steer("pause", reason, who))
+        await self.transport.run(self._calls.steer("pause", reason, who))
 
     async def resume(self, *, reason: str = "", who: str | None = None) -> None:
         """Resume a paused crawl. Each partition is resumed when its owner reads that in its log."""
-        await self._run(self._calls.steer("resume", reason, who))
+        await self.transport.run(self._calls.steer("resume", reason, who))
 
     async def terminate(self, *, reason: str = "", who: str | None = None) -> None:
         """End the crawl permanently; leases that are out may still be finished."""
-        await self._run(self._calls.steer("terminate", reason, who))
+        await self.transport.run(self._calls.steer("terminate", reason, who))
 
     async def set_budgets(self, budgets: Iterable[tuple[CrawlUri, int]]) -> None:
         """Set the total budgets of the queues of URIs with normalized URLs, as `regulate` does."""
-        await self._run(self._calls.set_budgets(budgets))
+        await self.transport.run(self._calls.set_budgets(budgets))
+
+    async def replay(self, letters: Letters = None) -> int:
+        """Refuse: dead letters of a crawl in partitions are scheduled again, with `force`."""
+        raise self._calls.refuse_replay()
 
     # -- the connection
 
-    async def close(self) -> None:
+    @property
+    def held(self) -> int:
+        """The number of leases that this client holds."""
+        return len(self._calls.held.ids())
+
+    async def remote(self, address: str) -> AsyncRemoteFrontier:
+        """Return the connection to a worker, made if need be. Raises ConnectionLost."""
+        return await self.transport.remote(address)
+
+    def connected(self, address: str) -> AsyncRemoteFrontier | None:
+        """Return the connection to a worker, if there is one."""
+        return self.transport.connected().get(address)
+
+    async def commit(self) -> None:
+        """Return at once: all that was acknowledged is in the logs."""
+        self.transport.check()
+
+    async def close(self, *, end: RunEnd | str | None = None, reason: str = "") -> None:
         """Give this client's leases back uncounted, unless `keep_leases`, and disconnect. A second close does nothing.
 
-        Leases of workers that do not answer within some seconds expire.
+        Leases of workers that do not answer within some seconds expire. `end` and `reason` are ignored.
         """
-        if self._closed:
+        if self.transport.is_closed:
             return
-        made = [address for address, task in self._remotes.items() if task.done() and not _has_failed(task)]
+        self.transport.check()
+        # sync: self.interrupt()
         try:
             with suppress(FrontierError):
-                await self._run(self._calls.leave(self._keep_leases, made), connects=True)
+                await self.transport.run(self._calls.leave(self._keep_leases, [*self.transport.connected()]))
         finally:
-            self._closed = True
-            for task in self._remotes.values():
-                task.cancel()
-            for address in made:
-                await self._remotes[address].result().disconnect()
-            await asyncio.to_thread(self._directory.close)
+            await self.transport.close()
 
     async def __aenter__(self) -> Self:
-        return await self.connect()
+        await self.connect()  # async
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
-
-    # -- what the rules yield
-
-    async def _run(self, steps: Steps[_T], *, connects: bool = False) -> _T:
-        """Do what a call yields; return its result."""
-        begun: list[asyncio.Task[None]] = []
-        try:
-            while True:
-                self._check(connects=connects)
-                try:
-                    wanted = next(steps)
-                except StopIteration as e:
-                    result: _T = e.value
-                    return result
-                if isinstance(wanted, Answers):
-                    begun += self._begin(wanted.of)
-                    tasks = [each.begun for each in wanted.of]
-                    await asyncio.wait(tasks, timeout=wanted.within, return_when=asyncio.FIRST_COMPLETED)
-                elif isinstance(wanted, GiveUp):
-                    await self._give_up(wanted.asks)
-                else:
-                    await asyncio.sleep(wanted.seconds)
-        finally:
-            for task in begun:
-                task.cancel()
-            steps.close()
-
-    def _begin(self, wanted: Sequence[Ask | LookUp]) -> list[asyncio.Task[None]]:
-        begun = []
-        for each in wanted:
-            if each.begun is None:
-                each.begun = asyncio.ensure_future(self._do(each))
-                begun.append(each.begun)
-        return begun
-
-    async def _give_up(self, asks: Sequence[Ask]) -> None:
-        for ask in asks:
-            ask.begun.cancel()
-        await asyncio.wait([ask.begun for ask in asks], timeout=CANCELLED_WITHIN)
-
-    async def _do(self, each: Ask | LookUp) -> None:
-        try:
-            if isinstance(each, LookUp):
-                look = asyncio.to_thread(self._directory.suffix_list) if each.suffix_list else self._read()
-                each.result = await look
-            else:
-                remote = await self._remote(each.address)
-                each.result = await remote.transport.run(each.steps)
-        except asyncio.CancelledError:
-            each.error = silent(each.address) if isinstance(each, Ask) else None
-            raise
-        except Exception as e:
-            each.error = e
-        finally:
-            each.ended = True
-
-    async def _read(self) -> Mapping[int, Owner]:
-        async with self._reading:
-            at, found = self._last_read
-            if monotonic() >= at + JUST_NOW:
-                found = await asyncio.to_thread(self._directory.read)
-                self._last_read = monotonic(), found
-            return found
-
-    async def _remote(self, address: str) -> AsyncRemoteFrontier:
-        """Return a connection, which tasks that need it at the same time share."""
-        task = self._remotes.get(address)
-        if task is None or (task.done() and _has_failed(task)):
-            remote = AsyncRemoteFrontier(
-                address, crawl=self._asking.crawl, retry_for=SHORT, quiet=True, **self._options
-            )
-            task = self._remotes[address] = asyncio.ensure_future(remote.connect())
-            task.add_done_callback(_has_failed)  # whether anybody waits for it or not, so that it is not logged
-        return await asyncio.shield(task)
-
-    def _check(self, *, connects: bool = False) -> None:
-        if self._closed:
-            raise FrontierClosed(f"this client of {self._asking.crawl!r} was closed; make another")
-        if self._settings is None and not connects:
-            raise FrontierClosed("this client is not connected; use it with `async with`, or await its `connect()`")
-
-
-def _has_failed(task: asyncio.Task[AsyncRemoteFrontier]) -> bool:
-    """Tell whether a connection that was tried was not made."""
-    return task.cancelled() or task.exception() is not None

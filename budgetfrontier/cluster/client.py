@@ -1,24 +1,21 @@
-"""The client of a crawl in partitions: `Frontier`'s methods, each call answered by the owners of the partitions."""
+"""The synchronous client of a crawl in partitions: `Frontier`'s methods, answered by the owners of the partitions."""
+
+# Generated from cluster/asynchronous.py by `make sync`: change that file.
 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self
 
-from budgetfrontier.cluster import partition_router
 from budgetfrontier.cluster.cluster_calls import Calls
+from budgetfrontier.cluster.cluster_transport import ClusterTransport
 from budgetfrontier.cluster.owners import Directory, Owner
 from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, crawl_summary, limit_reached
 from budgetfrontier.cluster.routing import Router
-from budgetfrontier.cluster.steps import Answers, GiveUp, LookUp, Steps
-from budgetfrontier.cluster.thread_calls import CANCELLED_WITHIN, ThreadCalls
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import (
     Admission,
@@ -35,20 +32,10 @@ from budgetfrontier.core.model import (
 )
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
-from budgetfrontier.errors import FrontierBusy, FrontierClosed, FrontierError, PolicyError
+from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.remote import RemoteFrontier
-from budgetfrontier.remote.calls_in_progress import ThisThread
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
-
-_T = TypeVar("_T")
-
-PAUSE: Final = partition_router.PAUSE
-"""Seconds before owners are looked up again."""
-SHORT: Final = 1.0
-"""Seconds for which a call to one worker is repeated, before its partitions are looked for elsewhere."""
-JUST_NOW: Final = 0.05
-"""Seconds for which what a look at the directory has found is good for other threads, too."""
 
 
 class ClusterFrontier:
@@ -58,8 +45,8 @@ class ClusterFrontier:
     has lost it: then the call is given up, and made to the next owner. A call is repeated for `retry_for` seconds, then
     ConnectionLost is raised. A call that was applied although its answer was lost is applied again by a later owner: a
     lease that had been ended is returned as late, a URI that had been added is a DUPLICATE, and leases are handed out
-    again after they expire. Calls to several workers are made at once. A call by
-    a signal handler or `__del__` in the middle of another in the same thread raises FrontierBusy.
+    again after they expire. Calls to several workers are made at once.
+    A call by a signal handler or `__del__` in the middle of another in the same thread raises FrontierBusy.
     """
 
     def __init__(
@@ -76,19 +63,11 @@ class ClusterFrontier:
         """Take the crawl's name and directory, and the options of `RemoteFrontier`. Does not connect yet."""
         self._calls = Calls(crawl, retry_for)
         self._asking = self._calls.asking
-        self._directory = directory
-        self._options: dict[str, Any] = {"token": token, "tls": tls, "timeout": timeout}
+        self.transport = ClusterTransport(self._asking, directory, {"token": token, "tls": tls, "timeout": timeout})
         self._keep_leases = keep_leases
-        self._lock = threading.Lock()
-        self._reading = threading.Lock()
-        self._last_read: tuple[float, Mapping[int, Owner]] = (-JUST_NOW, {})
-        self._remotes: dict[str, Future[RemoteFrontier]] = {}
-        self._thread = ThisThread()
-        self._interrupted = threading.Event()
-        self._closed = False
 
     def __repr__(self) -> str:
-        return f"<ClusterFrontier {self._asking.told}{' closed' if self._closed else ''}>"
+        return f"<ClusterFrontier {self._asking.told}{' closed' if self.transport.is_closed else ''}>"
 
     @property
     def retry_for(self) -> float:
@@ -104,7 +83,7 @@ class ClusterFrontier:
 
         Other methods do so, too, but raise what the directory does if it does not answer at first.
         """
-        self._run(self._calls.connect())
+        self.transport.run(self._calls.connect())
         return self
 
     # -- URIs in
@@ -112,54 +91,54 @@ class ClusterFrontier:
     def schedule(self, uri: str | CrawlUri) -> Admission:
         """Admit one URI; `schedule_many` takes many. Raises TypeError for what is neither a str nor a CrawlUri."""
         arguments.uri(uri)
-        return self.schedule_each([uri])[0]
+        [admission] = self.schedule_each([uri])
+        return admission
 
     def schedule_many(self, uris: Iterable[str | CrawlUri], *, tally: Tally | None = None) -> Tally:
         """Admit a batch; count the results.
 
         They are added to `tally` as they come, if one is given: it has what was answered until an error, or Ctrl-C.
         """
-        return self._run(self._calls.schedule_many(uris, tally))
+        return self.transport.run(self._calls.schedule_many(uris, tally))
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
         """Admit a batch; return the result for each URI."""
-        return self._run(self._calls.schedule_each(uris))
+        return self.transport.run(self._calls.schedule_each(uris))
 
     def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False, tally: Tally | None = None) -> Tally:
         """Mark URIs that were fetched elsewhere as seen; count them like `schedule_many`."""
-        return self._run(self._calls.mark_seen(uris, charge, tally))
+        return self.transport.run(self._calls.mark_seen(uris, charge, tally))
 
     def admit_many(self, uris: Iterable[str | CrawlUri], *, maxsize: int) -> Tally:
         """Admit a batch while fewer than `maxsize` URIs (0: any) are queued and not leased; the others are FULL.
 
         That is looked at before URIs are sent: what other processes add at that moment is added on top.
         """
-        return self._run(self._calls.admit_many(uris, maxsize))
+        return self.transport.run(self._calls.admit_many(uris, maxsize))
 
     def admit_each(
         self, uris: Iterable[str | CrawlUri], *, maxsize: int, again: bool = False
     ) -> list[Admission | PolicyError]:
         """Admit a batch like `admit_many`; return the result for each URI, the error if a policy failed for it."""
-        return self._run(self._calls.admit_each(uris, maxsize, again))
+        return self.transport.run(self._calls.admit_each(uris, maxsize, again))
 
     # -- URIs out
 
     def lease(self, count: int = 1, *, ttl: float | None = None, wait: float = 0.0) -> list[Lease]:
         """Lease up to `count` URIs, of workers in turn. Waits up to `wait` seconds for the first one."""
-        return self._run(self._calls.lease(count, ttl, wait))
+        return self.transport.run(self._calls.lease(count, ttl, wait))
 
     def interrupt(self) -> None:
         """Let calls of `lease` that wait in other threads return nothing now, and later ones not wait."""
-        self._asking.interrupted = True
-        self._interrupted.set()
+        self.transport.interrupt()
 
     def finish(self, lease: Lease, outcome: Outcome = Outcome.SUCCESS, **options: Any) -> None:
         """End a lease; `options` are those of `Frontier.finish`. Raises LeaseExpired for one that has ended."""
-        self._run(self._calls.finish(lease, outcome, options))
+        self.transport.run(self._calls.finish(lease, outcome, options))
 
     def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
         """End many leases; return those that had already ended."""
-        return self._run(self._calls.finish_many(finished))
+        return self.transport.run(self._calls.finish_many(finished))
 
     def finish_and_lease(
         self, finished: Iterable[Lease | Finish], count: int = 1, *, ttl: float | None = None, wait: float = 0.0
@@ -171,30 +150,32 @@ class ClusterFrontier:
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Set the deadline of a lease to `ttl` seconds from now (None: the setting). Raises LeaseExpired."""
-        self._run(self._calls.renew(lease, ttl))
+        self.transport.run(self._calls.renew(lease, ttl))
 
     def renew_many(self, leases: Iterable[Lease], ttl: float | None = None) -> list[Lease]:
         """Set the deadlines of leases; return those that had ended."""
-        return self._run(self._calls.renew_many(leases, ttl))
+        return self.transport.run(self._calls.renew_many(leases, ttl))
 
     def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given; return those that had already ended."""
-        return self._run(self._calls.give_back(leases))
+        return self.transport.run(self._calls.give_back(leases))
 
     def landed_many(self, downloads: Iterable[tuple[Lease, float | None]]) -> list[Lease]:
         """Report that downloads are over, each a lease with the seconds that it took; return leases that had ended."""
-        return self._run(self._calls.landed_many(downloads))
+        return self.transport.run(self._calls.landed_many(downloads))
 
     def next_ready_in(self) -> float | None:
         """Return the seconds until something may be leased; 0.0: now; None: never, as things stand."""
-        return self._run(self._calls.next_ready_in())
+        return self.transport.run(self._calls.next_ready_in())
 
     # -- looking
 
     @property
     def settings(self) -> Settings:
         """The settings of the crawl when this client connected, without the adjustments."""
-        return self._run(self._calls.settings())
+        self.connect()
+        self.transport.check()
+        return self._calls.settings
 
     @property
     def folder(self) -> Path:
@@ -203,11 +184,11 @@ class ClusterFrontier:
 
     def standings(self) -> tuple[list[PartitionProgress], set[int]]:
         """Return the standings of the partitions whose owners answer, and the numbers of the others."""
-        return self._run(self._calls.standings_now())
+        return self.transport.run(self._calls.standings_now())
 
     def summary(self) -> Summary:
         """Return the counters of all partitions. Raises ConnectionLost if one is without an owner for long."""
-        return crawl_summary(self._run(self._calls.standings()))
+        return crawl_summary(self.transport.run(self._calls.standings()))
 
     @property
     def state(self) -> CrawlState:
@@ -216,67 +197,67 @@ class ClusterFrontier:
         It is PAUSED, with the reason "limit", once `cluster.max_uris` or `cluster.max_spend` is used up, and PAUSING
         before, while URIs are out.
         """
-        return crawl_state(self._run(self._calls.standings()))
+        return crawl_state(self.transport.run(self._calls.standings()))
 
     @property
     def limit(self) -> str | None:
         """The setting whose total is used up: "cluster.max_uris" or "cluster.max_spend"; None if none is."""
-        return limit_reached(self._run(self._calls.standings()))
+        return limit_reached(self.transport.run(self._calls.standings()))
 
     def owners(self) -> Mapping[int, Owner]:
         """Return the owners of the partitions as the directory has them now."""
-        return self._run(self._asking.look_up(strict=True))
+        return self.transport.run(self._asking.look_up(strict=True))
 
     @property
     def partitions(self) -> int:
         """The number of partitions. Raises ConnectionLost if none has had an owner for long."""
-        return self._run(self._asking.count())
+        return self.transport.run(self._asking.count())
 
     @property
     def router(self) -> Router:
         """The partitions of URLs, by the settings of the crawl."""
-        return self._run(self._calls.connect())
+        return self.transport.run(self._calls.connect())
 
     def queue(self, key: str) -> QueueRecord | None:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there."""
-        return self._run(self._calls.queue(key))
+        return self.transport.run(self._calls.queue(key))
 
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI would be placed on, by its `url`, a normalized href, and `queue`."""
-        return self._run(self._calls.queue_key(uri))
+        return self.transport.run(self._calls.queue_key(uri))
 
     def rest(
         self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
     ) -> float:
         """Return the politeness delay in seconds of a queue after a fetch of one of its URIs, by its `url`."""
-        return self._run(self._calls.rest(uri, key, fetch_seconds, crawl_delay))
+        return self.transport.run(self._calls.rest(uri, key, fetch_seconds, crawl_delay))
 
     @property
     def adjustments(self) -> list[Override]:
         """The adjustments in force, as one of the partitions has them."""
-        return self._run(self._calls.adjustments())
+        return self.transport.run(self._calls.adjustments())
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
         """Return the dead letters, oldest first; the `id` of each is that in its partition."""
-        return self._run(self._calls.dead_letters(limit))
+        return self.transport.run(self._calls.dead_letters(limit))
 
     # -- steering
 
     def pause(self, *, reason: str = "operator", who: str | None = None) -> None:
         """Lease nothing more, to no client; each partition is PAUSED once its leases have ended."""
-        self._run(self._calls.steer("pause", reason, who))
+        self.transport.run(self._calls.steer("pause", reason, who))
 
     def resume(self, *, reason: str = "", who: str | None = None) -> None:
         """Resume a paused crawl. Each partition is resumed when its owner reads that in its log."""
-        self._run(self._calls.steer("resume", reason, who))
+        self.transport.run(self._calls.steer("resume", reason, who))
 
     def terminate(self, *, reason: str = "", who: str | None = None) -> None:
         """End the crawl permanently; leases that are out may still be finished."""
-        self._run(self._calls.steer("terminate", reason, who))
+        self.transport.run(self._calls.steer("terminate", reason, who))
 
     def set_budgets(self, budgets: Iterable[tuple[CrawlUri, int]]) -> None:
         """Set the total budgets of the queues of URIs with normalized URLs, as `regulate` does."""
-        self._run(self._calls.set_budgets(budgets))
+        self.transport.run(self._calls.set_budgets(budgets))
 
     def replay(self, letters: Letters = None) -> int:
         """Refuse: dead letters of a crawl in partitions are scheduled again, with `force`."""
@@ -289,30 +270,32 @@ class ClusterFrontier:
         """The number of leases that this client holds."""
         return len(self._calls.held.ids())
 
+    def remote(self, address: str) -> RemoteFrontier:
+        """Return the connection to a worker, made if need be. Raises ConnectionLost."""
+        return self.transport.remote(address)
+
+    def connected(self, address: str) -> RemoteFrontier | None:
+        """Return the connection to a worker, if there is one."""
+        return self.transport.connected().get(address)
+
     def commit(self) -> None:
         """Return at once: all that was acknowledged is in the logs."""
-        self._check()
+        self.transport.check()
 
     def close(self, *, end: RunEnd | str | None = None, reason: str = "") -> None:
         """Give this client's leases back uncounted, unless `keep_leases`, and disconnect. A second close does nothing.
 
         Leases of workers that do not answer within some seconds expire. `end` and `reason` are ignored.
         """
-        if self._closed:
+        if self.transport.is_closed:
             return
-        self._check()
+        self.transport.check()
         self.interrupt()
         try:
             with suppress(FrontierError):
-                self._run(self._calls.leave(self._keep_leases, [*self._connected()]))
+                self.transport.run(self._calls.leave(self._keep_leases, [*self.transport.connected()]))
         finally:
-            self._closed = True
-            for remote in self._connected().values():
-                remote.disconnect()
-            if self._reading.acquire(timeout=CANCELLED_WITHIN):
-                with suppress(FrontierError):
-                    self._directory.close()
-                self._reading.release()
+            self.transport.close()
 
     def __enter__(self) -> Self:
         return self
@@ -321,90 +304,3 @@ class ClusterFrontier:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-    # -- workers
-
-    def remote(self, address: str) -> RemoteFrontier:
-        """Return the connection to a worker, which threads share, made if need be. Raises ConnectionLost."""
-        with self._lock:
-            future = self._remotes.get(address)
-            if makes := future is None or (future.done() and future.exception() is not None):
-                future = self._remotes[address] = Future()
-        assert future is not None
-        if makes:
-            try:
-                future.set_result(
-                    RemoteFrontier(address, crawl=self._asking.crawl, retry_for=SHORT, quiet=True, **self._options)
-                )
-            except BaseException as e:
-                future.set_exception(e)
-        return future.result()
-
-    def connected(self, address: str) -> RemoteFrontier | None:
-        """Return the connection to a worker, if there is one."""
-        return self._connected().get(address)
-
-    def _connected(self) -> dict[str, RemoteFrontier]:
-        """Return the connections to workers that were made, by address."""
-        begun = list(self._remotes.items())
-        return {address: future.result() for address, future in begun if future.done() and future.exception() is None}
-
-    # -- what the rules yield
-
-    def _run(self, steps: Steps[_T]) -> _T:
-        """Do what a call yields; return its result."""
-        self._check()
-        begun = ThreadCalls(self.remote, self._look)
-        try:
-            while True:
-                self._check()
-                try:
-                    wanted = next(steps)
-                except StopIteration as e:
-                    result: _T = e.value
-                    return result
-                self._thread.is_busy = True
-                if isinstance(wanted, Answers):
-                    begun.wait(wanted)
-                elif isinstance(wanted, GiveUp):
-                    begun.give_up(wanted.asks)
-                elif wanted.for_leases:
-                    self._interrupted.wait(wanted.seconds)
-                else:
-                    sleep(wanted.seconds)
-                self._thread.is_busy = False  # the next step may take URIs from a generator that calls this client
-        finally:
-            try:
-                self._thread.is_busy = True
-                begun.cancel_all()
-            finally:
-                self._thread.is_busy = False
-            steps.close()
-
-    def _look(self, look: LookUp) -> Any:
-        """Return what the directory has. Raises BusError."""
-        if not look.suffix_list:
-            return self._read()
-        with self._reading:
-            self._check()
-            return self._directory.suffix_list()
-
-    def _read(self) -> Mapping[int, Owner]:
-        """Return the owners as the directory has them, or has had them just now. Raises BusError."""
-        with self._reading:
-            at, found = self._last_read
-            if monotonic() >= at + JUST_NOW:
-                self._check()
-                try:
-                    found = self._directory.read()
-                finally:
-                    if self._closed:  # meanwhile: `close` does not wait for a broker that is away
-                        self._directory.close()
-                self._last_read = monotonic(), found
-            return found
-
-    def _check(self) -> None:
-        if self._closed:
-            raise FrontierClosed(f"this client of {self._asking.crawl!r} was closed; make another")
-        if self._thread.is_busy:
-            raise FrontierBusy

@@ -19,7 +19,7 @@ from budgetfrontier.cluster.summed_totals import merged_ready_in
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.engine import arguments
-from budgetfrontier.errors import ConnectionLost, FrontierError, PolicyError
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.remote import calls, lease_calls
 from budgetfrontier.remote.calls import ClientLeases
 from budgetfrontier.remote.link import decode_settings
@@ -64,10 +64,11 @@ class Calls:
             self._router = Router(self._settings, count, suffix_list=look.result or None)
         return self._router
 
-    def settings(self) -> Steps[Settings]:
-        """Return the settings of the crawl when this client connected."""
-        yield from self.connect()
-        assert self._settings is not None
+    @property
+    def settings(self) -> Settings:
+        """The settings of the crawl when this client connected. Raises FrontierClosed if it has not."""
+        if self._settings is None:
+            raise FrontierClosed("this client is not connected; use it with `async with`, or await its `connect()`")
         return self._settings
 
     # -- URIs in

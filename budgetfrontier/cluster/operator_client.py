@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Final, NamedTuple
 
 from budgetfrontier.cluster import merging
-from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
+from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import MOST_ROWS, AppliedCommand, QueuePage, Reported
 from budgetfrontier.cluster.owner_calls import OwnerCalls
 from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, limit_reached, to_standings
+from budgetfrontier.cluster.partition_router import PAUSE
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import CrawlUri, QueueRecord

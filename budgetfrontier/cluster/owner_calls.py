@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
-from budgetfrontier.cluster.client import PAUSE, ClusterFrontier
+from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.merging import named_partitions
+from budgetfrontier.cluster.partition_router import PAUSE
 from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierError, NotOwner, WrongCredentials
 from budgetfrontier.remote import RemoteFrontier
 

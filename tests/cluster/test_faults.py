@@ -162,7 +162,7 @@ def transactions_leave_control_records(crawl: Crawl, frontier: ClusterFrontier) 
     crawl.schedule(frontier)
     assert "are missing" not in crawl.log("one") + crawl.log("two")
     for _ in range(2):
-        assert len(frontier._directory.read()) == PARTITIONS
+        assert len(frontier.transport._directory.read()) == PARTITIONS
 
 
 def partitions_are_rebuilt_from_snapshots(crawl: Crawl) -> None:

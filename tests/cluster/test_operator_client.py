@@ -15,7 +15,14 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Outcome, Settings
-from budgetfrontier.cluster import client, operator_client, owner_calls, partition_router, steering_plan, worker
+from budgetfrontier.cluster import (
+    cluster_transport,
+    operator_client,
+    owner_calls,
+    partition_router,
+    steering_plan,
+    worker,
+)
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import Audited
 from budgetfrontier.cluster.operator_client import Operator
@@ -347,7 +354,7 @@ def test_an_import_that_ends_early_counts_what_was_answered(
         "not counted: {} sent last, which may have been added, or may still be; importing the same again adds nothing"
     )
     monkeypatch.setattr(partition_router, "PATIENCE", PATIENCE)
-    monkeypatch.setattr(client, "SHORT", 0.0)
+    monkeypatch.setattr(cluster_transport, "SHORT", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(submission, "RETRY_FOR", 0.0)
         code, out, err = cli("import", str(tmp_path / "known.txt"))
@@ -358,7 +365,7 @@ def test_an_import_that_ends_early_counts_what_was_answered(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(submission, "CHUNK", 1)
-    monkeypatch.setattr(client, "sleep", interrupt)  # in which it is while a partition is without an owner
+    monkeypatch.setattr(cluster_transport, "sleep", interrupt)  # in which it is while a partition is without an owner
     code, out, err = cli("import", str(tmp_path / "known.txt"))
     assert (code, out) == (130, f"added 0, duplicate {12 - len(lost)}, full 0, invalid 0\n")
     assert rest.format("1 URI") in err

@@ -14,8 +14,7 @@ import pytest
 from budgetfrontier import Settings
 from budgetfrontier.bus.interface import Received, Start
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.cluster import client as cluster_client
-from budgetfrontier.cluster import cluster_calls, kafka, partition_router
+from budgetfrontier.cluster import cluster_calls, cluster_transport, kafka, partition_router
 from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.worker import ClusterWorker
 from budgetfrontier.cluster.worker_crawl import WorkerCrawls
@@ -186,7 +185,7 @@ def addressed(
 
     Clients have so much `patience` with a worker that hangs, and with all at their end: one that is busy is waited for.
     """
-    patch.setattr(cluster_client, "SHORT", 0.0)
+    patch.setattr(cluster_transport, "SHORT", 0.0)
     for module in partition_router, cluster_calls:
         patch.setattr(module, "PATIENCE", patience)
     settings = Settings(crawl="test", frontier=FrontierSettings(politeness=NO_DELAYS, **frontier))

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "budgetfrontier"
-FILES = {"remote/asynchronous.py": "remote/synchronous.py"}
+FILES = {"remote/asynchronous.py": "remote/synchronous.py", "cluster/asynchronous.py": "cluster/client.py"}
 
-PROPERTIES = ("state", "adjustments")
+PROPERTIES = ("state", "adjustments", "limit", "partitions", "router")
 """Coroutines that are properties of the synchronous client, as they are of `Frontier`."""
 PROPERTY = re.compile(rf'^    (def (?:{"|".join(PROPERTIES)})\(self\).*\n {{8}}""")Return (\w)', re.MULTILINE)
 SENTENCES = {
@@ -23,7 +23,7 @@ SENTENCES = {
         "A call by a signal handler or `__del__` in the middle of another in the same thread raises FrontierBusy."
     ),
     "Tasks may share": "Threads may share",
-    "The asyncio client:": "The synchronous client:",
+    "The asyncio client": "The synchronous client",
 }
 WORDS = {
     r"\basync (def|with|for)\b": r"\1",
