@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 from budgetfrontier.aio.turn_batching import BATCH
 from budgetfrontier.core import protocol
+from budgetfrontier.core.leasing_ahead import TO_SPARE
 from budgetfrontier.core.model import CrawlUri, Lease, RunEnd, Summary, Tally
 from budgetfrontier.engine import capacity
 from budgetfrontier.engine.frontier import Frontier
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN = 0.2
 """Seconds between two looks at what other processes have changed."""
-TO_SPARE = 0.25
-"""The part of its time that a lease must have left when it is handed out."""
 LEAVING = 5.0
 """Seconds for which closing waits for a server that does not answer."""
 

@@ -369,7 +369,7 @@ def test_a_spider_whose_requests_were_all_made_before_says_so(shared: Shared, ca
 
 def renewed(scheduler: Any) -> None:
     """Wait until a process has renewed its one lease twice: the second time after this was called."""
-    held = scheduler._courier._held
+    held = scheduler._courier._leases._held
     [number] = held
     for _ in range(2):
         until(partial(_changed, held, number, held[number][1]))

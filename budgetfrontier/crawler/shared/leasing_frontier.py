@@ -19,27 +19,22 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier.core.leasing_ahead import LastSummary, LeaseTable
 from budgetfrontier.core.model import CrawlState, Finish, Lease, Outcome, Summary
 from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.crawler.frontiers import RemoteCrawl
-from budgetfrontier.crawler.shared.lease_table import LeaseTable
 from budgetfrontier.crawler.shared.resting_visits import Rests
-from budgetfrontier.crawler.shared.server_calls import CrawlServer
-from budgetfrontier.crawler.shared.server_queries import Questions
+from budgetfrontier.crawler.shared.server_calls import CrawlServer, Questions
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.settings.overrides import QueueSettings
 
-LEASE_WAIT = 2.0
-"""Seconds for which the server waits for URIs before it says that there are none."""
 LOOK_EVERY = 2.0
 """Seconds between two looks at the counters."""
 MOST_UNSYNCED = 1.0
 """Seconds between two syncs of the outputs if no URI was finished."""
-FOR_A_REQUEST = 0.25
-"""The part of its time for which a lease has to last when a request is made: with the defaults, 75 of 300 s."""
 MOST_SENT = 1000
 """Ends sent together."""
 STUCK_AFTER = 3.0
@@ -68,11 +63,17 @@ class LeasingFrontier:
         self._remote = remote
         self._server = CrawlServer(remote.name, in_partitions=remote.in_partitions)
         self._ttl, self._sync = ttl, sync
-        self._held = LeaseTable()
+        self._held = LeaseTable(ttl)
+        self._visited: set[int] = set()
+        """The leases whose visits have not ended, by id."""
         self.rests = Rests(
-            most_visits=most_visits, most_resting=most_resting, visited=lambda: self._held.visited, wake=self._wake_up
+            most_visits=most_visits,
+            most_resting=most_resting,
+            visited=lambda: len(self._visited),
+            wake=self._wake_up,
         )
-        self.questions = Questions(remote, self._server, told=self._note_told)
+        self._last = LastSummary()
+        self.questions = Questions(remote, self._server, sent=self._last.note_sent)
         self._ahead = max(most_visits // 2, 1)
         self._asked = 0  # URIs that were asked for, and are not here yet
         self._gathered: list[Finish] = []  # since the last commit
@@ -80,8 +81,6 @@ class LeasingFrontier:
         self._sending: dict[asyncio.Task[None], list[Finish]] = {}
         self._renewing: dict[int, asyncio.Task[None]] = {}  # by partition
         self._waiting = 0  # ends and URIs discovered in these three
-        self._told = 0  # increased when something was told to the server
-        self._look: tuple[int, Summary] | None = None
         self._paused_for: str | None = None
         self._synced = 0.0
         self._error: Exception | None = None
@@ -110,7 +109,8 @@ class LeasingFrontier:
 
     def lease(self, count: int = 1, *, ttl: float | None = None) -> list[Lease]:
         """Return up to `count` of the URIs that are here, whose leases are renewed whatever their `ttl`."""
-        taken = self._held.take(min(count, self.rests.places), time.monotonic())
+        taken, _ = self._held.take(min(count, self.rests.places), time.monotonic())
+        self._visited.update(lease.id for lease in taken)
         self._more.set()
         return taken
 
@@ -125,7 +125,7 @@ class LeasingFrontier:
 
     def visit_ended(self, lease: Lease) -> None:
         """Give the place of a visit to another; its lease is held until its end is sent."""
-        self._held.visit_ended(lease)
+        self._visited.discard(lease.id)
         self.rests.place_freed()
         self._more.set()
 
@@ -133,11 +133,8 @@ class LeasingFrontier:
         """Do nothing: all leases are renewed together."""
 
     def check_lease(self, lease: Lease) -> None:
-        """Raise PutBack unless a lease lasts for a request to its host: the frontier may give it to others then.
-
-        Leases are renewed when a third of their time has passed, so that it is the frontier that has not answered.
-        """
-        if not self._held.lasts(lease, time.monotonic() + self._ttl * FOR_A_REQUEST):
+        """Raise PutBack unless a lease lasts for a request to its host: the frontier may give it to others then."""
+        if not self._held.has_time(lease, time.monotonic()):
             raise PutBack(0.0, "its lease could not be renewed in time")
 
     def settings_for(self, lease: Lease) -> QueueSettings:
@@ -146,8 +143,9 @@ class LeasingFrontier:
 
     def summary(self) -> Summary:
         """Return the counters of all processes, as of the last look."""
-        assert self._look is not None, "begin it first"
-        return self._look[1]
+        summary = self._last.summary
+        assert summary is not None, "begin it first"
+        return summary
 
     def verdict(self, *, rate: float | None = None) -> Verdict | None:
         """Return None: `budgetfrontier explain` knows it where the frontier is."""
@@ -220,7 +218,7 @@ class LeasingFrontier:
                 with suppress(Exception):
                     async with asyncio.timeout(within):
                         await self._remote.give_back(self._held.all())
-                        self._look = self._told, await self._remote.summary()
+                        self._last.put(self._last.sent, await self._remote.summary())
         await self._remote.close(within=1.0)
         return sum(map(len, self._sending.values())) + len(self._to_send) + len(self._gathered)
 
@@ -238,9 +236,9 @@ class LeasingFrontier:
         return self._halted
 
     async def _lease_ahead(self) -> None:
-        wait = min(LEASE_WAIT, self._ttl / 4)
+        wait = self._held.lease_wait
         while True:
-            while not self._halted and (self._held.ready > self._ahead // 2 or self._wanted <= 0):
+            while not self._halted and (self._wanted <= 0 or not self._held.is_low(self._ahead)):
                 self._more.clear()
                 await self._more.wait()
             if self._halted:
@@ -299,7 +297,7 @@ class LeasingFrontier:
                 counted(len(late), "lease"),
                 late[0].uri.url,
             )
-        self._note_told()
+        self._last.note_sent()
         self._more.set()
         if not self._held:
             self._look_soon.set()
@@ -336,7 +334,7 @@ class LeasingFrontier:
 
     async def _renew_leases(self) -> None:
         while True:
-            await asyncio.sleep(self._ttl / 3)
+            await asyncio.sleep(self._held.renew_every)
             for number, leases in self._remote.by_partition(self._held.all()).items():
                 if number not in self._renewing:
                     renewing = asyncio.create_task(self._guarded(self._renew(leases)))
@@ -347,9 +345,9 @@ class LeasingFrontier:
         del self._renewing[number]
 
     async def _renew(self, leases: list[Lease]) -> None:
-        until = time.monotonic() + self._ttl
+        asked_at = time.monotonic()
         late = await self._server.answer(partial(self._remote.renew_many, leases, self._ttl))
-        self._held.renew(leases, late, until)
+        self._held.renew(leases, late, asked_at)
 
     async def _keep_looking(self) -> None:
         while True:
@@ -360,10 +358,10 @@ class LeasingFrontier:
             await self._look_around()
 
     async def _look_around(self) -> None:
-        told = self._told
+        sent = self._last.sent
         await self._server.answer(self._remote.refresh)
         summary = await self._server.answer(self._remote.summary)
-        self._look = told, summary
+        self._last.put(sent, summary)
         reason = summary.pause_reason if summary.state in _PAUSED else None
         if self._tasks and reason not in (None, crawl_states.FINISH, self._paused_for):  # told before, otherwise
             log.warning("%s is paused (%s): nothing is leased until it goes on", self._remote.name, reason)
@@ -385,17 +383,14 @@ class LeasingFrontier:
     @property
     def _is_settled(self) -> bool:
         """Whether the last look was after all that this process has sent, and nothing waits to be sent."""
-        return not self._held and not self._waiting and self._look is not None and self._look[0] == self._told
+        return not self._held and not self._waiting and self._last.current is not None
 
     def _arrived(self, leases: list[Lease], asked_at: float) -> None:
-        self._held.add(leases, asked_at + self._ttl)
+        self._held.add(leases, asked_at)
         if self._halted:
             self._tasks.append(asyncio.create_task(self._guarded(self._give_back(self._held.take_back()))))
         elif leases:
             self._wake()
-
-    def _note_told(self) -> None:
-        self._told += 1
 
     def _wake_up(self) -> None:
         self._wake()

@@ -21,7 +21,7 @@ from budgetfrontier.crawler.host_delays import HostDelays
 from budgetfrontier.crawler.prerequisites import retry_wait, robots_uri
 from budgetfrontier.crawler.robots import Robots
 from budgetfrontier.crawler.robots_redirects import RobotsRedirects
-from budgetfrontier.crawler.shared.server_queries import Questions
+from budgetfrontier.crawler.shared.server_calls import Questions
 from budgetfrontier.settings.overrides import QueueSettings
 
 LONGEST_REST = 10.0

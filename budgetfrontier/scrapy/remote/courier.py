@@ -15,19 +15,13 @@ from contextlib import suppress
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from budgetfrontier.core.leasing_ahead import PASSING, PAUSE, TO_SPARE, LastSummary, LeaseTable, OpenCalls
 from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Summary
-from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierLocked, StorageFull
 from budgetfrontier.rules.crawl_states import MORE_TO_CRAWL, goes_on_after_finish
 
 if TYPE_CHECKING:
     from budgetfrontier.connections import Connection
 
-LEASE_WAIT = 2.0
-"""Seconds for which the server waits for URIs before it says that there are none."""
-FOREVER = 1e9
-"""Seconds for which calls are repeated while the spider is open: what is to be told is not given up."""
-PAUSE = 1.0
-"""Seconds before a call is tried again that the server could not carry out, with a full disk for example."""
 LANDED_AFTER = 0.05
 """Seconds that the end of a download waits for the end of its lease, which makes it needless."""
 MOST = 2000
@@ -36,8 +30,6 @@ MOST_WAITING = 10_000
 """Requests and ends that wait to be sent, from which on no more pages are fetched."""
 MOST_BYTES = 64 << 20
 """Bytes of requests that wait to be sent, from which on the same holds."""
-
-_PASSING = (ConnectionLost, StorageFull, FrontierClosed, FrontierLocked)
 
 log = logging.getLogger(__name__)
 
@@ -105,17 +97,14 @@ class Courier:
         self._out: deque[_Out] = deque()
         self._ends: deque[_End] = deque()
         self._landed: dict[int, tuple[Lease, float | None, float]] = {}
-        self._held: dict[int, tuple[Lease, float]] = {}
-        """By id: the leases of this process, and until when they last."""
-        self._ready: deque[Lease] = deque()
+        self._leases = LeaseTable(ttl)
         self._news: deque[News] = deque()
         self._sending = self._scheduled = self._taken = 0
         self._bytes = 0
-        self._told = 0  # increased with each batch that was stored
-        self._look: tuple[int, Summary] | None = None
-        self._since: dict[str, float] = {}  # by thread: when it began to wait for the server
+        self._last = LastSummary()
+        self._calls = OpenCalls()
         self._stopping = self._abandoned = False
-        self._next_renewal = monotonic() + ttl / 3
+        self._next_renewal = monotonic() + self._leases.renew_every
         self.last_lease = monotonic()
         """When the last lease came."""
         self._threads = [
@@ -126,7 +115,7 @@ class Courier:
             thread.start()
 
     def __repr__(self) -> str:
-        return f"<Courier to {self._frontier!r}: {len(self._out)} requests to send, {len(self._ready)} leases ready>"
+        return f"<Courier to {self._frontier!r}: {len(self._out)} requests to send, {self.ready} leases ready>"
 
     # -- to the server
 
@@ -157,22 +146,14 @@ class Courier:
     # -- from the server
 
     def next_lease(self) -> Lease | None:
-        """Return a lease that is ready. One that may have expired before its page is fetched is dropped.
-
-        Leases are renewed when a third of their time has passed: one with a quarter left could not be renewed.
-        """
-        lease, soon = None, monotonic() + self._ttl / 4
+        """Return a lease that is ready. One that may have expired before its page is fetched is dropped."""
         with self._changed:
-            while self._ready:
-                found = self._ready.popleft()
-                if self._held.get(found.id, (found, 0.0))[1] > soon:
-                    lease = found
-                    break
-                self._held.pop(found.id, None)
-                self._news.append(Late(found))
-            if len(self._ready) <= self._prefetch // 2:
+            found, expired = self._leases.take(1, monotonic() + self._ttl * TO_SPARE)
+            if expired:
+                self._news.extend(map(Late, expired))
+            if self._leases.is_low(self._prefetch):
                 self._changed.notify_all()
-        return lease
+        return found[0] if found else None
 
     def news(self) -> list[News]:
         """Return what has happened since the last call."""
@@ -196,25 +177,22 @@ class Courier:
     @property
     def ready(self) -> int:
         """The number of leases that wait in this process."""
-        return len(self._ready)
+        return self._leases.ready
 
     @property
     def summary(self) -> Summary | None:
         """The counters of the frontier when this process last looked."""
-        return None if self._look is None else self._look[1]
+        return self._last.summary
 
     @property
     def left(self) -> int | None:
         """The number of requests in the frontier, leased ones too; None if it was not asked since the last change."""
-        look = self._look
-        if look is None or look[0] != self._told:
-            return None
-        return look[1].queued + look[1].future + look[1].in_process
+        total = self._last.current
+        return None if total is None else total.queued + total.future + total.in_process
 
     def silent_for(self) -> float:
         """Return for how many seconds a call has waited for its answer, besides those that leases may take."""
-        began = min(self._since.copy().values(), default=None)
-        return 0.0 if began is None else max(0.0, monotonic() - began)
+        return self._calls.silent_for()
 
     # -- the end
 
@@ -240,8 +218,8 @@ class Courier:
     def _leave(self) -> None:
         self._threads[0].join()  # what it is leasing is given back, too
         with suppress(Exception):
-            self._frontier.give_back([lease for lease, _ in list(self._held.values())])
-            self._look = self._told, self._frontier.summary()
+            self._frontier.give_back(self._leases.all())
+            self._last.put(self._last.sent, self._frontier.summary())
         with suppress(Exception):
             self._frontier.close()
 
@@ -256,19 +234,18 @@ class Courier:
 
     def _call(self, call: Callable[..., _T], *args: Any, **named: Any) -> _T:
         """Call the server until it has done it."""
-        name = threading.current_thread().name
-        self._since[name] = monotonic() + named.get("wait", 0.0)
+        number = self._calls.begin(named.get("wait", 0.0))
         try:
             while True:
                 try:
                     return call(*args, **named)
-                except _PASSING as e:
+                except PASSING as e:
                     if self._abandoned:
                         raise
                     log.debug("the server cannot do it now: %s", e)
                 sleep(PAUSE)
         finally:
-            del self._since[name]
+            self._calls.end(number)
 
     def _tell(self, news: Iterable[News]) -> None:
         self._news.extend(news)
@@ -277,28 +254,27 @@ class Courier:
     def _lease_ahead(self) -> None:
         while True:
             with self._changed:
-                while not self._stopping and len(self._ready) > self._prefetch // 2:
+                while not (self._stopping or self._leases.is_low(self._prefetch)):
                     self._changed.wait()
                 if self._stopping:
                     return
-                room, told = self._prefetch - len(self._ready), self._told
+                room, sent = self._prefetch - self._leases.ready, self._last.sent
             asked = monotonic()
-            leases = self._call(self._frontier.lease, room, ttl=self._ttl, wait=min(LEASE_WAIT, self._ttl / 4))
+            leases = self._call(self._frontier.lease, room, ttl=self._ttl, wait=self._leases.lease_wait)
             if leases:
                 with self._changed:
-                    self._held.update((lease.id, (lease, asked + self._ttl)) for lease in leases)
-                    self._ready.extend(leases)
+                    self._leases.add(leases, asked)
                     self.last_lease = monotonic()
                 self._wake()
             else:
-                self._look_around(told)
+                self._look_around(sent)
 
-    def _look_around(self, told: int) -> None:
-        """Look at the counters; `told` is the number of batches that they contain."""
+    def _look_around(self, sent: int) -> None:
+        """Look at the counters; `sent` is the number of batches that they contain."""
         summary = self._call(self._frontier.summary)
         if goes_on_after_finish(summary):
             self._call(self._frontier.resume, reason=MORE_TO_CRAWL)
-        self._look = told, summary
+        self._last.put(sent, summary)
         self._wake()
 
     def _send_all(self) -> None:
@@ -339,19 +315,20 @@ class Courier:
             with self._changed:
                 for each in ends:
                     lease = _lease_of(each.ending)
-                    self._held.pop(lease.id, None)
+                    self._leases.drop(lease)
                     news.append(Late(lease) if id(lease) in late else LeaseFinished(each.given))
         if monotonic() >= self._next_renewal:
             self._renew()
         with self._changed:
             self._sending = 0
             self._bytes -= sum(_size(each.uri) for each in out)
-            self._told += bool(out or ends)
-            told, idle = self._told, not (self._out or self._ends or self._ready)
+            if out or ends:
+                self._last.note_sent()
+            sent, idle = self._last.sent, not (self._out or self._ends or self._leases.ready)
         if news:
             self._tell(news)
-        if idle and ends and not self._held and not self._stopping:
-            self._look_around(told)
+        if idle and ends and not self._leases and not self._stopping:
+            self._look_around(sent)
 
     def _schedule(self, out: list[_Out]) -> list[News]:
         marked = iter([self._marked(each.uri) for each in out if each.kept])
@@ -372,16 +349,14 @@ class Courier:
 
     def _renew(self) -> None:
         with self._changed:
-            leases = [lease for lease, _ in self._held.values()]
+            leases = self._leases.all()
         asked = monotonic()
-        self._next_renewal = asked + self._ttl / 3
+        self._next_renewal = asked + self._leases.renew_every
         if not leases:
             return
-        late = {id(lease) for lease in self._call(self._frontier.renew_many, leases, self._ttl)}
+        late = self._call(self._frontier.renew_many, leases, self._ttl)
         with self._changed:
-            for lease in leases:
-                if lease.id in self._held:
-                    self._held[lease.id] = (lease, 0.0 if id(lease) in late else asked + self._ttl)
+            self._leases.renew(leases, late, asked)
 
 
 def _lease_of(ending: Lease | Finish) -> Lease:

@@ -14,6 +14,7 @@ import msgspec
 from scrapy import signals
 
 from budgetfrontier import connections
+from budgetfrontier.core.leasing_ahead import SILENT
 from budgetfrontier.core.model import Admission, CrawlState, Finish, Lease, Outcome, QueueState
 from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl, PolicyError
 from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
@@ -41,8 +42,6 @@ CONNECT_WITHIN = 30.0
 """Seconds for which a spider that is opened tries to reach the server."""
 CLOSE_WITHIN = 5.0
 """Seconds in which a spider that closes tells the server what it has not told yet; 1 if the server is away already."""
-SILENT = 5.0
-"""Seconds without an answer after which the server is said to be away."""
 TICK = 0.5
 """Seconds between two looks at requests that have ended, and at the server."""
 MAX_DEAD_LETTERS = 100  # made by one call of `next_request`

@@ -19,13 +19,13 @@ import pytest
 from rich.console import Console
 
 from budgetfrontier import CrawlState, CrawlUri, Finish, Lease, ManualClock, Outcome, Settings
+from budgetfrontier.core.leasing_ahead import SILENT
 from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.crawler.progress import ProgressDisplay
 from budgetfrontier.crawler.shared import leasing_frontier as shared_frontier
-from budgetfrontier.crawler.shared.lease_table import LeaseTable
 from budgetfrontier.crawler.shared.leasing_frontier import LeasingFrontier
 from budgetfrontier.crawler.shared.resting_visits import Rests
-from budgetfrontier.crawler.shared.server_calls import SILENT, CrawlServer
+from budgetfrontier.crawler.shared.server_calls import CrawlServer
 from budgetfrontier.crawler.shared.shared_job import crawl
 from budgetfrontier.errors import PolicyError, StorageFull
 from tests.support import PATIENCE, logged, memory, pages
@@ -384,18 +384,6 @@ def test_the_crawl_is_over_when_nobody_has_anything() -> None:
 
 
 # -- its parts
-
-
-def test_a_lease_that_expires_while_it_waits_is_dropped() -> None:
-    held = LeaseTable()
-    first, second, third = (Lease(number, "a.test", CrawlUri("http://a.test/"), 1, 0.0, 1) for number in range(3))
-    held.add([first, second], 10.0)
-    held.add([third], 20.0)
-    held.renew([first], [], 30.0)
-    held.renew([third], [third], 30.0)
-    assert held.take(3, 15.0) == [first] and (len(held), held.ready, held.visited) == (1, 0, 1)
-    held.visit_ended(first)
-    assert held.all() == [first] and held.visited == 0
 
 
 def test_who_rests_leaves_the_place_to_another_and_waits_for_one_then() -> None:

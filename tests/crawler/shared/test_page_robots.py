@@ -15,7 +15,7 @@ from budgetfrontier.crawler.fetch.response import FetchResult, PutBack
 from budgetfrontier.crawler.robots import Permission, Robots
 from budgetfrontier.crawler.robots_redirects import RobotsRedirects
 from budgetfrontier.crawler.shared.page_robots import LONGEST_REST, PageRobots
-from budgetfrontier.crawler.shared.server_queries import Questions
+from budgetfrontier.crawler.shared.server_calls import Questions
 from tests.support import memory, one
 
 RULES = FetchResult(status=200, body=b"User-agent: *\nDisallow: /no\nCrawl-delay: 7", seconds=1.0)
