@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from itertools import count
-from operator import attrgetter
 from pathlib import Path
 from time import time
 from typing import Any, Final, TypeVar
@@ -24,7 +23,7 @@ from budgetfrontier.cluster.quota_grants import TREASURER
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.worker import ClusterWorker
 from budgetfrontier.core import protocol
-from budgetfrontier.core.model import Admission, CrawlUri, RunEnd, Tally
+from budgetfrontier.core.model import CrawlUri, RunEnd, Tally
 from budgetfrontier.errors import FrontierError, NotOwner
 from budgetfrontier.server import frontier_calls, tasks
 from budgetfrontier.server.frontier_calls import DecodedCall
@@ -36,11 +35,11 @@ MOST_BYTES_OF_A_COMMAND: Final = 512 << 10
 """Bytes of a command to all partitions: half of what a broker takes by default."""
 
 _leases_raw: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
-_tally: Callable[[bytes], Tally] = protocol.decoder(Tally)
-_admissions: Callable[[bytes], list[Admission]] = protocol.decoder(list[Admission])
-_admitted: Callable[[bytes], protocol.Admitted] = protocol.decoder(protocol.Admitted)
-_places: Callable[[bytes], list[int]] = protocol.decoder(list[int])
-_renewed: Callable[[bytes], protocol.Renewed] = protocol.decoder(protocol.Renewed)
+_decoders: Final = {method.name: protocol.decoder(method.reply) for method in protocol.METHODS}
+"""The decoders of replies, by the name of the method."""
+
+Merge = Callable[[list[list[int]], list[Any]], Any]
+"""Takes the positions of each part of a batch and the reply to it, and returns the reply to the batch."""
 
 
 def together(steps: Sequence[CallbackStep[_T]]) -> CallbackStep[list[_T]]:
@@ -78,20 +77,26 @@ class WorkerCrawl:
         self._worker = worker
         self.inspector = Inspector()
         self._turn = count()
+        uris = partial(self._split, route=self._partition_of_uri, field="uris")
+        leases = partial(self._split, route=partition_of_lease)
         self._methods: dict[str, Callable[[DecodedCall], Coroutine[Any, Any, Any]]] = {
             protocol.CONNECT.name: self._connect,
-            protocol.SCHEDULE_MANY.name: partial(self._schedule, decode=_tally, merge=_tallied),
-            protocol.MARK_SEEN.name: partial(self._schedule, decode=_tally, merge=_tallied),
-            protocol.ADMIT_MANY.name: partial(self._schedule, decode=_tally, merge=_tallied),
-            protocol.SCHEDULE_EACH.name: partial(self._schedule, decode=_admissions, merge=_in_order),
-            protocol.ADMIT_EACH.name: partial(self._schedule, decode=_admitted, merge=_admitted_in_order),
+            protocol.SCHEDULE_MANY.name: partial(uris, merge=_tallied),
+            protocol.MARK_SEEN.name: partial(uris, merge=_tallied),
+            protocol.ADMIT_MANY.name: partial(uris, merge=_tallied),
+            protocol.SCHEDULE_EACH.name: partial(uris, merge=_in_order),
+            protocol.ADMIT_EACH.name: partial(uris, merge=_admitted_in_order),
             protocol.LEASE.name: self._lease,
-            protocol.FINISH_MANY.name: self._finish,
+            protocol.FINISH_MANY.name: partial(leases, route=_partition_of_end, merge=_late),
             protocol.EXCHANGE.name: self._exchange,
-            protocol.RENEW.name: self._renew,
-            protocol.GIVE_BACK.name: self._give_back,
-            protocol.LANDED.name: self._landed,
-            protocol.SET_BUDGETS.name: self._set_budgets,
+            protocol.RENEW.name: partial(leases, field="leases", merge=_renewed),
+            protocol.GIVE_BACK.name: partial(leases, merge=_late),
+            protocol.LANDED.name: partial(leases, route=lambda each: partition_of_lease(each.lease), merge=_late),
+            protocol.SET_BUDGETS.name: partial(
+                self._split,
+                route=lambda asked: self._partition_of_uri(CrawlUri(asked.url, queue=asked.queue)),
+                merge=lambda places, replies: None,
+            ),
             protocol.LOOK.name: self._look,
             protocol.STEER.name: self._steer,
         }
@@ -112,20 +117,30 @@ class WorkerCrawl:
         connected = frontier_calls.connected(asked, folder=str(self.folder), settings=self._worker.settings)
         return protocol.encode(connected)
 
-    async def _schedule(
-        self, work: DecodedCall, decode: Callable[[bytes], Any], merge: Callable[[list[list[int]], list[Any]], Any]
-    ) -> bytes:
-        given: protocol.Uris = work.arguments
+    async def _split(self, work: DecodedCall, *, route: Callable[[Any], int], merge: Merge, field: str = "") -> bytes:
+        return protocol.encode(await self._merged(work.method, work.arguments, route, merge, field))
+
+    async def _merged(
+        self, method: str, arguments: Any, route: Callable[[Any], int], merge: Merge, field: str = ""
+    ) -> Any:
+        """Append each partition's part of a batch to its log; return the merged replies.
+
+        `route` returns the partition of an item; `field` is that of the arguments with the items, "" if they are these.
+        Raises NotOwner if one is not of this worker.
+        """
+        items = getattr(arguments, field) if field else arguments
         places: dict[int, list[int]] = {}
-        for place, uri in enumerate(given.uris):
-            places.setdefault(self._worker.router.partition(uri), []).append(place)
-        self._check_owned(places)
+        for place, item in enumerate(items):
+            places.setdefault(route(item), []).append(place)
+        for number in places:
+            self._worker.check_owned(number)
         steps = []
         for number, of_it in places.items():
-            part = replace(given, uris=[given.uris[place] for place in of_it])
-            steps.append(self._call(number, work.method, protocol.encode(part)))
+            part = [items[place] for place in of_it]
+            body = replace(arguments, **{field: part}) if field else part
+            steps.append(self._call(number, method, protocol.encode(body)))
         replies = await together(steps)
-        return protocol.encode(merge(list(places.values()), [decode(reply) for reply in replies]))
+        return merge(list(places.values()), [_decoders[method](reply) for reply in replies])
 
     async def _lease(self, work: DecodedCall) -> tuple[bytes, float | None]:
         leases, ready_in = await self._leased(work.arguments)
@@ -158,50 +173,11 @@ class WorkerCrawl:
         later = [at for at in times.values() if at is not None and at > now]
         return ready, None if not later else max(0.0, min(later) - now)
 
-    async def _finish(self, work: DecodedCall) -> bytes:
-        return protocol.encode(await self._finished(work.arguments))
-
-    async def _finished(self, ended: list[int | protocol.Ended]) -> list[int]:
-        return await self._by_lease(
-            protocol.FINISH_MANY.name, ended, lambda each: each if isinstance(each, int) else each.id, protocol.encode
-        )
-
     async def _exchange(self, work: DecodedCall) -> bytes:
         given: protocol.Exchange = work.arguments
-        late = await self._finished(given.ended)
+        late = await self._merged(protocol.FINISH_MANY.name, given.ended, _partition_of_end, _late)
         leases, _ = await self._leased(given.wanted)
         return protocol.encode((late, leases))
-
-    async def _renew(self, work: DecodedCall) -> bytes:
-        given: protocol.Renewal = work.arguments
-        places = self._places(given.leases, int)
-        steps = [
-            self._call(
-                number,
-                work.method,
-                protocol.encode(protocol.Renewal([given.leases[place] for place in of_it], given.ttl)),
-            )
-            for number, of_it in places.items()
-        ]
-        replies: list[protocol.Renewed] = [_renewed(reply) for reply in await together(steps)]
-        late = sorted(
-            of_it[place] for of_it, reply in zip(places.values(), replies, strict=True) for place in reply.late
-        )
-        return protocol.encode(protocol.Renewed(min((reply.expires for reply in replies), default=0.0), late))
-
-    async def _give_back(self, work: DecodedCall) -> bytes:
-        return protocol.encode(await self._by_lease(work.method, work.arguments, int, protocol.encode))
-
-    async def _landed(self, work: DecodedCall) -> bytes:
-        return protocol.encode(await self._by_lease(work.method, work.arguments, attrgetter("lease"), protocol.encode))
-
-    async def _set_budgets(self, work: DecodedCall) -> bytes:
-        places: dict[int, list[protocol.Budget]] = {}
-        for asked in work.arguments:
-            places.setdefault(self._worker.router.partition(CrawlUri(asked.url, queue=asked.queue)), []).append(asked)
-        self._check_owned(places)
-        await together([self._call(number, work.method, protocol.encode(part)) for number, part in places.items()])
-        return protocol.encode(None)
 
     async def _look(self, work: DecodedCall) -> bytes:
         request: protocol.MethodCall = work.arguments
@@ -275,36 +251,14 @@ class WorkerCrawl:
     def _standing(self, number: int) -> CallbackStep[PartitionProgress]:
         return CallbackStep(lambda done: self._worker.look(lambda: standing_of(self._worker.partition(number)), done))
 
-    async def _by_lease(
-        self, method: str, given: list[Any], lease_id: Callable[[Any], int], encode: Callable[[Any], bytes]
-    ) -> list[int]:
-        """Let each partition end its leases; return the positions of those that had ended."""
-        places = self._places(given, lease_id)
-        steps = [
-            self._call(number, method, encode([given[place] for place in of_it])) for number, of_it in places.items()
-        ]
-        replies = await together(steps)
-        return sorted(
-            of_it[place] for of_it, reply in zip(places.values(), replies, strict=True) for place in _places(reply)
-        )
-
-    def _places(self, given: Iterable[Any], lease_id: Callable[[Any], int]) -> dict[int, list[int]]:
-        """Return the positions of leases by partition. Raises NotOwner if one is not of this worker."""
-        places: dict[int, list[int]] = {}
-        for place, each in enumerate(given):
-            places.setdefault(partition_of_lease(lease_id(each)), []).append(place)
-        self._check_owned(places)
-        return places
-
-    def _check_owned(self, numbers: Iterable[int]) -> None:
-        for number in numbers:
-            self._worker.check_owned(number)
+    def _partition_of_uri(self, uri: protocol.Uri) -> int:
+        return self._worker.router.partition(uri)
 
     def _partition_of(self, request: protocol.MethodCall) -> int:
         if request.name == "queue_key":
             queue = request.named.get("queue")
             if queue is None:
-                return self._worker.router.partition(request.positional[0])
+                return self._partition_of_uri(request.positional[0])
             return partition_of_queue(queue, self._worker.partitions)
         place = 1 if request.name == "rest" else 0
         key = request.positional[place] if len(request.positional) > place else request.named.get("key", "")
@@ -345,6 +299,20 @@ def _or_none(step: CallbackStep[bytes]) -> CallbackStep[bytes | None]:
         step.start(lambda result, error: done(result, None if isinstance(error, NotOwner) else error))
 
     return CallbackStep(start)
+
+
+def _partition_of_end(ended: int | protocol.Ended) -> int:
+    return partition_of_lease(ended if isinstance(ended, int) else ended.id)
+
+
+def _late(places: list[list[int]], replies: list[list[int]]) -> list[int]:
+    """Return the positions of leases that had ended."""
+    return sorted(of_it[place] for of_it, reply in zip(places, replies, strict=True) for place in reply)
+
+
+def _renewed(places: list[list[int]], replies: list[protocol.Renewed]) -> protocol.Renewed:
+    late = _late(places, [reply.late for reply in replies])
+    return protocol.Renewed(min((reply.expires for reply in replies), default=0.0), late)
 
 
 def _tallied(places: list[list[int]], replies: list[Tally]) -> Tally:

@@ -89,15 +89,6 @@ class Uris(msgspec.Struct, array_like=True):
     again: bool = False
 
 
-class RawUris(msgspec.Struct, array_like=True):
-    """The same, if some of the URIs cannot be decoded."""
-
-    uris: list[msgspec.Raw]
-    charge: bool = False
-    maxsize: int = 0
-    again: bool = False
-
-
 class Admitted(msgspec.Struct, array_like=True):
     """The results for URIs, and by position the messages of policies that failed, whose URIs are not admitted."""
 
@@ -128,32 +119,10 @@ class Ended(msgspec.Struct, array_like=True):
     status: int = 0
 
 
-class RawEnded(msgspec.Struct, array_like=True):
-    """The same, if some of the URIs discovered cannot be decoded."""
-
-    id: int
-    outcome: Outcome = Outcome.SUCCESS
-    fetch_seconds: float | None = None
-    crawl_delay: float | None = None
-    discovered: list[msgspec.Raw] = []
-    reason: str = ""
-    delay: float | None = None
-    retire_queue: bool = False
-    size: int = 0
-    status: int = 0
-
-
 class Exchange(msgspec.Struct, array_like=True):
     """Ends of leases, and a request for more, which does not wait."""
 
     ended: list[int | Ended]
-    wanted: Wanted
-
-
-class RawExchange(msgspec.Struct, array_like=True):
-    """The same, if some of the URIs discovered cannot be decoded."""
-
-    ended: msgspec.Raw
     wanted: Wanted
 
 
@@ -162,13 +131,6 @@ class Exchanged(msgspec.Struct, array_like=True):
 
     late: list[int]
     leases: list[Lease]
-
-
-class RawExchanged(msgspec.Struct, array_like=True):
-    """The same, as it is sent."""
-
-    late: list[int]
-    leases: msgspec.Raw
 
 
 class Renewal(msgspec.Struct, array_like=True):

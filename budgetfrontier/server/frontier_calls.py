@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,10 +18,10 @@ from budgetfrontier.settings import Settings
 
 _NO_URI = CrawlUri("")
 
-_uri: Callable[[Any], protocol.Uri] = protocol.decoder(protocol.Uri)
-_raw_uris: Callable[[Any], protocol.RawUris] = protocol.decoder(protocol.RawUris)
-_raw_exchange: Callable[[Any], protocol.RawExchange] = protocol.decoder(protocol.RawExchange)
-_raw_finishes: Callable[[Any], list[int | protocol.RawEnded]] = protocol.decoder(list[int | protocol.RawEnded])
+_DISCOVERED: Final = protocol.Ended.__struct_fields__.index("discovered")
+
+_uri: Callable[[msgspec.Raw], protocol.Uri] = protocol.decoder(protocol.Uri)
+_items: Callable[[msgspec.Raw], list[msgspec.Raw]] = protocol.decoder(list[msgspec.Raw])
 
 
 class DecodedCall:
@@ -50,51 +50,59 @@ def decode(method: protocol.Method) -> Callable[[msgspec.Raw], Any]:
 
     A URI with a field of another type is None: the engine refuses it, and the others of its batch are not affected.
     """
-    typed = protocol.decoder(method.arguments)
-    if method.arguments is protocol.Uris:
-        return lambda raw: _tolerant(raw, typed, _uris)
+    typed: Callable[[msgspec.Raw], Any] = protocol.decoder(method.arguments)
     if method is protocol.FINISH_MANY:
-        return lambda raw: _tolerant(raw, typed, _finishes)
-    if method is protocol.EXCHANGE:
-        return lambda raw: _tolerant(raw, typed, _exchange)
-    return typed
+        repaired = _repaired_ends
+    elif method is protocol.EXCHANGE:
+        repaired = partial(_with, 0, _repaired_ends)
+    elif method.arguments is protocol.Uris:
+        repaired = partial(_with, 0, _repaired_uris)
+    else:
+        return typed
 
-
-def _tolerant(raw: msgspec.Raw, typed: Callable[[Any], Any], slow: Callable[[msgspec.Raw], Any]) -> Any:
-    try:
-        return typed(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return slow(raw)
-
-
-def _uris(raw: msgspec.Raw) -> protocol.Uris:
-    given: protocol.RawUris = _raw_uris(raw)
-    return protocol.Uris(_each(given.uris), given.charge, given.maxsize, given.again)
-
-
-def _finishes(raw: msgspec.Raw) -> list[int | protocol.Ended]:
-    given: list[int | protocol.RawEnded] = _raw_finishes(raw)
-    return [
-        item
-        if isinstance(item, int)
-        else protocol.Ended(**{**msgspec.structs.asdict(item), "discovered": _each(item.discovered)})
-        for item in given
-    ]
-
-
-def _exchange(raw: msgspec.Raw) -> protocol.Exchange:
-    given = _raw_exchange(raw)
-    return protocol.Exchange(_finishes(given.ended), given.wanted)
-
-
-def _each(raws: Iterable[msgspec.Raw]) -> list[protocol.Uri]:
-    found: list[protocol.Uri] = []
-    for raw in raws:
+    def tolerant(raw: msgspec.Raw) -> Any:
         try:
-            found.append(_uri(raw))
+            return typed(raw)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            found.append(None)
-    return found
+            return typed(repaired(raw))
+
+    return tolerant
+
+
+def _repaired_uris(raw: msgspec.Raw) -> msgspec.Raw:
+    """Return a list of URIs with None in the place of each that cannot be decoded."""
+    return _raw([each if _is_uri(each) else None for each in _items(raw)])
+
+
+def _repaired_ends(raw: msgspec.Raw) -> msgspec.Raw:
+    """Return a list of ends of leases with None in the place of each URI discovered that cannot be decoded."""
+    return _raw([_repaired_end(each) for each in _items(raw)])
+
+
+def _repaired_end(raw: msgspec.Raw) -> msgspec.Raw:
+    try:
+        return _with(_DISCOVERED, _repaired_uris, raw)
+    except msgspec.DecodeError:  # a bare id
+        return raw
+
+
+def _with(place: int, repaired: Callable[[msgspec.Raw], msgspec.Raw], raw: msgspec.Raw) -> msgspec.Raw:
+    """Return a struct with one of its fields repaired, if it has that."""
+    fields = _items(raw)
+    fields[place : place + 1] = map(repaired, fields[place : place + 1])
+    return _raw(fields)
+
+
+def _raw(items: list[Any]) -> msgspec.Raw:
+    return msgspec.Raw(protocol.encode(items))
+
+
+def _is_uri(raw: msgspec.Raw) -> bool:
+    try:
+        _uri(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
 
 
 # -- calls
@@ -167,14 +175,14 @@ def finish_many(frontier: Frontier, ended: list[int | protocol.Ended]) -> list[i
     return [places[id(each)] for each in late]
 
 
-def exchange(frontier: Frontier, given: protocol.Exchange) -> protocol.RawExchanged:
+def exchange(frontier: Frontier, given: protocol.Exchange) -> tuple[list[int], msgspec.Raw]:
     """End leases, and lease URIs: one commit for both. If a policy fails for a lease, there is none."""
     late = finish_many(frontier, given.ended)
     try:
         leases, _ = lease(frontier, given.wanted)
     except PolicyError:  # which the next lease raises, too; the ends are to be told
         leases = protocol.encode([])
-    return protocol.RawExchanged(late, msgspec.Raw(leases))
+    return late, msgspec.Raw(leases)
 
 
 def renew(frontier: Frontier, renewal: protocol.Renewal) -> protocol.Renewed:
