@@ -14,13 +14,12 @@ from budgetfrontier.core.endpoints import addresses
 from budgetfrontier.errors import FrontierError
 
 if TYPE_CHECKING:
-    from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
     from budgetfrontier.cluster.client import ClusterFrontier
     from budgetfrontier.cluster.kafka import KafkaDirectory
-    from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier
+    from budgetfrontier.engine.api import AsyncFrontier
+    from budgetfrontier.remote import RemoteFrontier
 
     Connection: TypeAlias = RemoteFrontier | ClusterFrontier
-    AsyncConnection: TypeAlias = AsyncRemoteFrontier | AsyncClusterFrontier
 
 UNNAMED: Final = "DEFAULT"
 """The name of a crawl that was given none."""
@@ -94,7 +93,7 @@ def asynchronous(
     token: str | None = None,
     tls: bool | str | os.PathLike[str] = False,
     retry_for: float = protocol.RETRY_FOR,
-) -> AsyncConnection:
+) -> AsyncFrontier:
     """Return the client for asyncio of the frontier at an address, not connected yet. Raises FrontierError."""
     from budgetfrontier.remote import AsyncRemoteFrontier
 

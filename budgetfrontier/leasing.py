@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import msgspec
 
@@ -21,6 +21,7 @@ from budgetfrontier.clock import Clock
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, RunEnd
 from budgetfrontier.engine import arguments
+from budgetfrontier.engine.api import SyncFrontier
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.opening import check_settings
 from budgetfrontier.engine.runs import this_program
@@ -111,10 +112,11 @@ class LeaseQueue:
     `ack_lease` and the other methods then change nothing and return False, and `ack_many` returns it, so that a slow
     consumer does not affect the one that holds the URI now. An id may be text, such as "7" from a message; anything
     that is neither a Lease nor an integer is a TypeError, and so is a reason that is not text; a number of more than 64
-    bits is a ValueError. `frontier` gives access to everything else: budgets, reports, pausing.
+    bits is a ValueError. `frontier` gives access to everything else: budgets, pausing, and reports
+    unless it is shared, and no `Frontier`.
     """
 
-    def __init__(self, frontier: Frontier, folder: Path) -> None:
+    def __init__(self, frontier: SyncFrontier, folder: Path) -> None:
         self.frontier = frontier
         self._dir = folder
 
@@ -166,7 +168,7 @@ class LeaseQueue:
         frontier = connections.connect(
             address, crawl=crawl, token=token, tls=tls, retry_for=retry_for, keep_leases=keep_leases
         )
-        return cls(cast("Frontier", frontier), frontier.folder)  # for what this class uses, it is one
+        return cls(frontier, frontier.folder)
 
     # -- adding
 

@@ -15,8 +15,8 @@ from budgetfrontier.aio.shared_frontier import SharedFrontier
 from budgetfrontier.aio.turn_batching import BATCH, Future, TurnMessage, futures_of
 from budgetfrontier.clock import Clock
 from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
+from budgetfrontier.engine.api import SyncFrontier
 from budgetfrontier.engine.bulk_finish import end_leases, is_cut_off
-from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import LeaseExpired, PolicyError
 from budgetfrontier.rules import crawl_states
 
@@ -66,7 +66,7 @@ class FrontierThread:
         self._maxsize, self._wait = maxsize, wait
         self._clock = clock
         self._source: OwnFrontier | SharedFrontier | None = None
-        self._frontier: Frontier
+        self._frontier: SyncFrontier
         self._batch: list[TurnMessage] = []
         self._reply_to: Future | None = None
         """The future of the message being applied; None if nobody waits for a reply."""
@@ -264,7 +264,7 @@ class FrontierThread:
             return not total.in_process
         return total.state in (CrawlState.NEW, CrawlState.FINISHED)
 
-    def call(self, function: Callable[[Frontier], object]) -> object:
+    def call(self, function: Callable[[Any], object]) -> object:
         """Run a function on the frontier, and reply with its result."""
         return function(self._frontier)
 

@@ -7,14 +7,13 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 from budgetfrontier.aio.turn_batching import BATCH
 from budgetfrontier.core import protocol
 from budgetfrontier.core.leasing_ahead import TO_SPARE
 from budgetfrontier.core.model import CrawlUri, Lease, RunEnd, Summary, Tally
 from budgetfrontier.engine import capacity
-from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -56,8 +55,7 @@ class SharedFrontier:
     ready: float | None = None
 
     def __init__(self, remote: Connection, ttl: float | None, arrived: Callable[[], None]) -> None:
-        self.frontier = cast("Frontier", remote)  # for what the worker uses, it is one
-        self._remote = remote
+        self.frontier = remote
         self._ttl = ttl
         self._arrived = arrived
         self._changed = threading.Condition()
@@ -69,7 +67,7 @@ class SharedFrontier:
         self._thread = threading.Thread(target=self._wait_for_uris, name=f"leases of {remote!r}", daemon=True)
 
     def __repr__(self) -> str:
-        return f"<SharedFrontier: {self._wanted} wanted of {self._remote!r}>"
+        return f"<SharedFrontier: {self._wanted} wanted of {self.frontier!r}>"
 
     def want(self, count: int) -> None:
         """Add `count`, which may be negative, to the number of URIs that are wanted."""
@@ -98,11 +96,11 @@ class SharedFrontier:
 
     def admit_each(self, uris: list[str | CrawlUri], maxsize: int, *, again: bool = False) -> list[capacity.Result]:
         """Admit URIs while there is room for everybody's; return the result for each."""
-        return self._remote.admit_each(uris, maxsize=maxsize, again=again)
+        return self.frontier.admit_each(uris, maxsize=maxsize, again=again)
 
     def admit_many(self, uris: list[str | CrawlUri], maxsize: int) -> Tally:
         """Admit URIs while there is room for everybody's; count the results."""
-        return self._remote.admit_many(uris, maxsize=maxsize)
+        return self.frontier.admit_many(uris, maxsize=maxsize)
 
     def tick(self) -> None:
         """Do nothing: acknowledged calls are on the server's disk."""
@@ -112,24 +110,24 @@ class SharedFrontier:
         with self._changed:
             self._halted = True
             self._changed.notify()
-        self._remote.interrupt()
+        self.frontier.interrupt()
 
     def hurry(self) -> None:
         """Wait for a server that does not answer no longer than LEAVING from now on."""
-        self._remote.retry_for = min(self._remote.retry_for, LEAVING)
+        self.frontier.retry_for = min(self.frontier.retry_for, LEAVING)
 
     def close(self, end: RunEnd, reason: str) -> Summary:
         """Give back the leases of this process, and disconnect; return the totals without it."""
         self.halt()
         self._thread.join()
-        totals = self._remote.summary()
-        totals.in_process = max(totals.in_process - self._remote.held, 0)
-        self._remote.close()
+        totals = self.frontier.summary()
+        totals.in_process = max(totals.in_process - self.frontier.held, 0)
+        self.frontier.close()
         return totals
 
     @property
     def _lease_ttl(self) -> float:
-        return self._remote.settings.frontier.lease_ttl if self._ttl is None else self._ttl
+        return self.frontier.settings.frontier.lease_ttl if self._ttl is None else self._ttl
 
     def _wait_for_uris(self) -> None:
         while True:
@@ -141,7 +139,7 @@ class SharedFrontier:
             leases: list[Lease] = []
             error: Exception | None = None
             try:
-                leases = self._remote.lease(count, ttl=self._ttl, wait=protocol.LONGEST_WAIT)
+                leases = self.frontier.lease(count, ttl=self._ttl, wait=protocol.LONGEST_WAIT)
             except Exception as e:
                 error = e
             with self._changed:
@@ -165,4 +163,4 @@ class SharedFrontier:
         if error is not None:
             self.hurry()
         self._thread.join()  # what it is leasing is given back, too
-        self._remote.close()
+        self.frontier.close()

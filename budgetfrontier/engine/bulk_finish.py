@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from budgetfrontier.core.model import Finish, Lease
-from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.engine.api import SyncFrontier
 from budgetfrontier.errors import (
     ConnectionLost,
     FrontierClosed,
@@ -23,7 +23,7 @@ Failure = tuple[Lease, Exception]
 """A lease that could not be ended, and why: LeaseExpired, PolicyError, or what an argument is not."""
 
 
-def end_leases(frontier: Frontier, endings: Sequence[Lease | Finish], now: float) -> list[Failure]:
+def end_leases(frontier: SyncFrontier, endings: Sequence[Lease | Finish], now: float) -> list[Failure]:
     """End leases in order, all that can be; return the others. `now` is the time by the clock of the frontier.
 
     Raises only what has closed the frontier, or cut it off.
@@ -39,7 +39,7 @@ def end_leases(frontier: Frontier, endings: Sequence[Lease | Finish], now: float
     return [(lease, LeaseExpired(LATE.format(lease.id, lease.uri.url))) for lease in late]
 
 
-def _end_each(frontier: Frontier, endings: Sequence[Lease | Finish], tried: float | None) -> list[Failure]:
+def _end_each(frontier: SyncFrontier, endings: Sequence[Lease | Finish], tried: float | None) -> list[Failure]:
     """End leases one by one. `tried` is when `finish_many` ended those before one for which a policy failed, if so."""
     failures: list[Failure] = []
     for ending in endings:
@@ -59,12 +59,12 @@ def _end_each(frontier: Frontier, endings: Sequence[Lease | Finish], tried: floa
     return failures
 
 
-def is_cut_off(frontier: Frontier, error: Exception) -> bool:
+def is_cut_off(frontier: SyncFrontier, error: Exception) -> bool:
     """Return whether an error of a call has closed a frontier, or a served one cannot be reached, or not be changed."""
     return isinstance(error, ConnectionLost | FrontierLocked | StorageFull) or is_closed(frontier)
 
 
-def is_closed(frontier: Frontier) -> bool:
+def is_closed(frontier: SyncFrontier) -> bool:
     """Return whether a frontier is closed, by an error for example."""
     try:
         frontier.summary()

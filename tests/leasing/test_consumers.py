@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from budgetfrontier import Lease
+from budgetfrontier import Frontier, Lease
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.leasing import LeaseQueue
 from tests.support import START, child_process
@@ -109,6 +109,7 @@ def test_a_killed_owner_loses_nothing_and_repeats_nothing_flushed(tmp_path: Path
         while lease := queue.lease_request():
             again.append(lease.uri.url)
             queue.ack_lease(lease)
+        assert isinstance(queue.frontier, Frontier)
         queue.frontier.check()
     assert flushed >= 60 and not set(done[:flushed]) & set(again)
     assert len(set(done) | set(again)) == 200

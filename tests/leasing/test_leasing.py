@@ -43,6 +43,12 @@ def queue(
         yield queue
 
 
+def own(queue: LeaseQueue) -> Frontier:
+    """Return the frontier of a queue that is not shared."""
+    assert isinstance(queue.frontier, Frontier)
+    return queue.frontier
+
+
 def leased(queue: LeaseQueue, ttl: float | None = None) -> Lease:
     lease = queue.lease_request(ttl)
     assert lease is not None
@@ -323,7 +329,7 @@ def test_flush_is_what_a_crash_leaves(tmp_path: Path) -> None:
     queue.push(A)
     queue.flush()
     queue.push(B)
-    crash(queue.frontier)
+    crash(own(queue))
     with LeaseQueue.open(tmp_path) as queue:
         assert queue.push(B) and popped(queue) == [A, B]
     assert not list(tmp_path.glob("*.tmp"))
@@ -333,7 +339,7 @@ def test_every_so_many_operations_are_flushed(tmp_path: Path) -> None:
     queue = LeaseQueue.open(tmp_path, make_settings(commit_operations=2))
     for url in (A, B, C):
         queue.push(url)
-    crash(queue.frontier)
+    crash(own(queue))
     with LeaseQueue.open(tmp_path) as queue:
         assert queue.state().flush_every == 2 and popped(queue)[:2] == [A, B]
 
@@ -344,7 +350,7 @@ def test_leases_of_a_dead_owner_come_again_first_and_in_order(tmp_path: Path) ->
         queue.push(url)
     old = [leased(queue) for _ in range(2)]
     queue.flush()
-    crash(queue.frontier)
+    crash(own(queue))
     with LeaseQueue.open(tmp_path) as queue:
         again = [leased(queue) for _ in range(3)]
         assert [(lease.uri.url, lease.delivery) for lease in again] == [(A, 2), (B, 2), (C, 1)]
@@ -462,7 +468,7 @@ def test_what_was_popped_does_not_come_again_after_a_kill(tmp_path: Path) -> Non
     queue = LeaseQueue.open(tmp_path)
     queue.frontier.schedule_many([A, B, C])
     assert queue.pop() is not None
-    crash(queue.frontier)
+    crash(own(queue))
     with LeaseQueue.open(tmp_path) as again:
         assert popped(again) == [B, C]
 

@@ -22,8 +22,8 @@ import msgspec
 from budgetfrontier.core.leasing_ahead import LastSummary, LeaseTable
 from budgetfrontier.core.model import CrawlState, Finish, Lease, Outcome, Summary
 from budgetfrontier.crawler.fetch.response import PutBack
-from budgetfrontier.crawler.frontiers import RemoteCrawl
 from budgetfrontier.crawler.shared.resting_visits import Rests
+from budgetfrontier.crawler.shared.served_crawl import ServedCrawl
 from budgetfrontier.crawler.shared.server_calls import CrawlServer, Questions
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.reports.format import counted
@@ -58,7 +58,7 @@ class LeasingFrontier:
     """
 
     def __init__(
-        self, remote: RemoteCrawl, *, most_visits: int, most_resting: int, ttl: float, sync: Callable[[], None]
+        self, remote: ServedCrawl, *, most_visits: int, most_resting: int, ttl: float, sync: Callable[[], None]
     ) -> None:
         self._remote = remote
         self._server = CrawlServer(remote.name, in_partitions=remote.in_partitions)
@@ -217,8 +217,8 @@ class LeasingFrontier:
             if told:
                 with suppress(Exception):
                     async with asyncio.timeout(within):
-                        await self._remote.give_back(self._held.all())
-                        self._last.put(self._last.sent, await self._remote.summary())
+                        await self._remote.frontier.give_back(self._held.all())
+                        self._last.put(self._last.sent, await self._remote.frontier.summary())
         await self._remote.close(within=1.0)
         return sum(map(len, self._sending.values())) + len(self._to_send) + len(self._gathered)
 
@@ -246,7 +246,7 @@ class LeasingFrontier:
             wanted, asked_at = self._wanted, time.monotonic()
             self._asked += wanted
             try:
-                call = partial(self._remote.lease, wanted, ttl=self._ttl, wait=wait)
+                call = partial(self._remote.frontier.lease, wanted, ttl=self._ttl, wait=wait)
                 leases = await self._server.answer(call, wait=wait)
             finally:
                 self._asked -= wanted
@@ -310,7 +310,7 @@ class LeasingFrontier:
         wanted, asked_at = 0 if self._remote.in_partitions else max(self._wanted, 0), time.monotonic()
         self._asked += wanted
         try:
-            call = partial(self._remote.finish_and_lease, ends, wanted, ttl=self._ttl)
+            call = partial(self._remote.frontier.finish_and_lease, ends, wanted, ttl=self._ttl)
             late, leases = await self._server.answer(call)
         except (PolicyError, ValueError):
             await self._send_one_by_one(ends)
@@ -324,13 +324,13 @@ class LeasingFrontier:
         """Send ends of which one cannot be carried out; those before it may have been carried out already."""
         for end in ends:
             try:
-                await self._server.answer(partial(self._remote.finish_many, [end]))
+                await self._server.answer(partial(self._remote.frontier.finish_many, [end]))
             except PolicyError as error:  # its lease is given back at the end
                 self._fail(error)
             except ValueError:  # too many bytes of URIs for a message
-                await self._server.answer(partial(self._remote.schedule_many, end.discovered))
+                await self._server.answer(partial(self._remote.frontier.schedule_many, end.discovered))
                 rest = msgspec.structs.replace(end, discovered=[])
-                await self._server.answer(partial(self._remote.finish_many, [rest]))
+                await self._server.answer(partial(self._remote.frontier.finish_many, [rest]))
 
     async def _renew_leases(self) -> None:
         while True:
@@ -346,7 +346,7 @@ class LeasingFrontier:
 
     async def _renew(self, leases: list[Lease]) -> None:
         asked_at = time.monotonic()
-        late = await self._server.answer(partial(self._remote.renew_many, leases, self._ttl))
+        late = await self._server.answer(partial(self._remote.frontier.renew_many, leases, self._ttl))
         self._held.renew(leases, late, asked_at)
 
     async def _keep_looking(self) -> None:
@@ -360,7 +360,7 @@ class LeasingFrontier:
     async def _look_around(self) -> None:
         sent = self._last.sent
         await self._server.answer(self._remote.refresh)
-        summary = await self._server.answer(self._remote.summary)
+        summary = await self._server.answer(self._remote.frontier.summary)
         self._last.put(sent, summary)
         reason = summary.pause_reason if summary.state in _PAUSED else None
         if self._tasks and reason not in (None, crawl_states.FINISH, self._paused_for):  # told before, otherwise
@@ -369,7 +369,7 @@ class LeasingFrontier:
         self._wake()
 
     async def _give_back(self, leases: list[Lease]) -> None:
-        await self._server.answer(partial(self._remote.give_back, leases))
+        await self._server.answer(partial(self._remote.frontier.give_back, leases))
 
     # -- parts
 

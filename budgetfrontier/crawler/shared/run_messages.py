@@ -12,8 +12,8 @@ from budgetfrontier.core.units import format_size
 from budgetfrontier.crawler.closing_summary import OUTPUTS, StopReason, files_in
 from budgetfrontier.crawler.crawl_limits import CrawlLimit
 from budgetfrontier.crawler.fetch.descriptors import shortage
-from budgetfrontier.crawler.frontiers import RemoteCrawl
 from budgetfrontier.crawler.progress import amount, backlog, ends, state_text
+from budgetfrontier.crawler.shared.served_crawl import ServedCrawl
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.verdict import limit_sentence
@@ -24,7 +24,7 @@ from budgetfrontier.settings.differences import changes
 _NAMED = 5  # settings that differ
 
 
-def beginning(remote: RemoteCrawl, summary: Summary, *, given: Settings, folder: Path, seeds: int) -> Iterator[str]:
+def beginning(remote: ServedCrawl, summary: Summary, *, given: Settings, folder: Path, seeds: int) -> Iterator[str]:
     """Yield the lines on a crawl that begins: on its settings, a pause, and what there is to do."""
     differ = [change for change in changes(given, remote.settings) if change.name.split(".")[0] in _SERVED]
     if differ:
@@ -45,7 +45,7 @@ def beginning(remote: RemoteCrawl, summary: Summary, *, given: Settings, folder:
 _SERVED = ("frontier", "overrides")
 
 
-def warnings(remote: RemoteCrawl, given: Settings, *, most_visits: int) -> Iterator[str]:
+def warnings(remote: ServedCrawl, given: Settings, *, most_visits: int) -> Iterator[str]:
     """Yield warnings about the settings, of this process and of the server."""
     yield from advice(given)
     if warning := shortage(given.fetch.concurrency, most_visits):

@@ -12,7 +12,7 @@ from typing import TypeVar
 from budgetfrontier.core.leasing_ahead import PASSING, PAUSE, SILENT, OpenCalls
 from budgetfrontier.core.model import CrawlUri, Lease, QueueRecord, Tally
 from budgetfrontier.crawler.fetch.response import PutBack
-from budgetfrontier.crawler.frontiers import RemoteCrawl
+from budgetfrontier.crawler.shared.served_crawl import ServedCrawl
 from budgetfrontier.settings.overrides import QueueSettings
 
 GRACE = 5.0
@@ -86,7 +86,7 @@ class Questions:
     `sent` is called when URIs were scheduled.
     """
 
-    def __init__(self, remote: RemoteCrawl, server: CrawlServer, *, sent: Callable[[], object]) -> None:
+    def __init__(self, remote: ServedCrawl, server: CrawlServer, *, sent: Callable[[], object]) -> None:
         self._remote, self._server, self._sent = remote, server, sent
         self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -101,21 +101,21 @@ class Questions:
     async def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
         """Admit URIs in order; durable when it returns."""
         given = list(uris)
-        tally = await self._answer(partial(self._remote.schedule_many, given))
+        tally = await self._answer(partial(self._remote.frontier.schedule_many, given))
         self._sent()
         return tally
 
     async def queue(self, key: str) -> QueueRecord | None:
         """Return the record of a queue."""
-        return await self._answer(partial(self._remote.queue, key))
+        return await self._answer(partial(self._remote.frontier.queue, key))
 
     async def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue of a URI. Raises ValueError if it has none."""
-        return await self._answer(partial(self._remote.queue_key, uri))
+        return await self._answer(partial(self._remote.frontier.queue_key, uri))
 
     async def rest(self, uri: CrawlUri, key: str, *, fetch_seconds: float | None, crawl_delay: float | None) -> float:
         """Return the politeness delay of a queue after a fetch."""
-        call = partial(self._remote.rest, uri, key, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay)
+        call = partial(self._remote.frontier.rest, uri, key, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay)
         return await self._answer(call)
 
     def settings_for(self, lease: Lease) -> QueueSettings:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from budgetfrontier import connections
 from budgetfrontier.core.endpoints.addresses import checked
-from budgetfrontier.crawler.frontiers import RemoteCrawl
+from budgetfrontier.crawler.shared.served_crawl import ServedCrawl
 from budgetfrontier.errors import WrongAddress
 
 
@@ -47,15 +47,13 @@ def parsed_address(text: str, *, crawl: str) -> Address:
 
 def remote_crawl(
     address: str, *, crawl: str, token: str | None = None, tls: bool | str | os.PathLike[str] = False
-) -> RemoteCrawl:
+) -> ServedCrawl:
     """Return the crawl at an address, not connected yet; `crawl` is its name if the address has none.
 
     kafka://HOST:PORT,.../CRAWL is a crawl in partitions, which several workers share.
 
     Raises WrongAddress, and MissingExtra.
     """
-    from budgetfrontier.crawler.shared.served_crawl import ServedCrawl  # needs the extra "grpc"
-
     if connections.is_cluster(address):
         return ServedCrawl(connections.shown(address), connections.asynchronous(address, token=token, tls=tls))
     server, name = parsed_address(address, crawl=crawl)

@@ -19,7 +19,6 @@ from budgetfrontier.crawler.fetch import encodings
 from budgetfrontier.crawler.fetch.descriptors import most_fetches
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
 from budgetfrontier.crawler.fetch.response import ROBOTS_PRECLUDED, FetchResult
-from budgetfrontier.crawler.frontiers import RemoteCrawl
 from budgetfrontier.crawler.interrupts import Interrupts, interrupts
 from budgetfrontier.crawler.main_loop import CrawlParts, MainLoop, patience
 from budgetfrontier.crawler.outputs import Outputs
@@ -33,6 +32,7 @@ from budgetfrontier.crawler.seeds import each_seed, left_out, refused_seeds, sch
 from budgetfrontier.crawler.shared.leasing_frontier import LeasingFrontier
 from budgetfrontier.crawler.shared.page_robots import PageRobots
 from budgetfrontier.crawler.shared.run_messages import beginning, closing, warnings
+from budgetfrontier.crawler.shared.served_crawl import ServedCrawl
 from budgetfrontier.crawler.visit import Visit, Visitor
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules import crawl_states
@@ -81,7 +81,7 @@ class SharedVisitor:
 def crawl(
     settings: Settings,
     folder: Path,
-    remote: RemoteCrawl,
+    remote: ServedCrawl,
     *,
     progress: ProgressDisplay | None = None,
     command: str = "",
@@ -114,7 +114,7 @@ class SharedJob:
         self,
         settings: Settings,
         folder: Path,
-        remote: RemoteCrawl,
+        remote: ServedCrawl,
         *,
         progress: ProgressDisplay,
         interrupts: Interrupts,
@@ -191,10 +191,10 @@ class SharedJob:
     async def _begin(self) -> bool:
         """Schedule the seeds; return whether there is anything to do."""
         remote, say = self._remote, self._progress.say
-        tally = await remote.schedule_many(scheduled_seeds(self._given))
+        tally = await remote.frontier.schedule_many(scheduled_seeds(self._given))
         for line in chain(left_out(self._given.seeds), refused_seeds(tally)):
             say(line)
-        summary = await remote.summary()
+        summary = await remote.frontier.summary()
         if summary.state is CrawlState.TERMINATED:
             say(TERMINATED.format(remote.name))
             return False
@@ -202,7 +202,7 @@ class SharedJob:
             say(NOTHING.format(remote.name))
             return False
         if crawl_states.goes_on_after_finish(summary):
-            await remote.resume(reason=crawl_states.MORE_TO_CRAWL, who="crawl")
+            await remote.frontier.resume(reason=crawl_states.MORE_TO_CRAWL, who="crawl")
         for line in beginning(remote, summary, given=self._given, folder=self._folder, seeds=tally.added):
             say(line)
         for warning in warnings(remote, self._given, most_visits=self._most_visits):

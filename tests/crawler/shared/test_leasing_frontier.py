@@ -42,9 +42,10 @@ class Remote:
 
     def __init__(self) -> None:
         self.clock = ManualClock(1_000_000.0)
-        self.frontier = memory(self.clock, concurrency=100)
-        self.settings = self.frontier.settings
-        self.settings_for = self.frontier.settings_for
+        self.frontier = self
+        self.own = memory(self.clock, concurrency=100)
+        self.settings = self.own.settings
+        self.settings_for = self.own.settings_for
         self.there = asyncio.Event()
         self.there.set()
         self.calls: Counter[str] = Counter()
@@ -58,7 +59,7 @@ class Remote:
         self.calls[name] += 1
         if not self.away:
             await self.there.wait()
-        return getattr(self.frontier, name)(*args, **named)
+        return getattr(self.own, name)(*args, **named)
 
     async def connect(self) -> None: ...
 
@@ -84,7 +85,7 @@ class Remote:
         late = await self._answer("finish_many", [end for end in given if end.lease.queue != self.away])
         if stuck := [end for end in given if end.lease.queue == self.away]:
             await self.there.wait()
-            late += self.frontier.finish_many(stuck)
+            late += self.own.finish_many(stuck)
         return list(late)
 
     async def finish_and_lease(
@@ -113,7 +114,7 @@ class Remote:
 
 
 @asynccontextmanager
-async def shared(remote: Remote, *, most: int = 4, ttl: float = TTL, sync: Callable[[], None] | None = None) -> Any:
+async def shared(remote: Any, *, most: int = 4, ttl: float = TTL, sync: Callable[[], None] | None = None) -> Any:
     frontier = LeasingFrontier(
         remote, most_visits=most, most_resting=2, ttl=ttl, sync=sync or (lambda: remote.journal.append("sync"))
     )
@@ -148,7 +149,7 @@ def finished(leases: Iterable[Lease], **options: Any) -> list[Lease | Finish]:
 def test_the_server_is_told_after_the_outputs_are_synced() -> None:
     async def main() -> None:
         remote = Remote()
-        remote.frontier.schedule_many(pages("a", 20))
+        remote.own.schedule_many(pages("a", 20))
         async with shared(remote) as frontier:
             leases = await leased(frontier)
             remote.journal.clear()
@@ -159,7 +160,7 @@ def test_the_server_is_told_after_the_outputs_are_synced() -> None:
             assert remote.journal == ["sync"] and frontier.state is CrawlState.RUNNING
             await happens(lambda: len(remote.journal) > 2)
             assert remote.journal[1] == [lease.uri.url for lease in leases]
-            assert len(await leased(frontier)) == 4 and remote.frontier.summary().succeeded == 4
+            assert len(await leased(frontier)) == 4 and remote.own.summary().succeeded == 4
 
     asyncio.run(main())
 
@@ -170,12 +171,12 @@ def test_nothing_is_told_whose_output_cannot_be_synced() -> None:
 
     async def main() -> None:
         remote = Remote()
-        remote.frontier.schedule_many(pages("a", 20))
+        remote.own.schedule_many(pages("a", 20))
         async with shared(remote, sync=full) as frontier:
             frontier.finish_many(finished(await leased(frontier)))
             with pytest.raises(StorageFull):
                 frontier.commit()
-        assert remote.frontier.summary().succeeded == remote.frontier.summary().in_process == 0
+        assert remote.own.summary().succeeded == remote.own.summary().in_process == 0
         assert remote.closed and not any(remote.journal)
 
     asyncio.run(main())
@@ -186,7 +187,7 @@ def test_more_is_leased_only_while_there_is_room_for_the_ends(monkeypatch: pytes
 
     async def main() -> None:
         remote = Remote()
-        remote.frontier.schedule_many(pages("ab", 50))
+        remote.own.schedule_many(pages("ab", 50))
         async with shared(remote) as frontier:
             leases = await leased(frontier, 4)
             await happens(lambda: frontier.next_ready_in() is None)  # all four places are taken
@@ -208,7 +209,7 @@ def test_more_is_leased_only_while_there_is_room_for_the_ends(monkeypatch: pytes
 def test_a_lease_that_has_expired_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         remote = Remote()
-        remote.frontier.schedule_many(pages("a", 5))
+        remote.own.schedule_many(pages("a", 5))
         async with shared(remote) as frontier:
             leases = await leased(frontier)
             remote.clock.advance(TTL + 1)
@@ -230,7 +231,7 @@ def test_no_request_is_made_with_a_lease_that_could_not_be_renewed(
     async def main() -> None:
         nonlocal now
         remote = Remote()
-        remote.frontier.schedule_many(pages("a", 5))
+        remote.own.schedule_many(pages("a", 5))
         async with shared(remote) as frontier:
             (lease,) = await leased(frontier, 1)
             now = TTL * 0.7
@@ -243,7 +244,7 @@ def test_no_request_is_made_with_a_lease_that_could_not_be_renewed(
             frontier.finish_many(finished([lease], outcome=Outcome.DEFERRED))
             frontier.commit()
             remote.there.set()
-            await happens(lambda: remote.frontier.summary().expired)
+            await happens(lambda: remote.own.summary().expired)
             await happens(lambda: lease not in frontier._held.all())
             assert frontier.late == 0  # nothing was fetched
 
@@ -254,7 +255,7 @@ def test_no_request_is_made_with_a_lease_that_could_not_be_renewed(
 def test_a_policy_that_fails_for_a_page_ends_the_run_after_the_other_pages() -> None:
     async def main() -> None:
         remote = Remote()
-        remote.frontier.schedule_many(pages("a", 5))
+        remote.own.schedule_many(pages("a", 5))
         remote.fails["https://a.test/1"] = PolicyError("cost")
         remote.fails["https://a.test/2"] = ValueError("too long")
         async with shared(remote) as frontier:
@@ -263,9 +264,9 @@ def test_a_policy_that_fails_for_a_page_ends_the_run_after_the_other_pages() -> 
             frontier.commit()
             with pytest.raises(PolicyError, match="cost"):
                 await happens(lambda: frontier.next_ready_in() == 1.0)
-            await happens(lambda: remote.frontier.summary().succeeded == 3)
+            await happens(lambda: remote.own.summary().succeeded == 3)
             frontier.commit()  # the visits in flight go on
-        assert remote.frontier.summary().queued == 3
+        assert remote.own.summary().queued == 3
 
     asyncio.run(main())
 
@@ -273,7 +274,7 @@ def test_a_policy_that_fails_for_a_page_ends_the_run_after_the_other_pages() -> 
 def test_leases_are_renewed_as_long_as_they_are_held() -> None:
     async def main() -> None:
         remote = Remote()
-        remote.frontier.schedule_many(pages("a", 5))
+        remote.own.schedule_many(pages("a", 5))
         async with shared(remote, ttl=0.05) as frontier:
             await leased(frontier)
             await happens(lambda: remote.calls["renewed"] >= 8)
@@ -285,7 +286,7 @@ def test_leases_are_renewed_while_another_partition_is_without_a_worker() -> Non
     async def main() -> None:
         remote = Remote()
         remote.in_partitions = True
-        remote.frontier.schedule_many(pages("ab", 2))
+        remote.own.schedule_many(pages("ab", 2))
         async with shared(remote, ttl=0.05) as frontier:
             await leased(frontier)
             remote.there.clear()
@@ -298,7 +299,7 @@ def test_leases_are_renewed_while_another_partition_is_without_a_worker() -> Non
 def test_the_end_waits_for_the_server_no_longer_than_it_may() -> None:
     async def main() -> None:
         remote = Remote()
-        remote.frontier.schedule_many(pages("a", 5))
+        remote.own.schedule_many(pages("a", 5))
         async with shared(remote) as frontier:
             leases = await leased(frontier)
             remote.there.clear()
@@ -314,7 +315,7 @@ def test_what_is_leased_from_partitions_at_the_end_is_given_back() -> None:
     async def main() -> None:
         remote = Remote()
         remote.in_partitions = True
-        remote.frontier.schedule_many(pages("ab", 5))
+        remote.own.schedule_many(pages("ab", 5))
         remote.there.clear()
         remote.away = "nowhere"  # so that all but leases is answered
         asked = remote.lease
@@ -326,10 +327,10 @@ def test_what_is_leased_from_partitions_at_the_end_is_given_back() -> None:
 
         remote.lease = later  # type: ignore[method-assign]
         async with shared(remote) as frontier:
-            await happens(lambda: remote.frontier.summary().in_process)
+            await happens(lambda: remote.own.summary().in_process)
             frontier.halt()
             remote.there.set()
-        assert remote.calls["lease"] == 1 and remote.frontier.summary().in_process == 0
+        assert remote.calls["lease"] == 1 and remote.own.summary().in_process == 0
 
     asyncio.run(main())
 
@@ -343,7 +344,7 @@ def test_a_partition_without_a_worker_keeps_no_other_ends_back(
         monkeypatch.setattr(shared_frontier, "SOON", 0.0)
         remote = Remote()
         remote.in_partitions = True
-        remote.frontier.schedule_many(pages("ab", 20))
+        remote.own.schedule_many(pages("ab", 20))
         async with shared(remote, most=40) as frontier:
             leases = sorted(await leased(frontier, 40), key=lambda lease: lease.queue)
             remote.away = "a.test"
@@ -352,7 +353,7 @@ def test_a_partition_without_a_worker_keeps_no_other_ends_back(
                 frontier.finish_many(finished(part))
                 frontier.commit()
                 await asyncio.sleep(0.0)
-            await happens(lambda: remote.frontier.summary().succeeded == 20)
+            await happens(lambda: remote.own.summary().succeeded == 20)
             assert frontier.state is CrawlState.RUNNING
             if comes_back:
                 remote.there.set()
@@ -366,16 +367,16 @@ def test_a_partition_without_a_worker_keeps_no_other_ends_back(
 def test_the_crawl_is_over_when_nobody_has_anything() -> None:
     async def main() -> None:
         remote = Remote()
-        remote.frontier.schedule(CrawlUri("http://a.test/"))
+        remote.own.schedule(CrawlUri("http://a.test/"))
         async with shared(remote) as frontier:
             (lease,) = await leased(frontier, 1)
-            remote.frontier.schedule(CrawlUri("http://b.test/"))
-            (theirs,) = remote.frontier.lease() or [frontier.lease()[0]]
+            remote.own.schedule(CrawlUri("http://b.test/"))
+            (theirs,) = remote.own.lease() or [frontier.lease()[0]]
             frontier.finish_many(finished([lease]))
             frontier.commit()
-            await happens(lambda: remote.frontier.summary().succeeded)
+            await happens(lambda: remote.own.summary().succeeded)
             assert frontier.state is CrawlState.RUNNING
-            remote.frontier.finish(theirs)
+            remote.own.finish(theirs)
             frontier.finish_many(finished([theirs]))
             frontier.commit()
             await happens(lambda: frontier.state is CrawlState.FINISHED)
@@ -504,7 +505,7 @@ def test_a_signal_ends_the_wait_for_the_first_answer(tmp_path: Path, waits_in: s
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.Event().wait()
 
-    remote = Remote()
+    remote: Any = Remote()
     setattr(remote, waits_in, never)
     said = io.StringIO()
     progress = ProgressDisplay(console=Console(file=said, width=400))
