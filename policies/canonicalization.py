@@ -135,7 +135,7 @@ class Canonicalization:
         return "?" + "&".join(arguments) if arguments else ""
 
     def _decide(self, name: str) -> bool | str:
-        """Tell whether to keep arguments of this name; "session": keep them unless the value is a session id."""
+        """Return whether to keep arguments of this name; "session": keep them unless the value is a session id."""
         lower = name.lower()
         keep: bool | str = "session" if lower == "sid" and self._strip_session_ids else True
         dropped = lower in self._drop_names or lower.startswith(self._drop_prefixes)

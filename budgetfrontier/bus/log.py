@@ -150,7 +150,7 @@ class Log:
         return [Appended(stream, producer, sequence, messages)]
 
     def is_full(self, stream: str, messages: list[tuple[int, bytes]]) -> bool:
-        """Tell whether a batch has to wait, because a partition that it goes to holds more than the limit."""
+        """Return whether a batch has to wait, because a partition that it goes to holds more than the limit."""
         log = self._stream(stream)
         return log.stream.keep is None and any(
             log.partitions[partition].size > self._limit

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def is_policy_failure(pause_reason: str | None) -> bool:
-    """Tell whether a crawl was paused because a policy failed, by its pause reason."""
+    """Return whether a crawl was paused because a policy failed, by its pause reason."""
     return (pause_reason or "").startswith(POLICY)
 
 

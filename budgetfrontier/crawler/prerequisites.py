@@ -44,7 +44,7 @@ def robots_uri(lease: Lease) -> CrawlUri:
 
 
 def is_robots(uri: CrawlUri) -> bool:
-    """Tell whether a URI is a robots.txt fetched as a prerequisite, not as a page."""
+    """Return whether a URI is a robots.txt fetched as a prerequisite, not as a page."""
     return uri.hops.endswith("P") and uris.split(uri.url)[1:] == ("/robots.txt", None)
 
 

@@ -93,12 +93,12 @@ class Robots:
         self._thread = asyncio.Lock()
 
     def is_needed(self, url: str) -> bool:
-        """Tell whether the robots.txt for a URL has to be fetched first: it is neither known nor awaited."""
+        """Return whether the robots.txt for a URL has to be fetched first: it is neither known nor awaited."""
         key = site_of(url)
         return self._known(key) is None and self._waiting(key) is None
 
     def has_rules(self, url: str) -> bool:
-        """Tell whether unexpired rules for this URL are known, so that its robots.txt need not be fetched."""
+        """Return whether unexpired rules for this URL are known, so that its robots.txt need not be fetched."""
         return self._known(site_of(url)) is not None
 
     def expect(self, url: str) -> None:
@@ -157,7 +157,7 @@ class Robots:
         return None
 
     def is_fresh(self, stored: StoredRobots) -> bool:
-        """Tell whether a stored robots.txt is unexpired; one that expires too late, due to a wrong clock, is not."""
+        """Return whether a stored robots.txt is unexpired; one that expires too late, due to a wrong clock, is not."""
         now = self._now()
         return now < stored.expires <= now + self.lifetime
 

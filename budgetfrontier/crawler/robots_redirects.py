@@ -46,7 +46,7 @@ class RobotsRedirects:
         return StoredRobots(_TOO_MANY, self._now() + self._robots.lifetime, b"")
 
     def leads_on(self, hop: CrawlUri, response: FetchResult) -> bool:
-        """Tell whether a response redirects; its target is cached, so that `follow` returns it."""
+        """Return whether a response redirects; its target is cached, so that `follow` returns it."""
         target = links.resolve(can_ada.parse(hop.url), response.location)
         if target is not None:
             self._store(hop.url, StoredRobots(response.status, 0.0, target.encode()))

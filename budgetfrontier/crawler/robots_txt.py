@@ -60,7 +60,7 @@ class Rules:
         self._compiled: Protego | None = None
 
     def allows(self, url: str) -> bool:
-        """Tell whether a URL may be fetched."""
+        """Return whether a URL may be fetched."""
         if self._compiled is None:
             self._compiled = Protego.parse("User-agent:*\n" + _LITERAL_DOLLAR.sub(_STAND_IN, self._text))
         return self._compiled.can_fetch(url.replace("$", _STAND_IN).replace("%24", _STAND_IN), "*")

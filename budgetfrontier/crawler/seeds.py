@@ -87,7 +87,7 @@ def metadata_notes(seeds: Iterable[Seed]) -> Iterator[str]:
 
 
 def any_valid(seeds: Iterable[Seed]) -> bool:
-    """Tell whether the seeds contain a valid URL. Raises OSError if a file cannot be read."""
+    """Return whether the seeds contain a valid URL. Raises OSError if a file cannot be read."""
     for url in (url for seed in seeds for url in url_lists.seed_urls(seed)):
         with contextlib.suppress(InvalidUrl):
             return bool(uris.parse(url))

@@ -199,7 +199,7 @@ class Visitor:
         return replace(target, force=force, meta=meta | {_REDIRECTS: chain})
 
     def _is_duplicate_target(self, chain: list[str], href: str) -> bool:
-        """Tell whether deduplication would drop the target of a redirect as a duplicate of a URL in its redirect chain.
+        """Return whether deduplication would drop a redirect's target as a duplicate of a URL in its redirect chain.
 
         This happens from e.test to www.e.test, directly or via another site: they are one URI to deduplication, so that
         the page would never be fetched. A URL that is itself in the chain is not fetched again.
@@ -240,7 +240,7 @@ def keep_request(uri: CrawlUri, status: int, found: list[CrawlUri]) -> list[Craw
 
 
 def should_revisit(uri: CrawlUri, visit: Visit) -> bool:
-    """Tell whether to revisit a page: it was answered, or was a revisit that failed or that robots.txt disallowed."""
+    """Return whether to revisit a page: it was answered, or was a revisit that failed or that robots.txt disallowed."""
     if visit.outcome is Outcome.SUCCESS or (visit.outcome is Outcome.FAILURE and visit.response.status > 0):
         return not is_robots(uri)
     return _is_revisit(uri) and (visit.outcome is Outcome.FAILURE or visit.response.status == ROBOTS_PRECLUDED)

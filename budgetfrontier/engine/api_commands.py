@@ -18,7 +18,7 @@ from budgetfrontier.storage.records import AuditEntry
 
 
 class Steering:
-    """Applies the commands of the API. A long one that is in progress is ended first."""
+    """Applies the commands of the API. A long one in progress is ended first."""
 
     def __init__(self, guard: Guard, delivery: Delivery) -> None:
         self._guard = guard
@@ -83,7 +83,7 @@ class Steering:
     def delete(
         self, queue: str | None, pattern: str | None, who: str | None, reason: str, *, dry_run: bool, for_good: bool
     ) -> int:
-        """Delete pending URIs, or only count those that would be; return how many."""
+        """Delete pending URIs, or only count them; return how many."""
         args: dict[str, Any] = {"queue": queue, "pattern": pattern}
         if dry_run:
             args["dry_run"] = True

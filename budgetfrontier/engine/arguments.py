@@ -16,7 +16,7 @@ Letters = DeadLetter | int | Iterable[DeadLetter | int] | None
 
 
 def uri(value: object) -> None:
-    """Raise TypeError for what is neither a str nor a CrawlUri: a mistake of the caller, not a bad URL of a page."""
+    """Raise TypeError unless a value is a str or a CrawlUri: a mistake of the caller, not a bad URL of a page."""
     if not isinstance(value, str | CrawlUri):
         raise TypeError(f"a URI is a str or a CrawlUri, not a value of type {type(value).__name__}")
 
@@ -35,7 +35,7 @@ def uris(values: object) -> None:
 
 
 def number(value: float, name: str) -> float:
-    """Return a number as a float. Raises ValueError for one that no float can hold, TypeError for what is no number."""
+    """Return a number as a float. Raises ValueError if no float can hold it, TypeError if it is no number."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -53,7 +53,7 @@ def seconds(value: float, name: str) -> float:
 
 
 def whole(value: float, name: str) -> int:
-    """Return a whole number. Raises ValueError for infinity, and for what is no number."""
+    """Return a whole number. Raises ValueError for infinity, and if it is no number."""
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
@@ -92,7 +92,7 @@ def data(value: object, name: str) -> bytes:
 
 
 def lease(value: object, call: str) -> Lease:
-    """Return a lease. Raises TypeError for what is none, such as the id of one."""
+    """Return a lease. Raises TypeError for anything else, such as the id of one."""
     if not isinstance(value, Lease):
         raise TypeError(f"{call} takes a Lease, not {type(value).__name__}")
     if type(value.id) is not int:

@@ -18,7 +18,7 @@ LONGEST_NOTE = 16 << 20
 class AtomicBatch:
     """The calls in one `with frontier.atomic()` block: committed together at its end, or not at all.
 
-    `note` is stored with them; set it anywhere in the block. Raises TypeError for one that is not bytes.
+    `note` is stored with them; set it anywhere in the block. Raises TypeError unless it is bytes.
     """
 
     def __init__(self, guard: Guard, note: bytes | None) -> None:
@@ -50,7 +50,7 @@ class AtomicBatch:
         if commits.in_batch:
             raise FrontierError("an atomic batch is in progress: batches cannot be nested")
         if guard.is_commit_due(commits.most // 2):
-            guard.attempt(guard.commit)  # what came before must not use up the room
+            guard.attempt(guard.commit)  # earlier changes must not use up the room
         self._soon = commits.changes + min(commits.most, MOST_OPERATIONS // 2)
         commits.begin_batch(MOST_OPERATIONS)
         return self

@@ -84,4 +84,4 @@ def bytes_carried(uri: CrawlUri) -> int:
     try:
         return len(uri.payload or b"") + len(uri.body or b"")
     except (TypeError, ValueError):
-        return 0  # not bytes, or an array, whose truth value raises: it will be INVALID
+        return 0  # not bytes, or an array with a truth value that raises: it will be INVALID

@@ -1,4 +1,4 @@
-"""Endings of leases by the batch, in which one that fails affects no other: for interfaces that gather them."""
+"""Endings of leases by the batch, each failing by itself: for interfaces that gather them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ OPTIONS = ("fetch_seconds", "crawl_delay", "discovered", "reason", "delay", "ret
 LATE = "lease {} of {} has ended; drop the result, its URI is delivered again if need be"
 
 Failure = tuple[Lease, Exception]
-"""A lease that could not be ended, and why: LeaseExpired, PolicyError, or what an argument is not."""
+"""A lease that could not be ended, and why: LeaseExpired, PolicyError, or the error of an argument."""
 
 
 def end_leases(frontier: SyncFrontier, endings: Sequence[Lease | Finish], now: float) -> list[Failure]:
-    """End leases in order, all that can be; return the others. `now` is the time by the clock of the frontier.
+    """End leases in order; return those that failed. `now` is the time by the clock of the frontier.
 
-    Raises only what has closed the frontier, or cut it off.
+    Raises only errors that have closed the frontier, or cut it off.
     """
     if len(endings) == 1:  # `finish` costs less than a batch of one
         return _end_each(frontier, endings, None)

@@ -23,7 +23,7 @@ class BusiestQueues:
         return f"<BusiestQueues {len(self._counts)} queues, counts too low by {self._low} at the most>"
 
     def start(self, stored: Busy | None = None) -> None:
-        """Go on from what was stored of this hour, or begin an hour with nothing."""
+        """Continue from the stored counts of this hour, or begin an hour with none."""
         self._counts = dict(stored.counts) if stored else {}
         self._low = stored.others if stored else NOTHING  # of the others, nothing is known any more
         self._by_cost: defaultdict[int, Counter[int]] = defaultdict(Counter)
@@ -33,7 +33,7 @@ class BusiestQueues:
         self._low = busiest.plus(self._low, amounts)
 
     def penalized(self, queue_id: int, penalty: int) -> None:
-        """Count what a failed attempt was charged beyond the cost of its URI."""
+        """Count the charge of a failed attempt beyond the cost of its URI."""
         spent, fetched = self._counts.get(queue_id, NOTHING)
         self._counts[queue_id] = spent + penalty, fetched
 

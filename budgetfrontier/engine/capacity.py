@@ -51,7 +51,7 @@ def admit_many(frontier: Frontier, uris: list[str | CrawlUri], maxsize: int = 0)
 
 
 def is_full(frontier: Frontier, maxsize: int) -> bool:
-    """Tell whether `maxsize` URIs (0: no limit) are queued, not counting those that are leased."""
+    """Return whether `maxsize` URIs (0: no limit) are queued, not counting leased ones."""
     if not maxsize:
         return False
     total = frontier.summary()

@@ -50,7 +50,7 @@ class CommitSchedule:
         return self.changes > 0 or self._queues.has_changed
 
     def is_due_after_lease(self, leased: int, wanted: int, *, cut_short: bool) -> bool:
-        """Tell whether a lease ends with a commit: it found nothing, or leaves more to do after moving many queues."""
+        """Return whether a lease ends with a commit: it found nothing, or has more to do after moving many queues."""
         if cut_short:
             return len(self._queues.dirty) >= MOST_AT_ONCE
         return wanted > 0 and not leased

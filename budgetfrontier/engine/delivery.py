@@ -37,7 +37,7 @@ class Delivery:
         return f"<Delivery of commands up to number {self._counters.command}>"
 
     def read_mailbox(self) -> None:
-        """Take the next step of a long command; apply those that have come since the last look, up to such a one."""
+        """Take the next step of a long command; apply commands posted since the last look, up to the next long one."""
         guard, counters = self._guard, self._counters
         if guard.replicated:  # its log says when
             return
@@ -83,7 +83,7 @@ class Delivery:
                 guard.commit()
 
     def _let_overtake(self, waiting: list[tuple[int, Command]]) -> None:
-        """Apply those that overtake the command in progress; a pause does not overtake a `resume`."""
+        """Apply the commands that overtake the one in progress; a pause does not overtake a `resume`."""
         guard, counters, resumes = self._guard, self._counters, False
         job = self._runner.job
         for number, command in waiting:

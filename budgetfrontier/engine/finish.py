@@ -32,7 +32,7 @@ class Finisher:
         self._tables = tables
         self._turns = turns
         self._admitter = admitter
-        # What each finish looks up.
+        # Looked up once, for each finish.
         of_queues = tables.queues.cache.get, tables.queues.dirty.add
         of_end = tables.leases.out, tables.pending.removed.append, tables.busiest.charged
         self._bound = tables, tables.counters, tables.rotation, *of_queues, *of_end
@@ -59,7 +59,7 @@ class Finisher:
             self._turns.move(queue, after, now)
 
     def finish(self, lease: Lease, ending: Finish | None, now: float) -> None:
-        """End an attempt as a checked `ending` says; None: a SUCCESS of which nothing else is known.
+        """End an attempt as a checked `ending` says; None: a SUCCESS without details.
 
         Policies are asked first: a PolicyError leaves everything as it was. Common cases are written out for speed, as
         in `BatchFinisher.end_successes`: calls would cost a tenth of a lease and its finish. Each copy names its rule;
@@ -268,7 +268,7 @@ class Finisher:
         self._tables.seeds.became(lease.uri, SeedFate.SUCCEEDED, reason, now)
 
     def _note_answer(self, queue: QueueRecord, status: int, reason: str, now: float) -> None:
-        """Count a SUCCESS whose answer was an error."""
+        """Count a SUCCESS that was answered with an error."""
         answers, name = self._tables.counters.error_answers, str(status) if status < 600 else "other"
         answers[name] = answers.get(name, 0) + 1
         _note_failure(queue, reason or f"status {status}", now)

@@ -48,7 +48,7 @@ class BatchFinisher:
         return f"<BatchFinisher of {self._finisher!r}>"
 
     def finish(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
-        """End leases in order; return those that had ended already. Arguments are checked before anything changes."""
+        """End leases in order; return those that had already ended. Arguments are checked before anything changes."""
         guard = self._guard
         guard.enter()
         if isinstance(finished, str | bytes | Lease | Finish):
@@ -72,7 +72,7 @@ class BatchFinisher:
         return late
 
     def _plain(self, item: object) -> Lease | Finish:
-        """Return what was given, with arguments that can be used as they are, but for links."""
+        """Return an item with arguments that can be used as they are, except for links."""
         if isinstance(item, Lease):
             return item
         if not isinstance(item, Finish):
@@ -82,7 +82,7 @@ class BatchFinisher:
         return self._without_links(item)
 
     def checked(self, item: Finish) -> Finish:
-        """Return an ending whose arguments can be used as they are; the lease is not looked at."""
+        """Return an ending with arguments that can be used as they are; the lease is not checked."""
         found = self._without_links(item)
         self._read_links(found)
         return found
@@ -154,7 +154,7 @@ class BatchFinisher:
                 self._end_each(finishes, late, now)
 
     def _in_time(self, part: list[Lease | Finish], late: list[Lease], now: float) -> list[Lease | Finish]:
-        """Return those whose deadline has not come; add the leases of the others to `late`."""
+        """Return the items before their deadlines; add the leases of the others to `late`."""
         in_time = self._tables.leases.in_time
         kept: list[Lease | Finish] = []
         for item in part:
@@ -180,7 +180,7 @@ class BatchFinisher:
                 hooks.finished(lease, item.outcome)
 
     def end_successes(self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float) -> None:
-        """End leases as successes without a reason, of which at most waits and `size` are known. Raises PolicyError.
+        """End leases as successes without a reason, with no details but waits and `size`. Raises PolicyError.
 
         This is `Finisher.finish` without a call for each lease, and with the totals changed once: a lease and its end
         take 30 % fewer instructions. Each copy names its rule; tests/engine/test_written_out.py compares them.
@@ -311,7 +311,7 @@ def _bare_parts(given: list[Lease | Finish]) -> Iterator[tuple[list[Lease | Fini
 
 
 def _parts(given: list[Lease | Finish]) -> Iterator[tuple[list[Lease | Finish], int]]:
-    """Yield what is ended in one operation each, and the number of its changes: all of them fit into the map."""
+    """Yield the items to end in one operation each, with the number of its changes: all of them fit into the map."""
     part: list[Lease | Finish] = []
     changes = size = 0
     for item in given:
@@ -333,7 +333,7 @@ def _parts(given: list[Lease | Finish]) -> Iterator[tuple[list[Lease | Finish], 
 
 
 def _written(finish: Finish) -> tuple[int, int]:
-    """Return the number of changes of a finish, and the bytes that its URIs carry, those that are written again too."""
+    """Return the number of changes of a finish, and the bytes of its URIs, rewritten ones included."""
     found: list[object] = finish.discovered  # type: ignore[assignment]  # it was checked
     written = found if finish.outcome is _SUCCESS else [finish.lease.uri, *found]
     carrying = [

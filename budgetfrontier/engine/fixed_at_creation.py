@@ -1,8 +1,8 @@
 """The choices fixed when a frontier is created: canonical form, public suffix list, and whether URLs are kept.
 
 With another canonical form, URIs that were seen would be admitted again; with another suffix list, URIs of one host
-would go to two queues; URLs of which some are kept tell nothing of the others. So the first and the last are compared
-at each opening, and the second is stored.
+would go to two queues; and a table of some of the URLs would be useless. So the first and the last are compared at each
+opening, and the second is stored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from budgetfrontier.storage.records import Counters
 def suffix_list(env: Environment, settings: Settings, given: str | None = None) -> str | None:
     """Return the public suffix list that the frontier was begun with, if its queue assignment needs one.
 
-    A new frontier takes the one that is `given`, else that of the settings.
+    A new frontier takes the `given` one, else that of the settings.
     """
     db = env.db[keys.META]
     text = meta.read_suffixes(env.txn, db)
@@ -52,7 +52,7 @@ def check_canonicalizer(env: Environment, canonicalizer: str, stored: Settings |
 def check_kept_urls(env: Environment, counters: Counters, stored: Settings | None, settings: Settings) -> None:
     """Raise SettingsError if `settings` ask to keep URLs in a frontier that does not, or the other way round.
 
-    `stored` are the settings before; of one whose settings were lost, its rows tell whether it keeps URLs.
+    `stored` are the settings before; if they were lost, the rows show whether the frontier keeps URLs.
     """
     if stored is not None:
         keeps = stored.frontier.keep_urls

@@ -64,8 +64,8 @@ class Frontier:
     """A crawl frontier in one LMDB environment: opened by `Frontier.open`, owned by one thread of one process.
 
     All calls are synchronous and never wait for work. The effect of a call is durable after the next commit: every
-    `commit_interval` seconds (checked when a call ends), on `commit()`, and on `close()`. What steers the crawl takes
-    `reason` and `who` (None: "api"), which the audit keeps.
+    `commit_interval` seconds (checked when a call ends), on `commit()`, and on `close()`. Commands take `reason` and
+    `who` (None: "api"), which the audit keeps.
     """
 
     def __init__(
@@ -120,13 +120,13 @@ class Frontier:
         """Open the frontier in the folder `path`, or create it there; ":memory:" opens one that is not stored.
 
         `settings` replace the stored ones (None: the stored ones, else the defaults); adjustments stay on top. Leases
-        of a process that died are dropped and their URIs delivered again, unless `keep_leases`. `program` says what
-        opens it, for reports and the history of runs (None: the name of this program). A `replicated` frontier is
-        changed by the entries of a log alone, each in an `atomic` batch: see `replica`. It has no
-        mailbox, and does nothing by itself between two calls; opened otherwise, it is refused. `suffix_list` is the
-        text that a new frontier stores as its public suffix list, instead of the one that the settings name. Raises
-        FrontierLocked, NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and
-        then has written nothing. Cost: O(READY queues + leases that were out), not O(URIs).
+        of a process that died are dropped and their URIs delivered again, unless `keep_leases`. `program` is the name
+        of the opening program in reports and the history of runs (None: this program's). A `replicated` frontier is
+        changed by the entries of a log alone, each in an `atomic` batch: see `replica`. It has no mailbox, and does
+        nothing by itself between two calls; opened otherwise, it is refused. `suffix_list` is the text of a new
+        frontier's public suffix list, instead of that in the settings. Raises FrontierLocked, NotAFrontier,
+        NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and then has written nothing. Cost:
+        O(READY queues + leases that were out), not O(URIs).
         """
         close_waiting()
         clock = clock or WallClock()
@@ -151,7 +151,7 @@ class Frontier:
     def schedule(self, uri: str | CrawlUri) -> Admission:
         """Admit one URI, once per canonical form. A bad URI is INVALID, not an exception. O(log n), about 10 µs.
 
-        Raises TypeError for what is neither a str nor a CrawlUri (INVALID in a batch), and PolicyError if a policy
+        Raises TypeError for anything but a str or a CrawlUri (INVALID in a batch), and PolicyError if a policy
         fails, as all calls that take URIs do: then nothing has changed.
         """
         if type(uri) is not str:
@@ -262,7 +262,7 @@ class Frontier:
 
         Each queue has one turn, in order, and then rests for its `min_interval`; `per_queue_concurrency` and budgets
         hold. With `queue`, that queue alone is served, out of its turn. No queue has its turn once there are `limit`
-        URIs; one of which all are asked for has at most so many. Otherwise as `lease`.
+        URIs; without `per_queue`, a queue hands out at most as many. Otherwise as `lease`.
         """
         guard, kernel = self._guard, self._kernel
         guard.enter()
@@ -377,9 +377,7 @@ class Frontier:
             commits.changes >= commits.most
             or monotonic() >= commits.next_tick
             or waiting
-            or (
-                ending is not None and (env.due or len(dirty) >= env.most_queues or queues.overfull)
-            )  # by what it found
+            or (ending is not None and (env.due or len(dirty) >= env.most_queues or queues.overfull))  # by its results
         ):
             guard.leave(0)
 
@@ -392,7 +390,7 @@ class Frontier:
         PolicyError; leases before the URI for which a policy fails have ended then. O(1) for each.
         """
         if finished.__class__ is list and len(finished) == 1 and finished[0].__class__ is Lease:
-            # As each batch is, once all that is left is of one host: what a batch shares is more than one finish takes.
+            # As each batch is, once only URIs of one host are left: a batch shares more work than one finish takes.
             try:
                 self._end(finished[0], None)
             except LeaseExpired:
@@ -463,10 +461,9 @@ class Frontier:
     def fetched(self, uris: Iterable[tuple[CrawlUri, float | None]]) -> list[Known]:
         """Report fetches by URL: of each URI, and when it is to be fetched again (epoch seconds; None: never).
 
-        What is leased is finished as a SUCCESS, whoever leased it. What waits in its queue is charged and taken out;
-        what is scheduled for later is taken out without a charge. A URL that is not known becomes
-        known. A report that says nothing new changes nothing. Needs `frontier.keep_urls`. Raises PolicyError. O(log n)
-        for each; all of them are one operation.
+        A leased URI is finished as a SUCCESS, under any lease. One that waits in its queue is charged and removed; one
+        scheduled for later is removed without a charge. An unknown URL becomes known. A repeated report changes
+        nothing. Needs `frontier.keep_urls`. Raises PolicyError. O(log n) for each; all of them are one operation.
         """
         known, guard = self._kept(), self._guard
         found = [
@@ -477,7 +474,7 @@ class Frontier:
         return guard.operate(lambda: known.fetched(found, now), changes=len(found))
 
     def find_url(self, url: str) -> KeptUrl | None:
-        """Return what has become of a URL; None if it is not known. Needs `frontier.keep_urls`. Raises InvalidUrl."""
+        """Return the state of a URL; None if it is not known. Needs `frontier.keep_urls`. Raises InvalidUrl."""
         known, url = self._kept(), arguments.text(url, "a URL")
         fingerprint = self._admitter.fingerprint(CrawlUri(url))  # before the operation, which a bad URL would end
         return self._guard.operate(lambda: known.find(fingerprint), changes=0)
@@ -506,8 +503,8 @@ class Frontier:
     def forget_urls(self, fingerprints: Iterable[bytes]) -> int:
         """Forget URLs, given by the keys of their rows, so that they may be discovered again; return how many.
 
-        Leases of theirs end. Of one that was scheduled more than once, only what came last is taken out, and it is
-        known until the rest has ended. Needs `frontier.keep_urls`. O(log n) for each; all of them are one operation.
+        Their leases end. If a URL was scheduled more than once, only the last one is removed, and the URL is known
+        until the others have ended. Needs `frontier.keep_urls`. O(log n) for each; all of them are one operation.
         """
         known, guard = self._kept(), self._guard
         found = [arguments.data(each, "a fingerprint") for each in guard.materialize(fingerprints)]
@@ -587,7 +584,7 @@ class Frontier:
         return self._guard.read(lambda: self._admitter.queue_key(uri))
 
     def has_room(self, uri: str | CrawlUri) -> bool:
-        """Tell whether `schedule` would not return FULL for a URI now. Changes and counts nothing. O(log n).
+        """Return whether `schedule` would not return FULL for a URI now. Changes and counts nothing. O(log n).
 
         For callers that wait for room: each refusal is counted. Raises PolicyError.
         """
@@ -606,7 +603,7 @@ class Frontier:
 
     @property
     def seed_hosts(self) -> SeedHosts:
-        """The hosts of the seeds that were imported, and of those that seeds redirect to, for a crawl's scope."""
+        """The hosts of imported seeds, and of the targets of their redirects, for a crawl's scope."""
         return self._tables.seeds.hosts
 
     def summary(self) -> Summary:
@@ -646,7 +643,7 @@ class Frontier:
         return self._guard.read(lambda: self._tables.env.view().dead_letters(most))
 
     def check(self) -> None:
-        """Verify every invariant; raises CorruptFrontier with what does not hold. O(everything)."""
+        """Verify every invariant. Raises CorruptFrontier with those violated. O(everything)."""
         self._guard.operate(self._tables.flush, changes=0)
         self._guard.attempt(self._tables.flush)  # queued hooks may have used the frontier
         self._guard.read(lambda: check(self._tables.env.txn, self._tables.env.db))
@@ -656,7 +653,8 @@ class Frontier:
     def adjust(
         self, *, match: str = "*", reason: str = "", who: str | None = None, dry_run: bool = False, **settings: Any
     ) -> Adjustment:
-        """Append an override: any setting that `overrides` may set, for what `match` names (default: everything).
+        """Append an override: any setting that `overrides` may set, for the hosts or queues that `match` names
+        (default: all).
 
         Every RETIRED queue that was not retired by name is reconsidered. With `dry_run` nothing changes, and the answer
         lists the queues that would retire or revive. Raises SettingsError. O(retired queues); a dry run is O(queues).
@@ -664,9 +662,9 @@ class Frontier:
         return self._steering.adjust(match, settings, who, reason, dry_run)
 
     def withdraw(self, adjustment: int, *, reason: str = "", who: str | None = None) -> None:
-        """Take an adjustment out of those in force, by its id, a change of settings like `adjust`.
+        """Remove an adjustment from those in force, by its id, a change of settings like `adjust`.
 
-        What it had replaced does not come back. Raises FrontierError if it is not in force. O(adjustments).
+        Adjustments that it replaced do not come back. Raises FrontierError if it is not in force. O(adjustments).
         """
         self._steering.steer("withdraw", {"id": adjustment}, who, reason)
 
@@ -674,14 +672,15 @@ class Frontier:
         """Undo the command of an audit entry.
 
         That is adjust, withdraw, retire, unretire, snooze, wake, pause, resume, an undo of these, delete,
-        drop_dead_letters, and `bury`, by which dead letters are imported. What was deleted returns under its old rank,
-        with its tries, past `seen` and limits. What has changed since is refused unless `force`. Raises FrontierError.
+        drop_dead_letters, and `bury`, which imports dead letters. Deleted URIs return under their old ranks, with their
+        tries, past `seen` and limits. Refused if something has changed since, unless `force`. Raises FrontierError.
         O(later audit entries, URIs deleted), in steps that may be committed.
         """
         self._steering.steer("undo", {"id": entry, "force": force}, who, reason)
 
     def discard(self, entry: int, *, reason: str = "", who: str | None = None) -> None:
-        """Remove what the deletion of an audit entry has kept on disk for `undo`. Raises FrontierError if nothing is.
+        """Remove the records kept on disk for the `undo` of a deletion, by its audit entry. Raises FrontierError
+        without any.
 
         O(later audit entries).
         """
@@ -741,7 +740,7 @@ class Frontier:
         total_budget: int | None = None,
         blocked_until: float | None = None,
     ) -> bool:
-        """Set what crawlers ask for a queue, which they may do for each response: nothing is audited, nor undone.
+        """Set values of a queue that a crawler may change with each response: nothing is audited, nor undone.
 
         `interval` and `max_completed` are those of `set_queue`. `total_budget` (-1: no maximum) replaces that of the
         settings, but not that of an adjustment. `blocked_until` is a block (epoch seconds; 0: none). All of it survives
@@ -759,7 +758,7 @@ class Frontier:
         return guard.operate(lambda: regulation.regulate(self._kernel, key, asked, guard.now()))
 
     def reset_queue(self, key: str) -> bool:
-        """Take back what `regulate`, `set_queue` and `snooze` have set for a queue, as if it were new; not audited.
+        """Reset the values of a queue set by `regulate`, `set_queue` and `snooze`, as if it were new; not audited.
 
         Its expenditure stays. Returns False if there is no such queue. O(1).
         """
@@ -836,21 +835,21 @@ class Frontier:
         self._guard.operate(self._guard.tick, changes=0)
 
     def postpone_commit(self, seconds: float) -> None:
-        """Let the commit interval end in so many seconds; for a caller whose own files are synced meanwhile.
+        """Let the commit interval end in so many seconds; for a caller that syncs its own files meanwhile.
 
-        Commands in the mailbox wait as long. `commit`, and what fills the memory, commit earlier.
+        Commands in the mailbox wait as long. `commit` and a full memory commit earlier.
         """
         self._guard.enter()
         self._guard.commits.begin_interval(arguments.seconds(seconds, "seconds"))
 
     def atomic(self, *, note: bytes | None = None) -> AtomicBatch:
-        """Return a context manager in whose block all calls are one transaction, committed at its end with a note.
+        """Return a context manager that makes all calls in its block one transaction, committed at its end with a note.
 
         A consumer of messages stores its offset there: at any kill, the effects of a batch and its note are there, or
         neither is. The note (16 MiB at most) stays until the next one; `note` returns it. If the block raises, nothing
         of it is stored, and the frontier is closed. In the block, commands of other processes and hooks wait, and
-        commands that take several steps, such as `delete` and `replay`, are refused. 100,000 operations at most: more
-        close the frontier; end the block when its `full` says so. Costs one commit.
+        commands in several steps, such as `delete` and `replay`, are refused. 100,000 operations at most: more close
+        the frontier; end the block when its `full` says so. Costs one commit.
         """
         return AtomicBatch(self._guard, note)
 

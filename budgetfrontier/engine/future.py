@@ -24,7 +24,7 @@ from budgetfrontier.storage.uri_values import tries
 
 
 class FutureTable:
-    """The table of what is scheduled for later, by due time; counted as *future*, not as queued."""
+    """The table of URIs scheduled for later, by due time; counted as *future*, not as queued."""
 
     def __init__(self, env: Environment, counters: Counters, queues: QueueCache) -> None:
         self._env = env
@@ -58,7 +58,7 @@ class FutureTable:
         self.next_due = min(self.next_due, when)
 
     def put_back(self, queue: QueueRecord, key: bytes, row: FutureRow) -> None:
-        """Schedule again what was taken out, under its old key."""
+        """Schedule a removed URI again, under its old key."""
         self._env.wrote(len(row.value))
         self._env.txn.put(key, encode(row), db=self._env.db[keys.FUTURE])
         self._count(queue, 1)
@@ -89,7 +89,7 @@ class FutureTable:
         return decode_future(value)
 
     def remove(self, queue: QueueRecord, key: bytes) -> None:
-        """Take out what waits under `key`."""
+        """Remove the URI under `key`."""
         value = self._take(queue, key)
         if self.urls is not None and value is not None:
             self.urls.left([(place_in_future(queue.id, key), decode_future(value).value)])

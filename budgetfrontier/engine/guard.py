@@ -1,8 +1,8 @@
-"""The guard of calls on a frontier: their thread, their time, when they commit, and how they end.
+"""The guard of calls on a frontier: thread, time, commits and errors.
 
 Any exception in the middle of an operation aborts to the last commit and closes the frontier, so that it is never left
-with half an operation. For the same reason, nothing calls a frontier in the middle of an operation, in whose thread
-signal handlers and `__del__` run: meanwhile its `owner` is INSIDE.
+with half an operation. For the same reason, signal handlers and `__del__` may not call a frontier in the middle of an
+operation of the same thread: meanwhile its `owner` is INSIDE.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ REOPEN = (
 INSIDE: Final = -1
 """The owner of a frontier in the middle of an operation: no thread's."""
 BROKEN: Final = -2
-"""The owner of a frontier whose operation has failed, until it is closed: at the next call if an error prevents that.
+"""The owner of a frontier after a failed operation, until it is closed: at the next call if an error prevents that.
 
 It is set without a call, which the recursion limit or a signal could prevent, too.
 """
@@ -147,14 +147,14 @@ class Guard:
                     abs(step),
                 )
             self.horizon = now + self._steps.look_every
-        if now < self.latest:  # set back by a little, or a clock that cannot tell: time continues from the last value
+        if now < self.latest:  # set back by a little, or too coarse: time continues from the last value
             self.skew += self.latest - now
             return self.latest
         self.latest = now
         return now
 
     def catch_up(self, now: float) -> None:
-        """Do what comes before a lease: end leases, continue what is in progress, and let return what is due."""
+        """Prepare a lease: end expired leases, continue long commands, and return due URIs to their queues."""
         kernel = self.kernel
         kernel.catch_up(now)
         if kernel.underway and not self.commits.in_batch:
@@ -217,7 +217,7 @@ class Guard:
         return result
 
     def read(self, reading: Callable[[], _T]) -> _T:
-        """Return what a reading finds; its errors change nothing."""
+        """Return the result of a reading; its errors change nothing."""
         self.enter()
         try:
             self.owner = INSIDE
@@ -249,7 +249,7 @@ class Guard:
         return mine, now
 
     def tick(self) -> None:
-        """Apply commands from the mailbox, and commit what has changed: once every commit interval."""
+        """Apply commands from the mailbox, and commit changes: once every commit interval."""
         if self.commits.in_batch:
             self.commits.check_batch()
             return
@@ -266,7 +266,7 @@ class Guard:
         self.commits.begin_interval()
 
     def is_commit_due(self, operations: int) -> bool:
-        """Tell whether so many operations wait for a commit, or as much memory as should."""
+        """Return whether so many operations wait for a commit, or as much memory as should."""
         env = self.tables.env
         return self.commits.changes >= operations or env.due or len(self.tables.queues.dirty) >= env.most_queues
 
@@ -371,7 +371,7 @@ class Guard:
         """Close the files; uncommitted changes are dropped."""
         try:
             self._release(why)
-        except BaseException:  # Ctrl-C in the middle of closing: what is closed already takes it twice
+        except BaseException:  # Ctrl-C while closing: parts that are already closed can be closed again
             self._release(why)
             raise
 

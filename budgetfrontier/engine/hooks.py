@@ -1,7 +1,7 @@
 """Calls of hooks: after the operation that caused them, in order; their errors are logged, never raised.
 
-`on_commit` is different: it is called right before each commit, so that what an embedder wrote elsewhere is on disk
-before the frontier commits it as finished. It may not use the frontier, and an exception in it prevents the commit and
+`on_commit` is different: it is called right before each commit, so that an embedder's own files are on disk before the
+frontier commits their URIs as finished. It may not use the frontier, and an exception in it prevents the commit and
 closes the frontier.
 """
 
@@ -130,7 +130,7 @@ def load_hooks(names: Sequence[str]) -> list[object]:
 
 
 def _check(hook: object) -> None:
-    """Refuse a hook that would never be called, or not at what a misspelt name seems to mean. Raises SettingsError."""
+    """Refuse a hook that would never be called, or has a misspelt method name. Raises SettingsError."""
     named = [getattr(hook, "__name__", "")] if isinstance(hook, FunctionType) else dir(hook)
     for name in named:
         if name.startswith("on_") and name not in NAMES and (near := nearest(name, NAMES)):

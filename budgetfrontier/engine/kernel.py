@@ -23,7 +23,7 @@ _RUNNING = CrawlState.RUNNING  # an Enum lookup costs 0.1 us in CPython 3.11
 class Kernel:
     """The inside of one open frontier: its tables and the parts that change them.
 
-    Each part knows only those that are created before it.
+    Each part knows only parts created before it.
     """
 
     def __init__(self, env: Environment, counters: Counters) -> None:
@@ -98,7 +98,7 @@ class Kernel:
     # -- the state of the crawl
 
     def is_empty(self) -> bool:
-        """Tell whether the crawl is over now: nothing queued, leased, scheduled for later, or left to roll out."""
+        """Return whether the crawl is over now: nothing queued, leased, scheduled for later, or left to roll out."""
         counters = self.counters
         return not self.rollout.waiting and crawl_states.is_empty(
             queued=counters.queued,

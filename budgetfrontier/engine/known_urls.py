@@ -1,6 +1,6 @@
-"""URLs as crawlers know them, in a frontier that keeps its URLs: those that were fetched, and those to be forgotten.
+"""Crawlers' reports on URLs in a frontier that keeps its URLs: fetched ones, and ones to forget.
 
-A crawler reports a fetch by URL, not by lease, and may do so late, twice, or for a URL that it found elsewhere.
+A crawler reports a fetch by URL, not by lease, and may do so late, twice, or for a URL found elsewhere.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class KnownUrls:
         """Return the row of a URL as it is now, and its lease."""
         self._urls.settle()
         row = self._urls.find(fingerprint)
-        if row is not None and row.more and self._tables.pending.removed:  # those that leave count no more
+        if row is not None and row.more and self._tables.pending.removed:  # leaving records count no more
             self._tables.pending.settle()
             row = self._urls.find(fingerprint)
         if row is None or not row.place:
@@ -94,7 +94,7 @@ class KnownUrls:
         return row, lease
 
     def find(self, fingerprint: bytes) -> KeptUrl | None:
-        """Return what is known of the URL with a fingerprint; None if it is not known."""
+        """Return the record of the URL with a fingerprint; None if it is not known."""
         row, _ = self._row(fingerprint)
         return None if row is None else self._shown(fingerprint, row)
 
@@ -156,9 +156,9 @@ class KnownUrls:
     def fetched(self, reports: Iterable[tuple[CrawlUri, float | None]], now: float) -> list[Known]:
         """Take reports of URLs that were fetched, and when each is to be fetched again (None: never), in order.
 
-        One that is leased is finished as a SUCCESS. One that waits in its queue, because its lease has expired or
-        because another has fetched it, is charged and taken out; one that is scheduled for later is not charged. Raises
-        PolicyError; the reports before are taken.
+        A leased URI is finished as a SUCCESS. One that waits in its queue, because its lease has expired or another
+        crawler has fetched it, is charged and removed; one scheduled for later is not charged. Raises PolicyError;
+        earlier reports have been taken.
         """
         ended: Ended = {}
         try:
@@ -236,9 +236,9 @@ class KnownUrls:
         return known
 
     def put_again(self, uri: CrawlUri, now: float) -> Tally:
-        """Schedule a URI, seen before or not, in the one place that its URL has. Raises PolicyError, nothing changed.
+        """Schedule a URI, seen before or not, in the one place of its URL. Raises PolicyError, nothing changed.
 
-        One that waits is replaced, uncharged, and needs no room; one that is leased is being fetched, and a duplicate.
+        A waiting one is replaced, uncharged, and needs no room; a leased one is being fetched, and a duplicate.
         """
         tally = Tally()
         try:
@@ -269,7 +269,7 @@ class KnownUrls:
         return tally
 
     def _end(self, ended: Ended, now: float) -> None:
-        """End leases as successes, and their URLs; of those whose policies fail, nothing. Raises PolicyError."""
+        """End leases as successes, and complete their URLs, except those with failing policies. Raises PolicyError."""
         if not ended:
             return
         out = self._tables.leases.out
@@ -298,10 +298,10 @@ class KnownUrls:
         return Known.ADDED
 
     def forget(self, fingerprint: bytes, now: float) -> bool:
-        """Forget a URL, waiting or completed, so that it may be discovered again; tell whether it was known.
+        """Forget a URL, waiting or completed, so that it may be discovered again; return whether it was known.
 
-        Of one that waits more than once, the URI that came last is taken out; the URL is known while the others wait.
-        One that is leased is taken from its lease: a later report of it is that of a URL that is not known.
+        If it waits more than once, the last URI is removed; the URL is known while the others wait. A leased one is
+        taken from its lease: a later report of it is that of an unknown URL.
         """
         row, lease = self._row(fingerprint)
         if row is None:

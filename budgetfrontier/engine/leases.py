@@ -43,10 +43,10 @@ class Leases:
         return self._given + self.next_id - self._first_id
 
     def start(self, counters: Counters) -> None:
-        """Begin the epoch of this run, whose ids no other run gives out; it is to be committed before any of them.
+        """Begin the epoch of this run, with ids that no other run gives out; it is to be committed before any of them.
 
-        Where in the epoch they begin is random, so that the lease of another frontier, or of another copy of this one,
-        is none of this run's.
+        They begin at random in the epoch, so that a lease of another frontier, or of a copy of this one, is none of
+        this run's.
         """
         counters.epoch += 1
         self.next_id = self._first_id = (counters.epoch << keys.EPOCH_SHIFT) + 1 + randbits(keys.RANDOM_BITS)
@@ -72,7 +72,7 @@ class Leases:
         self.next_expiry = min(self.next_expiry, lease.expires)
 
     def due(self, now: float, most: int) -> list[Lease]:
-        """Return at most `most` of the leases whose deadline has come, by id; the caller ends them.
+        """Return at most `most` of the leases past their deadlines, by id; the caller ends them.
 
         O(leases out), but O(1) before the earliest can be due. As long as there are more, `next_expiry` is past.
         """
@@ -84,7 +84,7 @@ class Leases:
         return found[:most]
 
     def in_time(self, lease_id: int, now: float) -> Lease | None:
-        """Return a lease that is out and whose deadline has not come, else None. O(1)."""
+        """Return a lease that is out and before its deadline, else None. O(1)."""
         lease = self.out.get(lease_id)
         return lease if lease is not None and now < lease.expires else None
 
@@ -115,7 +115,7 @@ class Leases:
         self._env.txn.put(*_row(lease, began), db=self._env.db[keys.LEASES])
 
     def flush(self) -> None:
-        """Write the leases that are out, take out those that have ended."""
+        """Write the leases that are out, remove ended ones."""
         out = self.out.keys()
         before = self._written
         if out != before.keys():

@@ -1,4 +1,4 @@
-"""The records of queues in memory, and the totals, of which every URI changes a dozen of fields each."""
+"""The records of queues in memory, and the totals: every URI changes a dozen fields of each."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from budgetfrontier.storage.records import Counters
 
 
 class LiveQueue(QueueRecord, array_like=True, gc=False, eq=False):
-    """A QueueRecord whose fields can be set as cheaply as those of a plain object; it is stored as the record is.
+    """A QueueRecord with fields that are as cheap to set as a plain object's; it is stored as the record is.
 
     A Struct sets its fields with code of its own, for Structs that are frozen or known to the garbage collector. This
-    one is neither, so that `set_plainly` gives it the code of `object`: a quarter of the time for each field.
+    one is neither: `set_plainly` gives it the code of `object`, which takes a quarter of the time.
     """
 
 

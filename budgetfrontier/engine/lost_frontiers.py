@@ -1,8 +1,7 @@
-"""Frontiers that nobody has any more, although they were not closed: their files are closed, and their lock released.
+"""Frontiers that were garbage-collected unclosed: their files are closed, and their locks released.
 
-What was not committed is dropped, as at a kill. The garbage collector may find one in any thread, but LMDB's
-transaction can only be ended in the thread that has begun it: what another thread finds waits for the next opening
-there.
+Uncommitted changes are dropped, as at a kill. The garbage collector may run in any thread, but LMDB's transaction can
+only be ended in the thread that has begun it: files found by another thread wait for the next opening there.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ _waiting: list[_Files] = []
 
 
 def watch(frontier: object, env: Environment, mailbox: Mailbox | None) -> finalize[[_Files], object]:
-    """Close the files of a frontier once it is lost, unless what is returned was detached before."""
+    """Close the files of a frontier once it is garbage-collected, unless the returned finalizer was detached before."""
     watching = finalize(frontier, _lose, _Files(env, mailbox, get_ident(), os.getpid()))
     watching.atexit = False  # the locks end with the process
     return watching
 
 
 def close_waiting() -> None:
-    """Close the files of what this thread has lost, and another thread has found."""
+    """Close the files of this thread's lost frontiers that another thread has found."""
     for files in list(_waiting):
         if files.thread == get_ident():
             _waiting.remove(files)

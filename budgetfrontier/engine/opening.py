@@ -43,7 +43,7 @@ class Parts(NamedTuple):
 
 
 def check_settings(settings: object) -> None:
-    """Raise SettingsError for what is neither Settings nor None."""
+    """Raise SettingsError for anything but Settings or None."""
     if not isinstance(settings, Settings | None):
         raise SettingsError(
             "settings is a Settings, as Settings.from_yaml(path) and Settings.from_dict({...}) return it, and not a "

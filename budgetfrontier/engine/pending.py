@@ -1,11 +1,11 @@
 """The table `pending`: which URI of a queue goes out next, and every change of it.
 
 The next URIs of a queue are read several at a time, in one seek, and kept as a *run*. Everything up to the last key
-that was read is in the run, out, or removed. So a record that is put before that key ends the run, unless it is given
-back and is the first of all; the next look is at the front of the queue then. Deletions are gathered, and made in the
-order of keys by `settle`: at each commit, and before anything else reads the table. With runs nobody looks at the front
-of a queue, where the records are that wait for their deletion; either alone gains little. The key of a URI that is out
-is in `taken`, and stays there until its record is deleted: one set tells what is not to go out.
+read is in the run, out, or removed. So a record put before that key ends the run, unless it is given back and is the
+first of all; the next read is at the front of the queue then. Deletions are gathered, and made in the order of keys by
+`settle`: at each commit, and before anything else reads the table. Runs avoid reading the front of a queue, where
+records wait for their deletion; either alone gains little. The key of a URI that is out is in `taken` until its record
+is deleted: one set has all keys not to hand out.
 """
 
 from __future__ import annotations
@@ -48,15 +48,14 @@ _pack = keys.u32.pack
 
 Record = tuple[bytes, bytes]
 Run = list[bytes]
-"""The keys and values of records in reverse, each value before its key: a list alone, without a tuple for each record,
-of which the garbage collector would look at hundreds of thousands."""
+"""Keys and values of records in reverse, each value before its key: flat, as the garbage collector visits tuples."""
 
 
 class PendingTable:
-    """The pending URIs, by queue and in order. O(1) each, whatever is out, but for those that others have overtaken.
+    """The pending URIs, by queue and in order. O(1) each, for any number of leases, unless others overtook it.
 
-    Who leases looks at `runs` itself: the last key and value of a run are the head of its queue, and are taken with
-    `pop`; the key is then added to `taken`.
+    `lease` uses `runs` directly: the last key and value of a run are the head of its queue, and are taken with `pop`;
+    the key is then added to `taken`.
     """
 
     def __init__(self, env: Environment, counters: Counters) -> None:
@@ -100,7 +99,7 @@ class PendingTable:
         return cursor.item() if cursor.set_range(prefix) and cursor.key()[:4] == prefix else None
 
     def read(self, queue_id: int) -> Run:
-        """Read the next run of a queue whose run is used up, or that has none; it is empty if all of it is out.
+        """Read the next run of a queue whose run is used up or missing; it is empty if all URIs are out.
 
         With room for a record of each active queue at the most, the first of a queue is not kept as a run: by its next
         turn it will be deleted. If it is not, or others are out, the queue has runs of one record from then on.
@@ -187,10 +186,10 @@ class PendingTable:
     # -- changes
 
     def insert(self, records: Sequence[Record], admitted: list[New] | None = None, why: Arrival = Arrival.NEW) -> None:
-        """Add records, which are in the order of their keys. O(records), and one seek each.
+        """Add records, given in the order of their keys. O(records), and one seek each.
 
-        `admitted` says the same of their URLs, if all have just been found to be new, for the table of URLs. For others
-        it is told `why` they come.
+        `admitted` has their URLs for the table of URLs if all have just been found to be new; otherwise `why` is the
+        reason.
         """
         if self.runs:
             self._end_runs(records)
@@ -253,7 +252,7 @@ class PendingTable:
         more = len(key) + len(value) + OVERHEAD
         size += more  # as if it had been read for this run: it may be of one before
         if (run and run[-1] <= key) or size > MOST_OF_RUN or self._size >= MOST_READ:
-            self.forget(queue_id)  # it is behind one that is to go out before it, or there is no room for it
+            self.forget(queue_id)  # it is behind one to go out before it, or there is no room for it
             return
         run += value, key
         self._read[queue_id] = last, count, size
@@ -291,7 +290,7 @@ class PendingTable:
         self._share_room()
 
     def _share_room(self) -> None:
-        """Give each active queue its share of the room for runs, by what the records of some runs take."""
+        """Give each active queue its share of the room for runs, by the average size of some records."""
         counters = self._counters
         active = counters.ready + counters.in_process + counters.snoozed
         records, size = 1, USUAL
@@ -301,7 +300,7 @@ class PendingTable:
         self._share = min(max(MOST_READ * records // (max(active, 1) * size), 1), LONGEST_RUN)
 
     def delete_removed(self) -> None:
-        """Delete what was removed, in the order of keys: what follows the one deleted is often the next."""
+        """Delete removed records in the order of keys: the next key often follows the one deleted."""
         if not self.removed:
             return
         cursor = self._env.pending

@@ -11,11 +11,11 @@ from budgetfrontier.storage.kept_places import future_key
 
 
 class PriorityUpdates:
-    """Moves the record of a URI that waits to the place that a duplicate asks for, if that is further to the front.
+    """Moves a waiting URI's record to the rank that a duplicate asks for, if that is further to the front.
 
-    It keeps everything else: its payload, cost, age, attempts, deliveries, queue, and the time that it waits for. One
-    look-up, and three puts for one that is moved. `busy` tells whether a command is reading through the tables in the
-    order of their keys: meanwhile nothing is moved.
+    The record keeps everything else: its payload, cost, age, attempts, deliveries, queue, and due time. One look-up,
+    and three puts for a move. `busy` returns whether a command is reading through the tables in the order of their
+    keys: meanwhile nothing is moved.
     """
 
     def __init__(self, tables: Tables, busy: Callable[[], bool]) -> None:

@@ -146,7 +146,7 @@ class QueueCache:
         self._ahead = False
 
     def flush(self) -> None:
-        """Write what changed, the rows of the ring included: each once a commit, however often it turned."""
+        """Write changed records, and the rows of the ring: each once a commit, however often it turned."""
         txn, db = self._env.txn, self._env.db
         left: list[bytes] = []
         joined: list[tuple[bytes, bytes]] = []
@@ -176,9 +176,9 @@ class QueueCache:
             yield key, encode(queue)
 
     def trim(self) -> None:
-        """Drop records until a quarter of the room is free; what has changed is written first.
+        """Drop records until a quarter of the room is free; changed ones are written first.
 
-        Call it only where nobody holds a record that may still change: between operations. `each` does so, too.
+        Call it only between operations, when no record in use may still change. `each` does so, too.
         """
         if len(self.cache) > CACHE:
             self._ahead |= bool(self.dirty)
@@ -190,6 +190,6 @@ class QueueCache:
 
 
 def _drop_oldest(cache: dict[Any, Any]) -> None:
-    """Drop those that came first, until a quarter of the room is free: whatever is over was taken in at once."""
+    """Drop the oldest entries until a quarter of the room is free: any excess was added at once."""
     for key in list(islice(cache, len(cache) - CACHE + CACHE // 4)):
         del cache[key]

@@ -29,7 +29,7 @@ class QueueLeases:
         """Hand out up to `limit` URIs of up to `queues` queues, each in its turn, until each has `per_queue` out.
 
         The last turn is not cut short, if `per_queue` is not 0.
-        The READY queues come first; then INACTIVE ones are activated. Raises PolicyError; what is in `leased` is out.
+        The READY queues come first; then INACTIVE ones are activated. Raises PolicyError; URIs in `leased` are out.
         """
         rotation, counters = self._tables.rotation, self._tables.counters
         first, turns = self._tables.leases.next_id, MAX_TURNS

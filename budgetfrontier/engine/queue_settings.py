@@ -1,8 +1,8 @@
 """The settings of a queue: those of the URI placed last, or of its head at activation and after a change of settings.
 
-A queue stores the values (replenish amount, total budget, precedence) with the revision of the settings. What finds an
-older revision reads them again: a turn, and whatever may give the queue another head, before it does so (a finish, the
-loss of a lease, a deletion). So the head is that of the change. `Turns.arrived` takes the values from arrivals.
+A queue stores the values (replenish amount, total budget, precedence) with the revision of the settings. At an older
+revision they are read again: by a turn, and before any change of the head (a finish, the loss of a lease, a deletion).
+So the head is that of the change. `Turns.arrived` takes the values from arrivals.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reset(kernel: Kernel, key: str, now: float) -> bool:
-    """Take back what was asked for a queue, and what `set_queue` and `snooze` have set; False if there is none."""
+    """Reset the values of a queue set by `regulate`, `set_queue` and `snooze`; return False if there is none."""
     queue = kernel.tables.queues.find(kernel.tables.queues.named(key))
     if queue is None:
         return False
@@ -57,7 +57,7 @@ def reset(kernel: Kernel, key: str, now: float) -> bool:
 
 
 def regulate(kernel: Kernel, key: str, asked: Asked, now: float) -> bool:
-    """Let a queue have what is asked for; False if there is none. What is as it was costs nothing but the look."""
+    """Set the values asked for a queue; return False if there is none. Equal values cost no more than the look-up."""
     queue = kernel.tables.queues.look_up(kernel.tables.queues.named(key))
     if queue is None:
         return False

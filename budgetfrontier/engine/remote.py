@@ -1,4 +1,4 @@
-"""Commands from other processes: the same call for a frontier that is open in an engine and for one that is not."""
+"""Commands from other processes: one call for frontiers that are open in an engine and for those that are not."""
 
 from __future__ import annotations
 

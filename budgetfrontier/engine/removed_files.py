@@ -1,6 +1,6 @@
 """The files of deleted records: written ahead of the commit that deletes them, and removed once nothing needs them.
 
-`Guard.commit` syncs what was written before it commits. A frontier in memory keeps nothing of what is deleted.
+`Guard.commit` syncs them before it commits. A frontier in memory keeps no deleted records.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LARGEST = 1 << 20
 
 
 class RemovedFiles:
-    """The files of one frontier, each of one command. Only the last one that was written stays open."""
+    """The files of one frontier, each of one command. Only the last one written stays open."""
 
     def __init__(self, env: Environment, counters: Counters) -> None:
         self._env = env
@@ -101,7 +101,7 @@ class RemovedFiles:
             yield block
 
     def _open(self, found: Kept) -> None:
-        """Open the file of a command behind what counts of it; what follows was never committed, and is cut off."""
+        """Open the file of a command behind the part that counts; later bytes were never committed, and are cut off."""
         if self._file is not None and self._number == found.file:
             return
         try:
@@ -131,7 +131,7 @@ class RemovedFiles:
         return len(data)
 
     def _take_back(self, size: int) -> None:
-        """Cut off what was written of records that stay where they are."""
+        """Cut off records that were written but stay in their tables."""
         if self._file is None:
             return
         try:
@@ -183,7 +183,7 @@ class RemovedFiles:
             self._counters.unneeded = []
 
     def clear_up(self, in_progress: Kept | None) -> None:
-        """Remove what processes that died have left: files whose commands, or whose ends, they have not completed."""
+        """Remove files left by processes that died before their commands, or the ends of these, were complete."""
         self.committed()
         if self._env.memory or not self._folder.is_dir():
             return

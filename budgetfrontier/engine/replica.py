@@ -33,8 +33,8 @@ class Replica:
     def apply(self, command: Command) -> AuditEntry | None:
         """Apply a command of the log; return its audit entry, which says if it was refused.
 
-        Of a long one, such as a deletion, the first step is applied, and None returned: `go_on` takes the others.
-        Raises CommandInProgress for one that has to wait for a long one, and FrontierError for one that is none.
+        The first step of a long one, such as a deletion, is applied, and None returned: `go_on` takes the others.
+        Raises CommandInProgress if it has to wait for a long one, and FrontierError if it is no command.
         """
         guard, command = self._guard, checked(command)
         if guard.commands.must_wait(command):
@@ -47,10 +47,10 @@ class Replica:
         return guard.operate(lambda: guard.commands.refuse(command, why, guard.now()))
 
     def go_on(self) -> AuditEntry | None:
-        """Do a step of what is left to be done whatever is called, see `Frontier.goes_on_at`.
+        """Do a step of pending work, see `Frontier.goes_on_at`.
 
-        The leases that have expired end; a long command and a change of settings take their next steps. Returns the
-        audit entry of a command that has ended with that.
+        Expired leases end; a long command and a change of settings take their next steps. Returns the audit entry of a
+        command that has ended with that.
         """
         guard = self._guard
         job = guard.commands.job

@@ -1,4 +1,4 @@
-"""Reports from the engine itself: of a frontier as it is now, with this process as the one that runs it."""
+"""Reports from the engine itself: of a frontier as it is now, run by this process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The ring of READY queues: which has the next turn.
 
 Queues join it at its ends and leave it anywhere: with several URIs of a host out, each finish may send the host to its
-rest. To look for it among hundreds of thousands would take longer than all else that a finish does. So what leaves the
-middle stays where it is, noted as gone, and is passed over once it comes to the front.
+rest. To look for it among hundreds of thousands would take longer than all else that a finish does. So a queue that
+leaves the middle stays in place, noted as gone, and is skipped at the front.
 
 An id takes 4 bytes in an array, and 40 in a deque. So the middle of a long ring is kept in arrays, and only its ends
 are deques; a short ring is one deque, which is both ends.
@@ -47,7 +47,7 @@ class Ring:
         self._fill(iter(ids))
 
     def _fill(self, ids: Iterator[int]) -> None:
-        """Put ids into the front, and into arrays those that make the ring a long one."""
+        """Put ids into the front, and the excess of a long ring into arrays."""
         self.ids.extend(islice(ids, LONGEST))
         while chunk := array("I", islice(ids, CHUNK)):
             self._put_between(chunk)
@@ -86,7 +86,7 @@ class Ring:
             self._joined_first.add(queue_id)
 
     def popleft(self) -> int:
-        """Take the one that has the next turn, if there is one."""
+        """Remove and return the queue with the next turn; there must be one."""
         self.skip()
         if not self.ids:
             self.refill()
@@ -95,7 +95,7 @@ class Ring:
         return queue_id
 
     def remove(self, queue_id: int) -> None:
-        """Take out one that is in the ring, wherever it is."""
+        """Remove a queue from any place in the ring."""
         if not self.ids:
             self.refill()
         if self.ids[0] == queue_id and (queue_id not in self.gone or queue_id in self._joined_first):
@@ -114,7 +114,7 @@ class Ring:
             self._drop(ids.popleft())
 
     def refill(self) -> bool:
-        """Let what follows move up to a front that is used up; tell whether there is anything."""
+        """Move queues up to a used-up front; return whether there are any."""
         if self._middle:
             chunk = self._middle.popleft()
             self._between -= len(chunk)
@@ -125,7 +125,7 @@ class Ring:
         return bool(self.ids)
 
     def settle(self) -> None:
-        """Move what a long ring has at its back, or a ring that became long, to the middle; end a ring that is short.
+        """Move the back of a long ring, or a ring that became long, to the middle; end a short ring's middle.
 
         Call it only between operations: `back` may become another deque.
         """

@@ -76,7 +76,7 @@ class Rollout:
                     self._turns.unretire(queue)
 
     def _regraded(self, limit: int) -> Iterator[int]:
-        """Yield the INACTIVE queues by precedence and position, without those that joined their FIFO since."""
+        """Yield the INACTIVE queues by precedence and position, except those that joined their FIFO since."""
         counters = self._counters
         cursor = self._tables.env.txn.cursor(self._tables.env.db[keys.INACTIVE])
         while counters.regrade_upto and limit:
@@ -95,7 +95,7 @@ class Rollout:
                 counters.regrade_upto = 0
 
     def _revived(self, limit: int) -> Iterator[int]:
-        """Yield the RETIRED queues in the order of retirement, without those that retired since."""
+        """Yield the RETIRED queues in the order of retirement, except those retired since."""
         counters = self._counters
         cursor = self._tables.env.txn.cursor(self._tables.env.db[keys.RETIRED])
         for _ in range(limit):

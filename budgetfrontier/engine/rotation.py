@@ -219,10 +219,10 @@ class Rotation:
         return self._queues.get(keys.u32.unpack(cursor.value())[0])
 
     def wake_due(self, now: float, limit: int, state_of: Callable[[QueueRecord], QueueState]) -> bool:
-        """Move the first snoozed queues that are due to where `state_of` says, by (wake time, queue id).
+        """Move the first due snoozed queues to the states that `state_of` returns, by (wake time, queue id).
 
-        Whether there may be more of them: `limit` were moved. O(1) before the earliest can be due. The move of one that
-        has no URI out copies `move`: its row need not be looked for.
+        Returns whether there may be more: `limit` were moved. O(1) before the earliest can be due. For a queue without
+        URIs out, this copies `move`: its row is known.
         """
         if now < self.next_wake:
             return False

@@ -1,4 +1,4 @@
-"""The owner of the list of seeds: those that were scheduled, and the fate of each."""
+"""The owner of the list of seeds: the scheduled ones, and the fate of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from budgetfrontier.storage.uri_values import decode_uri
 class SeedTable:
     """The list of seeds. Nothing of a seed is in memory; O(log n) each.
 
-    Whoever moves URIs asks `has_any` and looks at the directive first, so that links cost nothing here.
+    Callers check `has_any` and the directive first, so that links cost nothing here.
     """
 
     def __init__(self, env: Environment, counters: Counters) -> None:
@@ -50,7 +50,7 @@ class SeedTable:
             self._put(source[0], source[1].fate, source[1])
 
     def became(self, uri: CrawlUri, fate: SeedFate, reason: str, now: float) -> None:
-        """Note what has become of a URI, if it is a seed."""
+        """Note the fate of a URI, if it is a seed."""
         if not self._counters.seeds or not is_seed(uri):
             return
         found = seed_list.find(self._env.txn, self._env.db, uri.url)

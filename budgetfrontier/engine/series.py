@@ -21,8 +21,7 @@ _AT_ONCE = 4
 
 
 class Series:
-    """The time series. It is written with a commit, at the most once a minute: nothing is done for each URI, but that
-    BusiestQueues counts what its queue spent.
+    """The time series. It is written with a commit, at most once a minute: for each URI, only BusiestQueues counts.
 
     One row has 117 bytes, and the busiest queues of an hour 10.6 KB: of a year of crawling remain at the most 1,440
     rows of a minute, 720 of an hour and 365 of a day (0.3 MB), and the busiest queues of 720 hours and of 365 days
@@ -61,8 +60,8 @@ class Series:
         return f"<Series {self._env.txn.stat(self._table)['entries'] - 1} rows, {self._busiest!r}>"
 
     def _restore(self) -> None:
-        """Go on with the counts of the current hour, of which an earlier run has written a part, or all of them if the
-        clock was set back since.
+        """Continue the counts of the current hour, which an earlier run has written in part, or in full if the clock
+        was set back.
         """
         value = self._env.txn.get(records.series_key(Resolution.BUSIEST_OF_HOUR, self._hour), db=self._table)
         if value is not None:
@@ -91,7 +90,7 @@ class Series:
             self._thin(resolution, now)
 
     def _note_missed(self, first: records.SeriesRow) -> None:
-        """Store with its hours what was charged after the last row of a run that was killed: of which queue is lost."""
+        """Store the charges after the last row of a killed run with their hours: their queues are lost."""
         last = records.newest(self._env.txn, self._env.db, self._last_commit)
         missed = records.untold_since(last, first)
         if missed == busiest.NOTHING:
@@ -106,7 +105,7 @@ class Series:
             self._put(Resolution.BUSIEST_OF_HOUR, hour, records.encode_busy(known))
 
     def _put_row(self, row: records.SeriesRow) -> None:
-        """Write a row under its second; what happens within the second of a beginning is written under the next one.
+        """Write a row under its second; changes within the second of a beginning are written under the next one.
 
         A run that begins in a second that has a row goes on from there. So runs write two rows a second at the most,
         however often a frontier is opened.

@@ -53,7 +53,7 @@ def _places(settings: Settings) -> list[str]:
 
 
 def _runs_queues_otherwise(stored: Settings, settings: Settings) -> bool:
-    """Tell whether settings differ in what queues are run by: the frontier's own, and the overrides."""
+    """Return whether settings differ in the frontier's own part or in the overrides."""
     return stored.frontier != settings.frontier or stored.overrides != settings.overrides
 
 

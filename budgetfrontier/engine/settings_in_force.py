@@ -69,7 +69,7 @@ class SettingsInForce:
         return self.base if self.trivial else self.effective.for_uri(url, queue)
 
     def lease_ttl(self, given: float | None) -> float:
-        """Return for how many seconds a URI is leased: what a caller asks for, or None for the setting."""
+        """Return the seconds of a lease: those asked for, or the setting if None."""
         return self.frontier.lease_ttl if given is None else arguments.seconds(given, "ttl")
 
     def _cost_policy(self, settings: QueueSettings) -> tuple[Callable[[CrawlUri], object], int | None]:
@@ -154,10 +154,11 @@ def renamed(uri: CrawlUri, url: str) -> CrawlUri:
 
 
 def _of_lease(settings: QueueSettings, *, trivial: bool) -> tuple[bool, QueueSettings, int, bool, bool, bool]:
-    """Return what a lease asks of settings: `trivial`, those of all URIs, the concurrency, and what may be asked less.
+    """Return the settings of a lease: `trivial`, those of all URIs, the concurrency, and the checks that are rarely
+    needed.
 
-    That is whether a queue may have to be RETIRED in its turn, or to wait after it, and whether one URI of each queue
-    goes out at a time, whatever its settings.
+    These are whether a queue may have to be RETIRED in its turn, or to wait after it, and whether one URI of each queue
+    goes out at a time, under any settings.
     """
     limited = not trivial or settings.queue_total_budget >= 0 or settings.balance_replenish_amount <= 0
     paced = not trivial or settings.min_interval > 0.0

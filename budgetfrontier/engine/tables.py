@@ -70,7 +70,7 @@ class Tables:
         )  # fmt: skip
 
     def put_in_force(self, settings: Settings, adjustments: list[Override]) -> None:
-        """Put settings in force; what they change in queues follows, by revision."""
+        """Put settings in force; values in queues follow, by revision."""
         self.in_force = SettingsInForce(settings, adjustments, random=self.random.random)
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
 
@@ -92,7 +92,7 @@ class Tables:
         return self.env.view().summary(self.counters)
 
     def _count(self) -> None:
-        """Bring those totals up to date that are the lengths of what is in memory."""
+        """Update the totals that are lengths of tables in memory."""
         self.counters.ready = len(self.rotation.ring)
         self.counters.leases = len(self.leases.out)
 

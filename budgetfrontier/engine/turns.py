@@ -32,7 +32,7 @@ class Turns:
         self._rotation = tables.rotation
         self.settings = SettingsOfQueues(tables)
         queues, leases, pending, ring = tables.queues, tables.leases, tables.pending, tables.rotation.ring
-        # What `lease` looks up once for all of its URIs; most calls may ask for one.
+        # Looked up once for all URIs of a `lease`; most calls may ask for one.
         of_ring = ring, ring.ids, ring.ids.popleft, ring.gone
         self._parts = tables.rotation, tables.counters, queues, leases, pending, *of_ring
         of_tables = queues.cache.get, queues.dirty.add, leases.out, pending.runs.get, pending.taken.add
@@ -46,11 +46,11 @@ class Turns:
     # -- moves
 
     def move(self, queue: QueueRecord, state: QueueState, now: float, *, front: bool = False) -> None:
-        """Move a queue; one that goes to its rest wakes no later than settings allow."""
+        """Move a queue; one that begins a rest wakes no later than settings allow."""
         if state is SNOOZED and queue.state is not SNOOZED:
             self._clip(queue, now)
         elif state is EXHAUSTED:
-            self._tables.pending.forget(queue.id)  # nothing is left of what was read of it
+            self._tables.pending.forget(queue.id)  # its run is empty
         self._rotation.move(queue, state, front=front)
 
     def _clip(self, queue: QueueRecord, now: float) -> None:
@@ -79,7 +79,7 @@ class Turns:
     ) -> None:
         """Count URIs that were placed on a queue, and move it if they change its state. `short`: the last one's URL.
 
-        The queue takes the budgets in force for the last one; `precedence` is what a policy says, None without one.
+        The queue takes the budgets in force for the last one; `precedence` is a policy's result, None without one.
         With `hold`, an EXHAUSTED queue waits for its turn even if `hold_queues` is false.
         """
         tables = self._tables
@@ -240,12 +240,12 @@ class Turns:
                 leases.calls.append((first_id, now))
 
     def rest_after_lease(self, queue: QueueRecord, settings: QueueSettings, now: float) -> bool:
-        """Let a READY queue that has leased a URI wait for its interval; tell whether it has to."""
+        """Let a READY queue that has leased a URI wait for its interval; return whether it has to."""
         queue.served = now
         interval = settings.min_interval if queue.interval is None else queue.interval
         if interval <= 0:
             return False
-        queue.rest = 0  # what it had to wait for is over
+        queue.rest = 0  # its wait is over
         queue.wake_time = queue.paced_until = now + interval
         return True
 
@@ -282,13 +282,13 @@ class Turns:
             self.unretire(queue)
 
     def is_spent(self, queue: QueueRecord, reached: bool) -> bool:
-        """Tell whether a queue is RETIRED instead of having its turn; what is completed counts as of now."""
+        """Return whether a queue is RETIRED instead of having its turn; completions count as of now."""
         if queue.max_completed:
             self._complete(queue)
         return must_retire(queue, reached)
 
     def _complete(self, queue: QueueRecord) -> None:
-        """Count what is completed as of now, if the queue may have reached its limit by that."""
+        """Count completions as of now, if the queue may have reached its limit by that."""
         if queue.completed + len(self._tables.pending.removed) >= queue.max_completed:
             self._tables.pending.delete_removed()
 
@@ -302,13 +302,13 @@ class Turns:
         self.cut_short |= self._rotation.wake_due(now, MAX_DUE, self._awake)
 
     def _awake(self, queue: QueueRecord) -> QueueState:
-        """Return the state of a SNOOZED queue whose wait is over; what is out counts by the budgets in force now."""
+        """Return the state of a SNOOZED queue after its wait; URIs that are out count by the budgets in force now."""
         if not queue.out:
             return READY
         self.settings.refresh(queue)
         return queue_states.after_waking(queue, self.settings.settings_of(queue))
 
-    # -- what operators do to queues
+    # -- changes by operators
 
     def retire(self, queue: QueueRecord) -> None:
         """Retire a queue by name."""
@@ -343,12 +343,12 @@ class Turns:
         self._rotation.set_waits(queue, wake_times.woken(queue, now))
 
     def deleted(self, queue: QueueRecord) -> None:
-        """Move a queue of which URIs were deleted, if it has to."""
+        """Move a queue after a deletion of some of its URIs, if it has to."""
         after = queue_states.after_deletion(queue)
         if after is not queue.state:
             self._rotation.move(queue, after)
 
 
 def _contradiction(queue: QueueRecord) -> Damage:
-    """Return the error for a queue whose only URIs are out: none may go out twice, whatever the totals say."""
+    """Return the error for a queue that has only URIs that are out: none may go out twice, whatever the totals say."""
     return Damage(f"queue {queue.queue} holds {queue.queued} URIs of which {queue.out} are out, and no other was found")

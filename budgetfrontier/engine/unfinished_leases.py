@@ -30,7 +30,7 @@ class UnfinishedLeases:
         return f"<UnfinishedLeases of {self._tables.leases!r}>"
 
     def expire(self, now: float) -> None:
-        """End leases whose deadline has come, `MOST_EXPIRED` at most; their queues join the ring's back."""
+        """End leases past their deadlines, `MOST_EXPIRED` at most; their queues join the ring's back."""
         if now >= self._tables.leases.next_expiry:
             for lease in self._each(self._tables.leases.due(now, MOST_EXPIRED)):
                 self._count_delivery(lease, now)
@@ -72,7 +72,7 @@ class UnfinishedLeases:
             tables.pending.put_back(queue.id, lease.key, value)
 
     def _release(self, lease: Lease, now: float, *, front: bool) -> None:
-        """End a lease whose URI was given back; its queue joins the ring, at its front or its back."""
+        """End the lease of a URI that was given back; its queue joins the ring, at its front or its back."""
         tables = self._tables
         queue = tables.queues.get(lease.queue_id)
         del tables.leases.out[lease.id]

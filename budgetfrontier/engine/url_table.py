@@ -1,11 +1,11 @@
-"""The table `urls` of a frontier that keeps its URLs: each URL with its state, whatever has become of it.
+"""The table `urls` of a frontier that keeps its URLs: each URL with its state.
 
-`PendingTable` and `FutureTable` tell it of every record that comes and goes, in the same transaction. So it follows
-admission, retries, revisits, replays, deletions and their undo alike, and nothing else in the engine knows of it. A URI
-that was finished is completed once its record is deleted: at the latest at the commit.
+`PendingTable` and `FutureTable` notify it of every record that comes and goes, in the same transaction. So it follows
+admission, retries, revisits, replays, deletions and their undo alike, and nothing else in the engine knows of it. A
+finished URI is completed once its record is deleted: at the latest at the commit.
 
-A URL that is scheduled again with `force` has several records. Its row is about the one that came last, and counts the
-others. Once that one leaves, the row says only that the URL waits: where the others are would have to be searched for.
+A URL that is scheduled again with `force` has several records. Its row is about the last one, and counts the others.
+Once that one leaves, the row says only that the URL waits: finding the others would take a search.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ New = tuple[bytes, int, str, bytes]
 """A URL that was admitted: its fingerprint, its queue, its short form, and the key of its record in `pending`."""
 
 LATEST = 1 << 62
-"""The latest date that a row says, in epoch seconds; what is due later is said to be due then."""
+"""The latest date in a row, in epoch seconds; later ones are stored as this."""
 
 
 class Arrival(Enum):
@@ -96,7 +96,7 @@ class UrlTable:
                 f"({type(e).__name__}: {e}); repair it, and open the frontier again"
             ) from e
 
-    # -- what others ask
+    # -- look-ups
 
     def find(self, fingerprint: bytes) -> UrlRow | None:
         """Return the row of a fingerprint; None if its URL is not known."""
@@ -111,7 +111,7 @@ class UrlTable:
         return [(key, decode_url(value)) for key, value in islice(cursor, limit)]
 
     def completed(self, fingerprint: bytes, queue_key: str, short: str) -> None:
-        """Add a URL, in its short form, that was fetched before it was known here; one that has a row keeps it."""
+        """Add a URL, in its short form, that was fetched before it was known here; an existing row stays."""
         if self.find(fingerprint) is None:
             queue = self._queues.find_or_create(queue_key)
             self._put(fingerprint, None, UrlRow(queue.id, short, b"", int(self.now())))
@@ -162,10 +162,10 @@ class UrlTable:
         return found
 
     def put_back(self, fingerprint: bytes, kept: UrlRow, queue_id: int) -> None:
-        """Give a URL whose record was put back what its row had: since when it is known, and when it is due.
+        """Give the URL of a record that was put back its old row: since when it is known, and when it is due.
 
-        No record may wait for its deletion. One that was completed gets its row back, on a queue of this id, unless it
-        is known again.
+        No record may wait for its deletion. A completed URL gets its row back, on a queue of this id, unless it is
+        known again.
         """
         self.settle()
         row = self.find(fingerprint)
@@ -181,7 +181,7 @@ class UrlTable:
         self._put(fingerprint, row, after)
 
     def _holds(self, place: bytes) -> bool:
-        """Tell whether a URI waits at a place."""
+        """Return whether a URI waits at a place."""
         later = future_key(place)
         table = keys.PENDING if later is None else keys.FUTURE
         return self._env.txn.get(later or place, db=self._env.db[table]) is not None
@@ -193,10 +193,10 @@ class UrlTable:
         """
         self._dropped.add(place)
 
-    # -- what the tables of URIs tell
+    # -- notifications from the tables of URIs
 
     def admitted(self, new: list[New]) -> None:
-        """Note records of URLs that admission has put into `pending`: one put each for those that are not kept yet."""
+        """Note records of URLs that admission has put into `pending`: one put for each URL that is not kept yet."""
         now, added, size = int(self.now()), Counter[int](), 0
         put = self._env.txn.cursor(self._table).put
         known: list[New] = []
@@ -256,9 +256,9 @@ class UrlTable:
         self._put(fingerprint, before, UrlRow(queue_id, url, place, created, due, more))
 
     def left(self, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """Note records that were taken from their places: their URLs are completed, unless other records of them wait.
+        """Note records that left their places: their URLs are completed, unless other records of them wait.
 
-        Those that were dropped are kept no more.
+        Dropped URLs are kept no more.
         """
         found: list[tuple[bytes, bytes]] = []
         ended, replaced = self._ended, self._replaced
@@ -293,7 +293,7 @@ class UrlTable:
             self._complete(fingerprint, row)
 
     def _without_place(self, row: UrlRow) -> UrlRow:
-        """Return the row of a URL whose record has left its place, while others wait where is not known."""
+        """Return the row of a URL whose record has left, while others wait in unknown places."""
         return UrlRow(row.queue, row.url, b"", row.created, int(self.now()), row.more)
 
     def _complete(self, fingerprint: bytes, row: UrlRow) -> None:

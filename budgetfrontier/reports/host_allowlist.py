@@ -25,7 +25,7 @@ class HostAllowlist:
         self._names = {uris.without_root_dot(name.lower()) for name in ("localhost", os.uname().nodename, *names)}
 
     def __contains__(self, header: str | None) -> bool:
-        """Tell whether a Host header names one of them."""
+        """Return whether a Host header names one of them."""
         name = _without_port(header or "")
         if name in self._names:
             return True

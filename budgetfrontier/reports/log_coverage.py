@@ -18,7 +18,7 @@ _DAY = 86_400.0
 
 
 def lacks_beginning(view: View, runs: Iterable[Run], first_line: str, since: float | None, now: float) -> bool:
-    """Tell whether attempts were charged from `since` on, None for the whole crawl, and before the log begins.
+    """Return whether attempts were charged from `since` on, None for the whole crawl, and before the log begins.
 
     `first_line` is the time of its first line, "" if it has none.
     """

@@ -186,7 +186,7 @@ class LogIndex:
         return manifest if usable else {}
 
     def _is_of(self, manifest: dict[str, Any], file: BinaryIO, size: int) -> bool:
-        """Tell whether the manifest is about the log as it is: not truncated, nor replaced by another."""
+        """Return whether the manifest is about the log as it is: not truncated, nor replaced by another."""
         upto = manifest["upto"]
         if upto > size:
             return False

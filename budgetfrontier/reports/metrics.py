@@ -135,7 +135,7 @@ class Exposition:
 
 
 def _accepts_openmetrics(accepts: str) -> bool:
-    """Tell whether the version of OpenMetrics that there is is asked for. For others, prometheus_client may fail."""
+    """Return whether the version of OpenMetrics that there is is asked for. For others, prometheus_client may fail."""
     for one in accepts.split(","):
         kind, *options = (part.strip() for part in one.split(";"))
         versions = [option for option in options if option.startswith("version=")]

@@ -115,7 +115,7 @@ def _status_of(row: SeedRow, statuses: Mapping[str, int]) -> int | None:
 
 
 def _is_in_log(row: SeedRow) -> bool:
-    """Tell whether a seed was attempted, as far as is known, and the list has no status of it."""
+    """Return whether a seed was attempted, as far as is known, and the list has no status of it."""
     attempted = row.fate is not SeedFate.DELETED and (row.fate is not SeedFate.WAITING or bool(row.reason))
     return attempted and _code_in(row) is None
 

@@ -1,7 +1,8 @@
-"""The rules of the frontier: what happens next to a queue, to a URI, and to the crawl.
+"""The rules of the frontier: the next state of a queue, of a URI, and of the crawl.
 
-They know records, settings and numbers, but no table, no clock and no policy. Those that change a record say so; all
-others only answer. The engine applies them, `storage.invariants` and `storage.repair` hold what is stored against them.
+They know records, settings and numbers, but no table, no clock and no policy. Rules that change a record say so; all
+others only return a value. The engine applies them, `storage.invariants` and `storage.repair` compare stored records
+with them.
 
 The life of a queue, in Heritrix's words ("Frontier queue budgets", 1.14):
 

@@ -22,12 +22,12 @@ LIMITS = frozenset((MAX_QUEUED, MAX_QUEUE_SIZE, MAXSIZE))
 
 
 def any_limit(frontier: FrontierSettings) -> bool:
-    """Tell whether the frontier or its queues are limited, overrides aside."""
+    """Return whether the frontier or its queues are limited, overrides aside."""
     return bool(frontier.max_queued or frontier.max_queue_size)
 
 
 def has_room(limit: int, held: int, more: int) -> bool:
-    """Tell whether so many more URIs fit in with those that a queue, or the frontier, holds. A limit of 0 is none."""
+    """Return whether so many more URIs fit in with those held by a queue, or by the frontier. A limit of 0 is none."""
     return limit <= 0 or held + more <= limit
 
 
@@ -47,7 +47,7 @@ def limit_reached(
 
 
 def may_overfill(uri: CrawlUri | None, via: CrawlUri | None) -> bool:
-    """Tell whether a URI is admitted beyond all limits. `uri` is None for a URI that is only a URL.
+    """Return whether a URI is admitted beyond all limits. `uri` is None for a URI that is only a URL.
 
     A prerequisite such as robots.txt is, because the queued URIs wait for it: a forced URI with directive HIGHEST. So
     is a revisit passed to the finish of `via`, because it takes that URI's place.

@@ -31,7 +31,7 @@ def attempts_told(attempts: int, settings: QueueSettings, next_in: float, *, sta
 
 
 def first_retry_told(finish: Finish, settings: QueueSettings) -> str:
-    """Return when a URI is tried again whose first attempt ended in a RETRY, and which attempt that was."""
+    """Return the sentence on the first attempt of a URI that ended in a RETRY, and on when it is tried again."""
     if is_last_attempt(1, settings):
         return attempts_told(1, settings, 0.0, status=finish.status)
     if finish.status in OVERLOADED:
@@ -42,7 +42,7 @@ def first_retry_told(finish: Finish, settings: QueueSettings) -> str:
 
 
 def ended_in_error(queue: QueueRecord) -> bool:
-    """Tell whether the last attempt that a queue has made failed, or was answered with an error status.
+    """Return whether the last attempt that a queue has made failed, or was answered with an error status.
 
     The time of a lease is stored in whole seconds.
     """
@@ -50,8 +50,8 @@ def ended_in_error(queue: QueueRecord) -> bool:
 
 
 def waits_for_retry(queue: QueueRecord, attempts: int) -> bool:
-    """Tell whether the wait of a queue is that for a retry. `attempts`: those that its first URI has failed.
+    """Return whether a queue waits for a retry. `attempts`: the failed attempts of its first URI.
 
-    They are 0 after an attempt that has removed its URI, such as one that was answered with a 404.
+    They are 0 after an attempt that has removed its URI, such as a fetch answered with a 404.
     """
     return attempts > 0 and ended_in_error(queue)

@@ -46,7 +46,7 @@ class BackOff(NamedTuple):
 
 
 def first_rest(settings: QueueSettings, asked: float | None) -> float:
-    """Return the seconds after which a URI is tried again, at the earliest, at whose fetch its host was overloaded.
+    """Return the least seconds until a URI is tried again after its host answered that it is overloaded.
 
     `asked`: its Retry-After, none if it is 0. Without a back-off, the retry delay applies.
     """
@@ -54,9 +54,9 @@ def first_rest(settings: QueueSettings, asked: float | None) -> float:
 
 
 def after_overload(queue: QueueRecord, settings: QueueSettings, asked: float | None, now: float) -> BackOff:
-    """Return the back-off of a queue whose host is overloaded; `asked`: its Retry-After, none if it is 0.
+    """Return the back-off of a queue after its host was overloaded; `asked`: its Retry-After, none if it is 0.
 
-    That is obeyed, up to the longest back-off, and is no incident: the next one is no longer for it.
+    A Retry-After is obeyed, up to the longest back-off, and is no incident: it makes the next back-off no longer.
     """
     if asked:
         return BackOff(queue.backoff, max(queue.overloaded_until, now + min(asked, settings.backoff_max_delay)))

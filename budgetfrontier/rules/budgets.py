@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def is_over_total(spent: int, total: int, reached: bool) -> bool:
-    """Tell whether `spent` exceeds a total budget, or with `retire_when: reached` equals it. Negative: no maximum."""
+    """Return whether `spent` exceeds a total budget, or with `retire_when: reached` equals it. Negative: no maximum."""
     return total >= 0 and (spent >= total if reached else spent > total)
 
 
 def must_retire(queue: QueueRecord, reached: bool) -> bool:
-    """Tell whether a queue is RETIRED instead of having its turn: nothing to replenish, or over a limit."""
+    """Return whether a queue is RETIRED instead of having its turn: nothing to replenish, or over a limit."""
     return (
         queue.balance_replenish_amount <= 0
         or is_over_total(queue.expenditure, queue.total_budget, reached)
@@ -29,7 +29,7 @@ def must_retire(queue: QueueRecord, reached: bool) -> bool:
 
 
 def has_completed(queue: QueueRecord) -> bool:
-    """Tell whether as many URLs of a queue are completed as its limit allows."""
+    """Return whether as many URLs of a queue are completed as its limit allows."""
     return 0 < queue.max_completed <= queue.completed
 
 

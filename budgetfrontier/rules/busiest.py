@@ -1,6 +1,6 @@
 """The queues that spent and fetched most, found with bounded memory, and how far their counts are certain.
 
-No count is too high. One that may be too low is an estimate, which is shown with the most that it may be.
+No count is too high. A count that may be too low is an estimate, shown with its upper bound.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 MOST = 1000
-"""Queues that are kept of an hour or a day: half of them for what they spent, half for what they fetched."""
+"""Queues that are kept of an hour or a day: half of them for the cost spent, half for the fetches."""
 ROOM = 16 << 10
 """Queues that are counted at the same time, about 150 bytes each."""
 
@@ -53,7 +53,7 @@ def _largest(amounts: Iterable[Amounts]) -> Amounts:
 
 
 def busiest(counts: Counts, most: int = MOST) -> Busy:
-    """Return the `most` queues at most, half of which spent most, and half fetched most, the busiest first."""
+    """Return at most `most` queues, half of them with the most spent, half with the most fetched, the busiest first."""
     kept = counts
     if len(counts) > most:
         kept = dict(nlargest(most // 2, counts.items(), key=_spent))
@@ -66,10 +66,10 @@ def busiest(counts: Counts, most: int = MOST) -> Busy:
 
 
 def without_smallest(counts: Counts, room: int) -> tuple[Counts, Amounts]:
-    """Return the busiest queues, half of `room` at the most, and the most that one of the others has.
+    """Return the busiest queues, half of `room` at the most, and the highest counts among the others.
 
     This is lossy counting (Manku and Motwani, 2002): a queue that was dropped and is counted again starts from zero, so
-    that a count is too low by at most the sum of what was returned each time. If no more queues than half of `room` are
+    that a count is too low by at most the sum of the returned counts. If no more queues than half of `room` are
     fetched from, nothing is dropped and all counts are exact.
     """
     found = busiest(counts, room // 2)
@@ -80,7 +80,7 @@ def merged(parts: Iterable[Busy], most_queues: int = MOST) -> tuple[Busy, Counts
     """Return the busiest queues of several periods together, and for each of them the most that its counts may be."""
     sums: Counts = {}
     above: Counts = {}
-    unlisted = NOTHING  # what a queue may have of which no period has a count
+    unlisted = NOTHING  # the most that a queue may have that no period lists
     for counts, low, others in parts:
         unlisted = plus(unlisted, others)
         for queue_id, amounts in counts.items():

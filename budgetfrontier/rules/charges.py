@@ -1,4 +1,4 @@
-"""The cost of a URI, and the charges of an attempt: what each outcome costs a queue."""
+"""The cost of a URI, and the charge of an attempt for each outcome."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def given_cost(uri: CrawlUri | None) -> int | None:
 
 
 def is_charged(outcome: Outcome) -> bool:
-    """Tell whether an outcome is charged: an attempt was really made. DEFERRED and DISREGARDED cost nothing."""
+    """Return whether an outcome is charged: an attempt was really made. DEFERRED and DISREGARDED cost nothing."""
     return outcome in _CHARGED
 
 
 def penalty(outcome: Outcome, settings: QueueSettings) -> int:
-    """Return what an attempt is charged beyond its cost."""
+    """Return the charge of an attempt beyond its cost."""
     return settings.error_penalty_amount if outcome is Outcome.FAILURE else 0
 
 

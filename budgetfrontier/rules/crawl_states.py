@@ -9,22 +9,22 @@ FINISH = "finish"
 LIMIT = "limit"
 """The reason for which a crawl in partitions is PAUSED while one of its totals is used up."""
 SCOPE = "scope"
-"""The reason of a pause of a crawl whose changed scope would disregard many of the URIs that wait."""
+"""The reason of the pause of a crawl after its scope changed so that many waiting URIs would be disregarded."""
 MORE_TO_CRAWL = "there is more to crawl"
 """The reason with which a program resumes a crawl that has paused at its finish: see `goes_on_after_finish`."""
 POLICY = "policy: "
-"""The beginning of the reason of a pause of a crawl one of whose policies failed."""
+"""The beginning of the reason of a crawl's pause after one of its policies failed."""
 
 
 def is_empty(*, queued: int, leases: int, future: int, future_retired: int) -> bool:
-    """Tell whether nothing is queued, out, or scheduled for later; what waits for RETIRED queues does not count."""
+    """Return whether nothing is queued, out, or scheduled for later; URIs that wait for RETIRED queues do not count."""
     return not queued and not leases and future <= future_retired
 
 
 def next_crawl_state(
     state: CrawlState, *, scheduled: int, leases: int, empty: bool, busy: bool, pause_at_finish: bool
 ) -> CrawlState:
-    """Return the state of the crawl that follows from what happened. RUNNING becomes PAUSED for `FINISH` alone.
+    """Return the next state of the crawl. RUNNING becomes PAUSED for `FINISH` alone.
 
     `scheduled`: URIs ever admitted. `busy`: a command is in progress, and the crawl is not over before it is.
     """
@@ -59,7 +59,7 @@ def reason_after_pause(state: CrawlState, reason: str | None, given: str) -> str
 
 
 def goes_on_after_finish(total: Summary) -> bool:
-    """Tell whether a program that works on a crawl is to resume it: it has paused at its finish, and has more to crawl.
+    """Return whether a program that works on a crawl resumes it: it has paused at its finish, and has more to crawl.
 
     A pause by an operator takes the place of `FINISH` (`reason_after_pause`), and is kept.
     """
@@ -67,7 +67,7 @@ def goes_on_after_finish(total: Summary) -> bool:
 
 
 def after_resume(state: CrawlState, scheduled: int) -> CrawlState:
-    """Return the state of a crawl after `resume`; one that was terminated stays so."""
+    """Return the state of a crawl after `resume`; a terminated crawl stays so."""
     if state not in (CrawlState.PAUSED, CrawlState.PAUSING):
         return state
     return CrawlState.RUNNING if scheduled else CrawlState.NEW

@@ -1,4 +1,4 @@
-"""The URIs that a crawl is done with: the number that was crawled, and those that were not, by cause."""
+"""The finished URIs of a crawl: the number that was crawled, and the numbers that were not, by cause."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Crawled(NamedTuple):
     """The numbers of URIs that a crawl is done with, without prerequisites such as robots.txt files."""
 
     crawled: int
-    """Those that answered, and with no error."""
+    """URIs that were answered, without an error."""
     error_answers: dict[str, int]
-    """Those that answered with an error status, by status."""
+    """URIs that were answered with an error status, by status."""
     failed: int
     dead: int
     robots_denials: int
     disregarded: int
-    """Those that were disregarded for other reasons than robots.txt."""
+    """URIs that were disregarded for other reasons than robots.txt."""
 
     @property
     def missed(self) -> list[Missed]:
@@ -59,7 +59,7 @@ _STATUSES = 3
 
 
 def crawled(totals: Summary) -> Crawled:
-    """Return what became of the URIs of a crawl, from its totals.
+    """Return the counts of a crawl's finished URIs, from its totals.
 
     A dead letter that was dropped counts no more, and neither does one that was replayed, until it ends again.
     """

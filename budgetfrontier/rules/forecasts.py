@@ -39,7 +39,7 @@ class Held(NamedTuple):
     """The sums over the queues that are not RETIRED, from a scan of all of them."""
 
     spendable: int
-    """The sum of what they may spend before they are over their total budgets, of those that have one."""
+    """The sum of what queues with total budgets may spend before they are over them."""
     unlimited: int
     """URIs in queues without a total budget, those for later included."""
     tail: float
@@ -77,7 +77,7 @@ def least_delay(queue: QueueRecord, configured: float) -> float:
 
 
 class Holdings:
-    """Adds up what queues hold as they pass. O(1) for each, and in memory."""
+    """Adds up the holdings of queues that pass through. O(1) for each, and in memory."""
 
     def __init__(self) -> None:
         self._spendable = self._unlimited = 0
@@ -86,7 +86,7 @@ class Holdings:
     def through(self, queues: Iterable[QueueRecord], terms: Callable[[QueueRecord], Terms]) -> Iterator[QueueRecord]:
         """Yield the same queues.
 
-        `terms` is called with those that count: it sets the budgets of one to those in force, and returns its terms.
+        `terms`, called with each queue that counts, sets its budgets to those in force, and returns its terms.
         """
         add, retired = self._add, QueueState.RETIRED
         for queue in queues:
@@ -130,8 +130,8 @@ def latest_of(hour: Window, lately: Window) -> Window:
 def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[str, Limit]) -> Iterator[Forecast]:
     """Yield when each bound would end the crawl.
 
-    `last` is what happened lately, `waiting` the URIs that are queued or scheduled for later, `limits` the limits of
-    the crawl by name. `holds` None: what queues hold is not known yet, and nothing is said of budgets and politeness.
+    `last` has the recent rates, `waiting` counts the URIs queued or scheduled for later, `limits` has the limits of the
+    crawl by name. If `holds` is None (not known yet), budgets and politeness have no forecast.
     """
     if not lasts(last.seconds):
         last = Window(last.seconds, 0, {})
@@ -161,8 +161,8 @@ def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[st
 def binding(found: Sequence[Forecast]) -> Forecast | None:
     """Return the bound that would end the crawl first; None if none would, or if that is not known.
 
-    What waits is not crawled, and no budget used up, before the last URI of each queue may be leased: whatever rate and
-    budgets say, the crawl does not end before politeness allows it. Only limits end it earlier.
+    The crawl cannot end, by rate or budgets, before politeness allows the last URI of each queue to be leased. Only
+    limits end it earlier.
     """
     known = {forecast.bound: forecast for forecast in found if forecast.seconds is not None}
     politeness, rate = known.pop("politeness", None), known.get("rate")
@@ -171,7 +171,7 @@ def binding(found: Sequence[Forecast]) -> Forecast | None:
             if bound in known and _seconds(known[bound]) < _seconds(politeness):
                 known[bound] = politeness
         if any(forecast.bound == "rate" and forecast.sure == "unknown" for forecast in found):
-            known["rate"] = politeness  # nothing else is known of what waits
+            known["rate"] = politeness  # nothing else bounds the waiting URIs
     return min(known.values(), key=_seconds, default=None)
 
 
@@ -180,7 +180,7 @@ def _seconds(forecast: Forecast) -> float:
 
 
 def _by_rate(last: Window, waiting: int) -> Forecast:
-    """Return when all that waits is fetched, at the present rate less what is scheduled meanwhile."""
+    """Return when all waiting URIs are fetched, at the present rate less that of new ones."""
     if not waiting:
         return Forecast("rate", 0.0, 0.0, 0.0, "exact", "nothing waits")
     if not last.rates:

@@ -29,10 +29,10 @@ def ready_or_snoozed(queue: QueueRecord, now: float) -> QueueState:
 
 
 def may_lease(queue: QueueRecord, concurrency: int, reached: bool) -> bool:
-    """Tell whether one more URI may go out, when some may be out already.
+    """Return whether one more URI may go out, when some may be out already.
 
-    What is out reserves its cost: once it has used up the balance or the total budget, nothing more goes out. What has
-    landed is out as well, but no longer counts towards the concurrency.
+    URIs that are out reserve their cost: once they have used up the balance or the total budget, no more go out. Landed
+    ones are still out, but no longer count towards the concurrency.
     """
     out = queue.out
     if not out:
@@ -82,7 +82,7 @@ def after_turn(queue: QueueRecord, settings: QueueSettings, now: float) -> Queue
 
 
 def after_waking(queue: QueueRecord, settings: QueueSettings) -> QueueState:
-    """Return the state of a SNOOZED queue whose wake time has come."""
+    """Return the state of a SNOOZED queue after its wake time."""
     if queue.out and not may_lease(queue, settings.per_queue_concurrency, settings.reached):
         return IN_PROCESS
     return READY
@@ -116,15 +116,14 @@ def after_finish(
 
 
 def after_landing(queue: QueueRecord, settings: QueueSettings, now: float) -> QueueState:
-    """Return the state of a queue when a download is over whose outcome is not known yet."""
+    """Return the state of a queue when a download is over, and its outcome not known yet."""
     return after_turn(queue, settings, now) if queue.state in (READY, IN_PROCESS) else queue.state
 
 
 def after_lease_lost(queue: QueueRecord, now: float) -> QueueState:
     """Return the state of a queue when a lease expired or its process died: nothing was charged, its URI stays.
 
-    One whose balance is spent was kept active by its leases alone: the last that is lost ends its turn, as a finish
-    would.
+    A queue with a spent balance was kept active by its leases alone: losing the last ends its turn, as a finish would.
     """
     if queue.state is RETIRED:
         return RETIRED
@@ -145,7 +144,7 @@ def after_deletion(queue: QueueRecord) -> QueueState:
 
 
 def is_revived_by_change(queue: QueueRecord) -> bool:
-    """Tell whether a change of settings revives a RETIRED queue: not one that was retired by name."""
+    """Return whether a change of settings revives a RETIRED queue: not if it was retired by name."""
     return not queue.by_name
 
 
@@ -155,7 +154,7 @@ def after_unretirement(queue: QueueRecord) -> QueueState:
 
 
 def is_possible(queue: QueueRecord) -> bool:
-    """Tell whether a queue may be in its state with its URIs: only EXHAUSTED and RETIRED ones have none."""
+    """Return whether a queue may be in its state with its URIs: only EXHAUSTED and RETIRED ones have none."""
     if queue.state is EXHAUSTED:
         return not queue.queued
     return queue.queued > 0 or queue.state is RETIRED

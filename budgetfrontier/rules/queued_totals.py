@@ -1,4 +1,4 @@
-"""The totals of what is queued: what a RETIRED queue holds, now or for later, keeps no crawl from finishing."""
+"""The totals of queued URIs: those of a RETIRED queue, now or for later, keep no crawl from finishing."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from budgetfrontier.rules.queue_states import RETIRED
 
 
 def is_queued(state: QueueState) -> bool:
-    """Tell whether the URIs of a queue in this state count as queued: a RETIRED one keeps its URIs uncounted."""
+    """Return whether the URIs of a queue in this state count as queued: a RETIRED one keeps its URIs uncounted."""
     return state is not RETIRED
 
 
 def share(queue: QueueRecord, state: QueueState) -> tuple[int, int]:
-    """Return what a queue in this state adds to the totals `queued` and `future_retired`."""
+    """Return a queue's part, in this state, of the totals `queued` and `future_retired`."""
     return (queue.queued, 0) if is_queued(state) else (0, queue.future)
 
 
 def change(queue: QueueRecord, before: QueueState, after: QueueState) -> tuple[int, int]:
-    """Return what a change of state adds to the totals `queued` and `future_retired`."""
+    """Return the changes of the totals `queued` and `future_retired` by a change of state."""
     queued_before, retired_before = share(queue, before)
     queued, retired = share(queue, after)
     return queued - queued_before, retired - retired_before

@@ -1,4 +1,4 @@
-"""Rates from the totals over time: what happened in a time, how fast, and how evenly."""
+"""Rates from the totals over a time: how much, how fast, and how evenly."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "spent": ("expenditure",),
     "bytes": ("bytes",),
 }
-"""The figures of a time, each with the totals of which it is the sum; one with the name of a total is that total."""
+"""The figures of a time, each as a sum of totals; a figure with the name of a total is that total."""
 
 SHOWN = ("fetched", "discovered", "spent", "failed", "buried", "bytes")
 """The figures that overviews show."""
 
 LEAST = 60.0
-"""The seconds of crawling whose rates are sure enough to be told without a warning, or to forecast from."""
+"""The seconds of crawling after which rates are shown without a warning, and forecasts are made from them."""
 
 FEWEST = 4
 """The fewest intervals from which a spread is given."""
@@ -60,7 +60,7 @@ class Window(NamedTuple):
     """The rates of a time, as far as it is known."""
 
     seconds: float
-    """Seconds of that time in which the crawl ran, and of which totals are known."""
+    """Seconds of that time in which the crawl ran, and for which totals are known."""
     intervals: int
     rates: dict[str, Rate]
     """By the names of FIGURES; empty if nothing is known of that time."""
@@ -72,22 +72,22 @@ def progress(row: Totals) -> int:
 
 
 def lasts(seconds: float) -> bool:
-    """Tell whether a crawl ran for long enough that rates are sure: those of a moment say nothing of hours."""
+    """Return whether a crawl ran for long enough that rates are sure: those of a moment say nothing of hours."""
     return seconds >= LEAST
 
 
 def successive(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
     """Yield each row, except for the beginnings of runs, with the row before it, from rows in order of time.
 
-    If the clock was set back between two runs, their rows alternate: a row follows the last one of its own run. The
-    first row of a run whose beginning was thinned out follows the one with the most progress that is not beyond its
-    own. If a later row has a progress between the two, it is the one that follows: the other row is of a run that began
-    before the first row.
+    If the clock was set back between two runs, their rows alternate: a row follows the last one of its own run. If the
+    beginning of a run was thinned out, its first row follows the row with the most progress up to its own. If a later
+    row has a progress between the two, that row follows instead: the other one is of a run that began before the first
+    row.
     """
     in_order = list(rows)
     ends = {row.run: number for number, row in enumerate(in_order)}
     of_run: dict[int, Row] = {}
-    latest: list[Row] = []  # those that end their runs, in order of progress
+    latest: list[Row] = []  # the last rows of their runs, in order of progress
     for number, (row, below) in enumerate(zip(in_order, _below(in_order), strict=True)):
         before = of_run.get(row.run)
         if before is None and not row.begins:
@@ -121,7 +121,7 @@ def _below(rows: Sequence[Totals]) -> list[int]:
 def stopped(rows: Iterable[Totals], before: Totals | None) -> int:
     """Return the seconds without a process between `before`, None if there is none, and the last of the rows after it.
 
-    They are what is left to know of the beginnings of runs when one row stands for all of these.
+    They remain of the beginnings of runs when one row replaces all of these.
     """
     seconds = 0.0
     for row in rows:
@@ -135,13 +135,13 @@ def stopped(rows: Iterable[Totals], before: Totals | None) -> int:
 def window(
     rows: Iterable[Totals], since: float, until: float, *, figures: Mapping[str, Sequence[str]] = FIGURES
 ) -> Window:
-    """Return what happened between two times (epoch seconds), from rows in order of time.
+    """Return the figures between two times (epoch seconds), from rows in order of time.
 
-    `figures` are the names of those that count, each with the totals of which it is the sum.
+    `figures` has the names to count, each with the totals to sum.
 
     Nothing is counted between two rows if a run began with the second one, for no process ran meanwhile, or if totals
-    fell, as a repair may have them. If only a part of the time between two rows is in this time, that part of what
-    happened between them is counted.
+    fell, as a repair may have them. If only a part of the time between two rows is in this time, that part of the
+    change between them is counted.
     """
     seconds, known = 0.0, 0
     counts = dict.fromkeys(figures, 0.0)
@@ -220,7 +220,7 @@ def _with_spread(count: float, seconds: float, low: float | None, high: float | 
 def curves(rows: Iterable[Totals], since: float, until: float, points: int) -> dict[str, list[float]]:
     """Return the hourly rates of each figure in `points` equal parts of a time, 0.0 where nothing is known.
 
-    What was counted between two rows is spread evenly over the time between them, as in `window`. O(rows + points).
+    The change between two rows is spread evenly over the time between them, as in `window`. O(rows + points).
     """
     length = (until - since) / points
     seconds = [0.0] * points

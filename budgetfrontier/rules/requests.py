@@ -34,5 +34,5 @@ def request_objection(uri: CrawlUri) -> str | None:
 
 
 def are_hops(hops: str) -> bool:
-    """Tell whether a text is the path from a seed: letters A-Z, after "12+" if Heritrix has shortened it."""
+    """Return whether a text is the path from a seed: letters A-Z, after "12+" if Heritrix has shortened it."""
     return _HOPS.fullmatch(hops) is not None

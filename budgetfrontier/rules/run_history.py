@@ -30,7 +30,7 @@ _LIMITS = "closespider_"  # with which the reasons of Scrapy's extension CloseSp
 
 
 def may_crawl(program: str) -> bool:
-    """Tell whether a program hands out URIs, as far as its name tells: commands do not, nor does one without a name.
+    """Return whether a program hands out URIs, by its name: commands do not, nor does a program without a name.
 
     >>> may_crawl(CRAWL), may_crawl(BUS_WORKER), may_crawl("spider.py"), may_crawl("budgetfrontier import")
     (True, True, True, False)
@@ -40,7 +40,7 @@ def may_crawl(program: str) -> bool:
 
 
 def was_refused(program: str, end: RunEnd | None) -> bool:
-    """Tell whether a run was a command that was refused: whoever gave it was told, and the crawl is as it was.
+    """Return whether a run was a refused command, which has changed nothing in the crawl.
 
     >>> was_refused("budgetfrontier undo", RunEnd.ERROR), was_refused("budgetfrontier crawl", RunEnd.ERROR)
     (True, False)
@@ -59,7 +59,7 @@ def end_of_spider(reason: str) -> RunEnd:
 
 
 def end_of(error: BaseException | None) -> tuple[RunEnd | None, str]:
-    """Return how a run ends that is closed because of an error, and the reason; None if there is none to tell."""
+    """Return how a run closed because of an error ends, and the reason; None without a reason to record."""
     if error is None:
         return None, ""
     if isinstance(error, StorageFull) or (isinstance(error, OSError) and error.errno in NO_ROOM):
@@ -79,7 +79,7 @@ def end_of(error: BaseException | None) -> tuple[RunEnd | None, str]:
 
 
 def steered_by(what: str, who: str, reason: str) -> str:
-    """Return what a command did to the crawl, by whom and why.
+    """Return the effect of a command on the crawl, with its author and reason.
 
     >>> steered_by("terminated", "alice", "done"), steered_by("paused", "bob", "")
     ('terminated by alice (done)', 'paused by bob')
@@ -101,9 +101,9 @@ def ended(
 ) -> RunRow | None:
     """Return the row of a run that is closed; None if none is kept.
 
-    A run that handed nothing out and whose program does not say how it ended leaves no row: most are commands that
-    changed a stopped crawl, which the audit tells better. `terminated` tells by whom the crawl was terminated, if it
-    was: this is why its run ends.
+    A run leaves no row if it handed nothing out and its program does not say how it ended: most are commands on a
+    stopped crawl, which the audit lists. `terminated` is who terminated the crawl, the reason of the run's end; "" if
+    nobody did.
     """
     if end is None and not leased:
         return None
@@ -113,10 +113,10 @@ def ended(
 
 
 def taken_over(row: RunRow, note: RunRow | None, *, last_commit: float, copied: str = "") -> RunRow:
-    """Return the row of a run whose process is gone, with its end if `row` has none.
+    """Return the row of a run after its process is gone, with its end if `row` has none.
 
-    `note` is what it could write when it could not commit. Without one it was killed, after its last commit; or the
-    frontier was copied while it was open, as a backup does: `copied` tells how.
+    `note` is the row that it wrote when it could not commit. Without one it was killed, after its last commit; or the
+    frontier was copied while it was open, as a backup does: `copied` says how.
     """
     if row.end is not None:
         return row
@@ -127,14 +127,14 @@ def taken_over(row: RunRow, note: RunRow | None, *, last_commit: float, copied: 
 
 
 def is_outdated(number: int, *, latest: int) -> bool:
-    """Tell whether a run is too old to be kept, once there is a run of the number `latest`."""
+    """Return whether a run is too old to be kept, once there is a run of the number `latest`."""
     return number <= latest - MOST_RUNS
 
 
 def last_stop(newest_first: Iterable[_Ended]) -> _Ended | None:
-    """Return the run that ended last of those that may have crawled, else of all; None if none has ended.
+    """Return the run that ended last, of those that may have crawled if there are any; None if none has ended.
 
-    A command that was killed, or interrupted, does not tell why a crawl stopped.
+    The end of a killed or interrupted command says nothing about why a crawl stopped.
     """
     command = None
     for run in newest_first:

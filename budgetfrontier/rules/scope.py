@@ -30,10 +30,10 @@ class ListedSeeds(Protocol):
         """The position of the seed that came last."""
 
     def has_host(self, bare: str) -> bool:
-        """Tell whether a host, given without "www.", is that of a seed, with or without it."""
+        """Return whether a host, given without "www.", is that of a seed, with or without it."""
 
     def has_domain(self, domain: str, domain_of: Callable[[CrawlUri], Any]) -> bool:
-        """Tell whether a registered domain is that of a seed."""
+        """Return whether a registered domain is that of a seed."""
 
 
 class ResponseHeader(Protocol):
@@ -87,10 +87,10 @@ class Scope:
     seed, and URIs that no rule matches, are not, except for sitemaps, on any host, that the robots.txt of a site in
     scope names, and those that their indexes list on the same host. `seed-hosts` matches the hosts of the seeds, with
     or without "www.", `seed-domains` their registered domains. The target of a seed's redirect counts as a seed. The
-    seeds are those of the settings, which `add_seeds` adds and which are in memory, and those that the frontier lists,
-    see `add_listed`.
+    seeds are those of the settings, which `add_seeds` adds and keeps in memory, and the frontier's list, see
+    `add_listed`.
 
-    Raises SettingsError for a file of SURT prefixes that cannot be read. Decisions that hold for a whole host are
+    Raises SettingsError for a file of SURT prefixes that cannot be read. Decisions for a whole host are
     cached for some thousand hosts: `objection` takes 0.8 us with the default rules, 5 us with twenty of all kinds.
     """
 
@@ -125,11 +125,11 @@ class Scope:
                 self.add_seed(uris.parse(url))
 
     def add_listed(self, listed: ListedSeeds) -> None:
-        """Extend the scope by the hosts of a frontier's list of seeds, and of those that are listed from now on."""
+        """Extend the scope by the hosts of a frontier's list of seeds, also of seeds listed later."""
         self._listed = listed
 
     def _look_at_list(self) -> None:
-        """Forget what was decided before the last seed was listed."""
+        """Forget the decisions made before the last seed was listed."""
         if self._listed is not None and self._listed.last != self._listed_upto:
             self._listed_upto = self._listed.last
             self._plans.clear()
@@ -150,7 +150,7 @@ class Scope:
     def objection_to(self, uri: CrawlUri, response: ResponseHeader) -> str | None:
         """Return the rule by which a URI is out of scope, given the header of its response; None if it is in scope.
 
-        All rules are applied again. `type` and `size` do not match redirects, whose header is not about the target.
+        All rules are applied again. `type` and `size` do not match redirects: their header is not about the target.
         """
         verdict = self.verdict(uri, None if response.location else Header(response.mime, _length(response)))
         return None if verdict.accepted else verdict.rule
@@ -173,9 +173,9 @@ class Scope:
         return None
 
     def _is_named(self, uri: CrawlUri) -> bool:
-        """Tell whether a URI that no rule matches is a sitemap that is named where it counts (sitemaps.org).
+        """Return whether a URI that no rule matches is a sitemap named in the right place (sitemaps.org).
 
-        Its `via`, which was in scope itself, is the robots.txt, an index, or what has redirected.
+        Its `via`, itself in scope, is the robots.txt, an index, or a URL that redirected.
         """
         match = _NAMED.fullmatch(uri.hops)
         if match is None or uri.via is None or uri.hops[-1] == "R":
@@ -223,7 +223,7 @@ class Scope:
         return None
 
     def _plan(self, root: str, seed: str | None) -> Plan:
-        """Return the rules left to apply to URIs that begin with `root`, up to one that matches all of them."""
+        """Return the rules left to apply to URIs that begin with `root`, up to a rule that matches all of them."""
         plan: list[tuple[Test, ScopeDecision]] = []
         for rule, verdict in self._rules:
             settled = self._settled(rule, root, seed)
@@ -249,7 +249,7 @@ class Scope:
 
 
 def redirected_seed(uri: CrawlUri) -> bool:
-    """Tell whether a URI is the target of a few redirects from a seed; its links have it as `meta["seed"]`."""
+    """Return whether a URI is the target of a few redirects from a seed; its links have it as `meta["seed"]`."""
     return 0 < len(uri.hops) <= MOST_REDIRECTS and not uri.hops.strip("R")
 
 

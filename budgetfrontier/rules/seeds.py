@@ -1,4 +1,4 @@
-"""Which URIs are seeds, where they come from, and what becomes of them."""
+"""Which URIs are seeds, where they come from, and their states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 from budgetfrontier.core.model import CrawlUri, Directive
 
 MOST_REDIRECTS = 5
-"""Redirects from a seed whose targets are seeds."""
+"""The number of redirects from a seed to a URI that still counts as a seed."""
 
 
 class SeedOrigin(StrEnum):
@@ -31,12 +31,12 @@ class SeedFate(StrEnum):
 
 
 def is_seed(uri: CrawlUri) -> bool:
-    """Tell whether a URI is a seed: it comes before links, and nothing but redirects lead from a seed to it."""
+    """Return whether a URI is a seed: it comes before links, and nothing but redirects lead from a seed to it."""
     return uri.directive <= Directive.MEDIUM and len(uri.hops) <= MOST_REDIRECTS and not uri.hops.strip("R")
 
 
 def origin_of(uri: CrawlUri) -> SeedOrigin:
-    """Return where a seed comes from; `import --seeds` marks those that it imports in their `meta`."""
+    """Return where a seed comes from; `import --seeds` marks its seeds in their `meta`."""
     if uri.hops:
         return SeedOrigin.REDIRECTED
     marked = isinstance(uri.meta, dict) and "seed" in uri.meta

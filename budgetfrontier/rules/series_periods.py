@@ -1,4 +1,4 @@
-"""The resolutions of the time series: for how long rows of each are kept, and what becomes of them then."""
+"""The resolutions of the time series: for how long rows of each are kept, and how they are thinned then."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _THINNED = {
 """The coarser resolution of each, and the age in seconds at which rows are thinned to it."""
 
 THINNED = tuple(_THINNED)
-"""The resolutions whose rows are thinned."""
+"""The resolutions that are thinned."""
 
 
 def hour_of(time: int) -> int:
@@ -52,8 +52,8 @@ def next_row(now: float) -> float:
 def coarser(resolution: Resolution, oldest: int, now: float) -> tuple[Resolution, int, int] | None:
     """Return how the oldest rows of a resolution are thinned, None if they are not old enough.
 
-    `oldest` is the time of the oldest. The answer is the coarser resolution, and the first second and the end of the
-    period of it whose rows become one. All of them must have reached the age.
+    `oldest` is the time of the oldest. Returned are the coarser resolution, and the first second and the end of a
+    period that becomes one row. All rows in it must have reached the age.
     """
     to, age = _THINNED[resolution]
     seconds = PERIODS[to]

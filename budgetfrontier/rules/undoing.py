@@ -11,22 +11,23 @@ PACING = frozenset(("set_queue",))
 """The commands that give a queue an interval and a limit of its own."""
 PAUSING = frozenset(("pause", "resume"))
 DELETING = frozenset(("delete", "drop"))
-"""The commands that keep what they delete."""
+"""The commands that keep the records that they delete."""
 BURYING = frozenset(("bury",))
-"""The command that adds dead letters: its undo keeps what it deletes."""
+"""The command that adds dead letters: its undo keeps the records that it deletes."""
 ENDING = frozenset(("undo", "discard"))
 """The commands after which another one cannot be undone any more."""
 
 
 def command_of(command: str, effect: dict[str, Any]) -> str:
-    """Return the command that an entry of the audit is about: that of an undo is the one that it has undone."""
+    """Return the command that an entry of the audit is about: for an undo, the command that was undone."""
     return str(effect.get("command", command))
 
 
 def can_be_undone(command: str, effect: dict[str, Any], *, refused: bool) -> bool:
-    """Tell whether a command with this effect can be undone, if it was not undone yet, and nothing has changed since.
+    """Return whether a command with this effect can be undone, if it was not undone yet, and nothing has changed since.
 
-    What failed halfway can be, if it has deleted URIs or added dead letters, and an undo that has deleted these.
+    A command that failed halfway can be undone if it has deleted URIs or added dead letters, as can an undo that has
+    deleted these.
     """
     if effect.get("kept") is not None or effect.get("letters"):
         return True

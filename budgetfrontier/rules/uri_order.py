@@ -1,6 +1,6 @@
 """The order of the URIs of a queue: directive, higher priority first, cost, then arrival, which `lifo` reverses.
 
-A URI's rank in its queue is made of these four, as numbers of which the lowest goes out first; `storage.keys` packs
+A URI's rank in its queue is made of these four, as numbers, the lowest going out first; `storage.keys` packs
 them so that stored ranks sort the same. A priority beyond 32 bits counts as the highest, or the lowest.
 """
 

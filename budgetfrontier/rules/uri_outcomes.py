@@ -24,7 +24,7 @@ HOST = "(host)"
 
 
 class Fate(Enum):
-    """The fate of a URI whose attempt has ended."""
+    """The fate of a URI after an attempt."""
 
     REMOVED = "removed"
     KEPT = "kept in its place"
@@ -43,22 +43,22 @@ def cause(reason: str, queue: str) -> str:
 
 
 def is_last_attempt(attempt: int, settings: QueueSettings) -> bool:
-    """Tell whether a URI that fails this attempt (the first is 1) has no retry left."""
+    """Return whether a URI that fails this attempt (the first is 1) has no retry left."""
     return attempt > settings.max_retries
 
 
 def may_pass(status: int, statuses: Collection[int] = OVERLOADED) -> bool:
-    """Tell whether what a status reports may pass, so that the URI is tried again: no answer, or one of `statuses`."""
+    """Return whether a status is worth another attempt: no answer, or one of `statuses`."""
     return status in _NO_ANSWER or status in statuses
 
 
 def is_failure(status: int) -> bool:
-    """Tell whether an attempt that is not repeated has failed with this status: no page, or a server error."""
+    """Return whether an attempt that is not repeated has failed with this status: no page, or a server error."""
     return status <= 0 or status >= 500 or status in OVERLOADED
 
 
 def is_about_page(status: int) -> bool:
-    """Tell whether a status (0: there was no answer) concerns the page alone, not its host, which has answered."""
+    """Return whether a status (0: there was no answer) concerns the page alone, not its host, which has answered."""
     return status > 0 and status not in OVERLOADED
 
 
@@ -83,15 +83,15 @@ def outcome_of_answer(status: int, attempt: int, settings: QueueSettings) -> Out
 
 
 def waits_alone(status: int, settings: QueueSettings) -> bool:
-    """Tell whether a retry delays only its URI, not its host.
+    """Return whether a retry delays only its URI, not its host.
 
-    That is so if `retry.scope` says it, or if the host answered with any status but those that are about the host.
+    That is so if `retry.scope` says it, or if the host answered with any status that is not about the host.
     """
     return settings.retry_uri or is_about_page(status)
 
 
 def fate(outcome: Outcome, attempt: int, settings: QueueSettings, delay: float, status: int = 0) -> Fate:
-    """Return what becomes of a URI after an attempt. `delay`: seconds until a retry."""
+    """Return the fate of a URI after an attempt. `delay`: seconds until a retry."""
     if outcome is Outcome.RETRY:
         if is_last_attempt(attempt, settings):
             return Fate.DEAD
@@ -100,12 +100,12 @@ def fate(outcome: Outcome, attempt: int, settings: QueueSettings, delay: float, 
 
 
 def is_delivered_too_often(delivery: int, max_deliveries: int) -> bool:
-    """Tell whether a URI that was lost in its `delivery`-th delivery becomes a dead letter."""
+    """Return whether a URI that was lost in its `delivery`-th delivery becomes a dead letter."""
     return delivery >= max_deliveries
 
 
 def comes_again(uri: CrawlUri, via: CrawlUri | None) -> bool:
-    """Tell whether a URI that was found in the fetch of `via` is that one again: a revisit."""
+    """Return whether a URI that was found in the fetch of `via` is that one again: a revisit."""
     return via is not None and uri.force and uri.url == via.url
 
 

@@ -1,7 +1,7 @@
 """The verdict on a crawl: whether it goes on, or why nothing is being crawled, in one sentence.
 
-The causes are tried in the order in which an operator would have to remove them: what is over for good, what no process
-runs, what hangs, what is paused, and then what the queues wait for.
+The causes are tried in the order in which an operator would have to remove them: a crawl that is over for good, one
+without a process, one that hangs, a pause, and then the waits of queues.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Standing(msgspec.Struct, kw_only=True):
     for_robots: int = 0
     """The part of the first SNOOZED queues that wait for their robots.txt."""
     for_retry: int = 0
-    """The part of the first SNOOZED queues whose last attempt failed."""
+    """The part of the first SNOOZED queues that wait after a failed attempt."""
     failure: str = ""
     """The reason for which the attempt of the first of these failed."""
     next_due: float | None = None
@@ -78,7 +78,7 @@ class Standing(msgspec.Struct, kw_only=True):
     rate: float | None = None
     """URIs finished a second, if it is known."""
     limit: str | None = None
-    """The setting of a crawl in partitions whose total is used up, such as "cluster.max_uris"."""
+    """The used-up limit of a crawl in partitions, such as "cluster.max_uris"."""
 
 
 def verdict(standing: Standing) -> Verdict:
@@ -118,7 +118,7 @@ def verdict(standing: Standing) -> Verdict:
 
 
 def is_hung(standing: Standing) -> bool:
-    """Tell whether a process has the frontier open, but has not used it for long, or was stopped by a signal."""
+    """Return whether a process has the frontier open, but has not used it for long, or was stopped by a signal."""
     s = standing
     if s.process.suspended:
         return True
@@ -154,7 +154,7 @@ def last_commit(standing: Standing) -> float | None:
 
 
 def _of_crawl(s: Standing, last: float, article: str = "") -> str:
-    """Return whose the last commit was: the crawl's, if commands have committed since; else the article."""
+    """Return "the crawl's" for the last commit if commands have committed since, else the article."""
     newest = s.process.last_commit or last
     return article if newest - last < 1.0 else "the crawl's "  # a run ends a moment before the commit that stores it
 
@@ -220,7 +220,7 @@ def _over(s: Standing) -> Verdict:
 
 
 def _instead(totals: Summary) -> str:
-    """Return what became of the URIs that were given to a crawl and not scheduled; "" if there were none."""
+    """Return the fate of URIs that were given to a crawl and not scheduled; "" if there were none."""
     refused = totals.full + totals.invalid
     given = ((totals.seen, "only marked as seen"), (totals.duplicates, "known already"), (refused, "refused"))
     told = [f"{counted(count, 'URI was', 'URIs were')} {what}" for count, what in given if count]
@@ -233,7 +233,7 @@ def _listed(clauses: list[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-# -- no process, or one that does not work
+# -- no process, or one that hangs
 
 
 def _stopped(s: Standing) -> Verdict:
@@ -252,7 +252,7 @@ def _stopped(s: Standing) -> Verdict:
 
 
 def has_failed_policy(standing: Standing) -> bool:
-    """Tell whether a crawl is paused because one of its policies failed."""
+    """Return whether a crawl is paused because one of its policies failed."""
     state, reason = standing.totals.state, standing.totals.pause_reason or ""
     return state in (CrawlState.PAUSED, CrawlState.PAUSING) and reason.startswith(POLICY)
 
@@ -260,7 +260,7 @@ def has_failed_policy(standing: Standing) -> bool:
 def after_policy_failure(standing: Standing) -> tuple[str, str | None]:
     """Return what to do after the failure of a policy, and its command: a process imports a policy only once.
 
-    A crawl that has its frontier open itself resumes at its next start; one whose frontier is served does not.
+    A crawl with its own frontier open resumes at its next start; one with a served frontier does not.
     """
     s, stop = standing, standing.process.last_stop
     served = SERVE if s.process.server is not None else ""
@@ -273,16 +273,16 @@ def after_policy_failure(standing: Standing) -> tuple[str, str | None]:
 
 
 def raise_first(stop: Run | None) -> str:
-    """Return the sentence on what a crawl that has reached one of its own limits needs first; "" for any other.
+    """Return the sentence on the limit to raise first, if a crawl has reached one of its own; "" for any other.
 
-    Those of Scrapy count anew in each run.
+    Scrapy's limits count anew in each run.
     """
     setting = reached_limit(stop)
     return f" Raise {setting} first: with the same limit it stops at once." if setting else ""
 
 
 def reached_limit(stop: Run | None) -> str:
-    """Return the setting, such as "limits.max_uris", whose total ended the last run of a crawl; "" if none did."""
+    """Return the limit, such as "limits.max_uris", that ended the last run of a crawl; "" if none did."""
     return stop.reason if stop is not None and stop.end is RunEnd.LIMIT and stop.reason.startswith("limits.") else ""
 
 
@@ -330,7 +330,7 @@ def _hung(s: Standing) -> Verdict:
 
 
 def pause_sentence(s: Standing) -> str:
-    """Return the sentence on a pause: by whom, since when, why, and what is still out."""
+    """Return the sentence on a pause: its author, start and reason, and the URIs still out."""
     if s.totals.pause_reason == FINISH:
         if not s.totals.queued:
             return "The crawl is paused at its finish."
@@ -362,7 +362,7 @@ def _is_at_limit(s: Standing) -> bool:
 
 
 def _at_work(s: Standing) -> Verdict:
-    """Return the verdict on a crawl that a process runs: what its queues wait for."""
+    """Return the verdict on a crawl that a process runs: its queues' waits."""
     counts, out = s.totals.queues, s.totals.in_process
     ready, inactive = counts.get(QueueState.READY, 0), counts.get(QueueState.INACTIVE, 0)
     snoozed = counts.get(QueueState.SNOOZED, 0)
@@ -416,7 +416,7 @@ def _running(s: Standing) -> Verdict:
 
 
 def _steered(s: Standing, what: str, reason: str = "") -> str:
-    """Return what was done to the crawl, by whom, when and why."""
+    """Return the sentence on a command's effect on the crawl: by whom, when and why."""
     when = "" if s.steered_at is None else f" {_ago(s, s.steered_at)}"
     return (
         steered_by(what, s.steered_by, "") + when + (f" ({reason})" if reason else "")

@@ -29,9 +29,9 @@ def longest_delay(settings: QueueSettings) -> float:
 
 
 def calls_for_rest(outcome: Outcome) -> bool:
-    """Tell whether a queue rests for politeness after an outcome: DEFERRED and DISREGARDED asked nothing of the host.
+    """Return whether a queue rests for politeness after an outcome: DEFERRED and DISREGARDED asked nothing of the host.
 
-    What is charged is what was asked for.
+    Only requests are charged.
     """
     return charges.is_charged(outcome)
 
@@ -65,7 +65,7 @@ class Waits(NamedTuple):
 
     @classmethod
     def told(cls, look: dict[str, Any]) -> Self:
-        """Return those that the audit has."""
+        """Return the waits in an entry of the audit."""
         return cls(look["wake_time"], look["block"], look["delayed"], look["rest"])
 
     @property
@@ -86,14 +86,14 @@ def blocked(queue: QueueRecord, until: float) -> Waits:
 
 
 def blocked_until(queue: QueueRecord, until: float, now: float) -> Waits:
-    """Return the waits of a queue that is blocked until a time, and not longer; one that is over ends a block."""
+    """Return the waits of a queue blocked until a time, and no longer; a time in the past ends a block."""
     waits = Waits.of(queue)
     block = until if until > now else 0
     return Waits(max(waits.unblocked, block), block, waits.delayed, waits.earned, waits.paced_until)
 
 
 def woken(queue: QueueRecord, now: float) -> Waits:
-    """Return the waits of a queue whose operator ends them now."""
+    """Return the waits of a queue after an operator has ended them now."""
     return Waits(
         min(queue.wake_time, now), 0, min(queue.delayed, now), min(queue.rest, now), min(queue.paced_until, now)
     )

@@ -239,14 +239,14 @@ class CrawlThread:
             self._refuse(self._being_closed())
 
     def _is_over(self, error: BaseException) -> bool:
-        """Tell whether an error ends the thread, because the frontier was removed: then the crawl is forgotten."""
+        """Return whether an error ends the thread, because the frontier was removed: then the crawl is forgotten."""
         if isinstance(error, FrontierRemoved) and self._why_ended is None:
             self._why_ended, self._closing = error, True
             self._removed(self)
         return self._why_ended is not None
 
     def _leaves(self) -> bool:
-        """Tell whether there is no work: then the thread ends."""
+        """Return whether there is no work: then the thread ends."""
         with self._lock:
             if self._inbox.empty():
                 self._thread = None
@@ -284,7 +284,7 @@ class CrawlThread:
             return frontier
 
     def _is_idle(self, works: list[_QueuedWork]) -> bool:
-        """Tell whether nobody has used the crawl for a while, and no command is in progress."""
+        """Return whether nobody has used the crawl for a while, and no command is in progress."""
         after = self._close_after
         if threading.active_count() > MOST_OPEN:
             after = min(after, CROWDED)

@@ -73,7 +73,7 @@ def folder_name(crawl_id: str) -> str:
 
 
 def _is_job(path: Path) -> bool:
-    """Tell whether a folder is the job of a crawlID."""
+    """Return whether a folder is the job of a crawlID."""
     try:
         return folder_name(unquote(path.name)) == path.name and (path / FRONTIER / "data.mdb").is_file()
     except InvalidCrawlId:

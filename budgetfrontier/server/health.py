@@ -14,7 +14,7 @@ TIMEOUT = 4.0
 
 
 def serves(address: str) -> bool:
-    """Tell whether a server without TLS answers that it serves."""
+    """Return whether a server without TLS answers that it serves."""
     with grpc.insecure_channel(address, options=[NO_PROXY]) as channel:
         try:
             reply = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT)

@@ -241,7 +241,7 @@ def _check_answers(itself: grpc.Channel) -> None:
 
 
 def _is_alive(itself: grpc.Channel, within: float) -> bool:
-    """Tell whether a server's thread still takes calls."""
+    """Return whether a server's thread still takes calls."""
     try:
         itself.unary_unary(f"/{health_checks.SERVICE}/Alive")(b"", timeout=within, wait_for_ready=True)
     except grpc.RpcError as e:

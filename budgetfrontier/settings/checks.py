@@ -75,7 +75,7 @@ def policy_name(spec: Any) -> str | None:
 
 
 def is_address(value: Any) -> bool:
-    """Tell whether a value is "ip:port", with brackets around an IPv6 address."""
+    """Return whether a value is "ip:port", with brackets around an IPv6 address."""
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[0-9.]+):([1-9][0-9]{0,4})", value) if isinstance(value, str) else None
     if not match or int(match[2]) > 65535:
         return False

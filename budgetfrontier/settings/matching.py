@@ -49,7 +49,7 @@ class Match(msgspec.Struct, frozen=True):
         return self.kind in _BY_KEY
 
     def matches(self, href: str, queue: str = "") -> bool:
-        """Tell whether the pattern matches the URI with this normalized href, in this queue."""
+        """Return whether the pattern matches the URI with this normalized href, in this queue."""
         return bool(self.test(subject_of(self.kind, href, queue)))
 
 
@@ -127,7 +127,7 @@ def _queues(text: str, pattern: str) -> Match:
 
 
 def disjoint(one: Match, other: Match) -> bool:
-    """Tell whether it is sure that no URI, in whatever queue, matches both patterns."""
+    """Return whether it is sure that no URI, in whatever queue, matches both patterns."""
     if one.keys or other.keys:
         if not one.keys:
             one, other = other, one
@@ -165,12 +165,12 @@ def unknown_keys(match: Match, exists: Callable[[str], object]) -> list[str]:
 
 
 def has_wildcards(pattern: str) -> bool:
-    """Tell whether a glob may match other keys than that which it is itself."""
+    """Return whether a glob may match other keys than that which it is itself."""
     return "*" in pattern or "?" in pattern
 
 
 def selects(pattern: str, key: str) -> bool:
-    """Tell whether a glob of a deletion, which may have sets, `[ab]`, matches a queue key, in any spelling."""
+    """Return whether a glob of a deletion, which may have sets, `[ab]`, matches a queue key, in any spelling."""
     if key == pattern or fnmatchcase(key, pattern):
         return True
     try:
@@ -181,7 +181,7 @@ def selects(pattern: str, key: str) -> bool:
 
 
 def may_select_several(pattern: str) -> bool:
-    """Tell whether a glob of a deletion may match other keys than that which it is itself."""
+    """Return whether a glob of a deletion may match other keys than that which it is itself."""
     return has_wildcards(pattern) or "[" in pattern
 
 

@@ -208,7 +208,7 @@ class Effective:
         return sorted([*self._always, *known.matching, *found])
 
     def is_uniform(self, name: str) -> bool:
-        """Tell whether a setting has the same value for all URIs.
+        """Return whether a setting has the same value for all URIs.
 
         It has if no override that comes after the last one for everything gives it another value.
         """
@@ -293,7 +293,7 @@ class Effective:
 
 
 def _may_begin(wanted: str, start: str) -> bool:
-    """Tell whether a text that begins with `start` may begin with `wanted`."""
+    """Return whether a text that begins with `start` may begin with `wanted`."""
     return wanted.startswith(start) or start.startswith(wanted)
 
 

@@ -50,7 +50,7 @@ def known(kind: str) -> list[str]:
 
 
 def is_own(spec: object) -> bool:
-    """Tell whether a spec names a policy as "module:name", code that `resolve` imports; False if it is no spec."""
+    """Return whether a spec names a policy as "module:name", code that `resolve` imports; False if it is no spec."""
     try:
         return _is_reference(_parse("", spec)[0])
     except PolicyError:
@@ -58,7 +58,7 @@ def is_own(spec: object) -> bool:
 
 
 def is_builtin(kind: str, spec: object) -> bool:
-    """Tell whether a spec names a built-in policy of a kind, by its own name or that of Heritrix."""
+    """Return whether a spec names a built-in policy of a kind, by its own name or that of Heritrix."""
     try:
         return _builtin(kind, _parse(kind, spec)[0]) in _module(kind).BUILTIN
     except PolicyError:

@@ -34,12 +34,12 @@ def assignment(frontier: FrontierSettings, suffix_list: str | None) -> Callable[
 
 
 def needs_suffix_list(policy: object) -> bool:
-    """Tell whether an assignment policy uses public suffixes."""
+    """Return whether an assignment policy uses public suffixes."""
     return bool(getattr(policy, "needs_suffix_list", False))
 
 
 def wants_suffix_list(frontier: FrontierSettings) -> bool:
-    """Tell whether the queue assignment of these settings uses public suffixes."""
+    """Return whether the queue assignment of these settings uses public suffixes."""
     return needs_suffix_list(plugins.resolve("assignment", frontier.queue_assignment_policy))
 
 

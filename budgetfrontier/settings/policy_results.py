@@ -64,7 +64,7 @@ def queue_key(assign: Callable[[CrawlUri], object], spec: str | Mapping[str, Any
 
 
 def is_text(given: str) -> bool:
-    """Tell whether a text can be stored: one with lone surrogates cannot."""
+    """Return whether a text can be stored: one with lone surrogates cannot."""
     try:
         return bool(given.isascii() or given.encode())
     except UnicodeEncodeError:

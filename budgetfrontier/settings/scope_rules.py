@@ -144,7 +144,7 @@ _MOST_EMBEDS = 3
 
 
 def _embedded(hops: str) -> bool:
-    """Tell whether a hop path ends with a few embeds, and perhaps redirects (Heritrix: TransclusionDecideRule)."""
+    """Return whether a hop path ends with a few embeds, and perhaps redirects (Heritrix: TransclusionDecideRule)."""
     tail = hops[len(hops.rstrip("ER")) :].lstrip("R")  # redirects before the embeds led to the page
     return 0 < len(tail) <= _MOST_EMBEDS
 

@@ -53,7 +53,7 @@ def _warning(what: str, adjustment: Override, name: str) -> str:
 
 
 def covers(wider: Match, match: Match) -> bool:
-    """Tell whether one pattern certainly matches whatever another one does; False where that is not known."""
+    """Return whether one pattern certainly matches whatever another one does; False where that is not known."""
     if wider.kind == "*" or wider.text == match.text:
         return True
     if match.keys:

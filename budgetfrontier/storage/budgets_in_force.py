@@ -24,8 +24,8 @@ _PRICED = 100_000  # URIs of one queue that are added up
 class BudgetsInForce:
     """The budgets that queues will have at their next turn, if their records do not have them yet.
 
-    To look them up takes about 2 us, for each queue that had its last turn before a change of settings. What passes
-    over all queues does so for those that it shows.
+    A look-up takes about 2 us for each queue that had its last turn before a change of settings. Passes over all queues
+    look up only those that they show.
     """
 
     def __init__(self, view: View, *, forecast: bool = False) -> None:
@@ -42,14 +42,14 @@ class BudgetsInForce:
         self._heads = HeadUrls(view)
 
     def over_budget(self, queue: QueueRecord) -> bool:
-        """Tell whether a queue holds URIs and is over budget: RETIRED for that, or retired on its next turn."""
+        """Return whether a queue holds URIs and is over budget: RETIRED for that, or retired on its next turn."""
         if queue.by_name or not queue.queued:
             return False
         self.show(queue)
         return must_retire(queue, self.reached(queue))
 
     def reached(self, queue: QueueRecord) -> bool:
-        """Tell whether a queue is over its total budget as soon as that is spent: `retire_when: reached`."""
+        """Return whether a queue is over its total budget as soon as that is spent: `retire_when: reached`."""
         return self._effective.base.reached if self._same_limit else self._settings(queue, self._url(queue)).reached
 
     def show(self, queue: QueueRecord) -> QueueRecord:
@@ -104,10 +104,9 @@ def affordable(
     reached: bool,
     in_scope: Callable[[CrawlUri], bool] | None = None,
 ) -> Affordable:
-    """Return what a queue hands out before it is empty or over a total budget.
+    """Return the URIs that a queue hands out before it is empty or over a total budget.
 
-    `in_scope` tells of a URI whether its crawl would fetch it; without it, all are. O(those URIs), of which the first
-    100,000 are looked at.
+    `in_scope` returns whether the crawl would fetch a URI; without it, all are in scope. O(those URIs), up to 100,000.
     """
     uris = spent = disregarded = 0
     priced: Iterator[tuple[int, bool]]

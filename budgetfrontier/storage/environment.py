@@ -45,9 +45,9 @@ class Environment:
     """The writer's environment: the tables, and a write transaction that is always open.
 
     The engine works on `txn` with the handles in `db`; `commit` ends the transaction and begins the next. A new
-    frontier is there from its first commit on: a kill, or an error, before it leaves none. One whose data file is
-    removed or replaced commits nothing any more: nobody would ever read it.
-    Without a `path`, the frontier is in memory. Raises FrontierLocked, NotAFrontier, CorruptFrontier or NewerSchema.
+    frontier exists from its first commit on: a kill or an error before leaves none. After its data file was removed or
+    replaced, nothing is committed any more. Without a `path`, the frontier is in memory. Raises FrontierLocked,
+    NotAFrontier, CorruptFrontier or NewerSchema.
     """
 
     def __init__(self, path: Path | None, *, map_size: int = 0) -> None:
@@ -164,7 +164,7 @@ class Environment:
             self.due = True
 
     def check_place(self) -> None:
-        """Raise FrontierRemoved if the data file, or one of those that are locked, is not in its place any more.
+        """Raise FrontierRemoved if the data file, or a locked file, is not in its place any more.
 
         Three `stat`s. Nobody else has written until then: LMDB lets no other writer in before this transaction ends.
         """

@@ -54,7 +54,7 @@ class LockFile:
         return self._file.closed
 
     def is_named(self, path: Path) -> bool:
-        """Tell whether `path` still names the file: otherwise, a lock on it excludes nobody."""
+        """Return whether `path` still names the file: otherwise, a lock on it excludes nobody."""
         try:
             return os.path.samestat(os.fstat(self.fileno()), os.stat(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -91,7 +91,7 @@ class LockFile:
         return False
 
     def lock_for_process(self, byte: int, *, shared: bool = False) -> None:
-        """Lock one byte for the process: a POSIX lock, of which others are told the pid. Raises BlockingIOError."""
+        """Lock one byte for the process, by a POSIX lock, which shows others the pid. Raises BlockingIOError."""
         try:
             fcntl.fcntl(self.fileno(), fcntl.F_SETLK, _flock(fcntl.F_RDLCK if shared else fcntl.F_WRLCK, byte))
         except OSError as e:

@@ -10,7 +10,7 @@ from budgetfrontier.storage.uri_values import tries, url_of
 from budgetfrontier.storage.view import View
 
 NO_URL = "http://none.invalid/"
-"""The URL whose settings are those of a queue of which no URL is known."""
+"""The URL that settings are looked up by for a queue without a known URL."""
 
 
 class HeadUrls:

@@ -92,7 +92,7 @@ class _Checker:
         return self.problems
 
     def _canonicalization(self) -> Callable[[str], str] | None:
-        """Return the policy that tells the rows of URIs; None if URLs are not kept, or it cannot be loaded here."""
+        """Return the canonicalization policy; None if URLs are not kept, or it cannot be loaded here."""
         if self._settings is None or not self._settings.frontier.keep_urls:
             return None
         try:

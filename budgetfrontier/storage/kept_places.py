@@ -13,7 +13,7 @@ _IN_FUTURE = keys.u32.size + keys.due.size
 
 
 def place_in_future(queue: int, key: bytes) -> bytes:
-    """Return the place of what waits in `future` under a key."""
+    """Return the place of the URI in `future` under a key."""
     return keys.u32.pack(queue) + key
 
 
@@ -23,9 +23,9 @@ def future_key(place: bytes) -> bytes | None:
 
 
 def waits_at(row: UrlRow, name: str, get: Callable[[str, bytes], bytes | None]) -> bool:
-    """Tell whether the place of a row holds its URL, in its queue, whose key is `name`; `get` reads a table.
+    """Return whether a row's place holds its URL, in the queue with the key `name`; `get` reads a table.
 
-    Raises Damage if what is there cannot be read.
+    Raises Damage if the record there cannot be read.
     """
     later = future_key(row.place)
     if later is None:

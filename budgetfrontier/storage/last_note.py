@@ -14,7 +14,7 @@ _decode = msgspec.json.Decoder(RunRow).decode
 
 
 COPIED = b"a copy\n"
-"""The line of a copy, whose run goes on elsewhere."""
+"""The first line in the lock file of a copy: its run goes on elsewhere."""
 
 
 COPIED_FILE = b"a copy of the file\n"

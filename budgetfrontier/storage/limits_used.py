@@ -31,12 +31,12 @@ def encode_used(used: Used) -> bytes:
 
 
 def decode_used(value: bytes | None) -> Used | None:
-    """Return what a record says; None if there is none, or if it cannot be read."""
+    """Return a decoded record; None if there is none, or if it cannot be read."""
     return Used(*_format.unpack(value)) if value is not None and len(value) == _format.size else None
 
 
 def read_used(path: Path) -> Used | None:
-    """Return what the crawl of the frontier at `path` has used, as of its last commit.
+    """Return how much of its limits the crawl at `path` has used, as of its last commit.
 
     None if that is not known: no `budgetfrontier crawl` has filled it, or its cache cannot be read from this process.
     """

@@ -68,7 +68,7 @@ def check_files(path: Path) -> bool:
 
 
 def is_unfinished(data: Path) -> bool:
-    """Tell whether the creation of a data file was interrupted (a full disk, a kill): it never contained records."""
+    """Return whether the creation of a data file was interrupted (a full disk, a kill): it never contained records."""
     return data.is_file() and data.stat().st_size < _SMALLEST
 
 
@@ -124,7 +124,7 @@ def opened_lmdb(path: Path, *, readonly: bool = False, map_size: int = 0) -> Ite
 
 
 def _is_unmappable(error: Exception, data: Path) -> bool:
-    """Tell whether LMDB could not map a file whose roots state an impossible size."""
+    """Return whether LMDB could not map a file because its roots state an impossible size."""
     unmapped = isinstance(error, lmdb.MemoryError | lmdb.InvalidParameterError | lmdb.MapResizedError)
     return unmapped and data.is_file() and data.stat().st_size > 0 and has_damaged_roots(data)
 
@@ -158,7 +158,7 @@ def create_environment(path: Path) -> Path:
 
 
 def publish(path: Path) -> None:
-    """Move what `create_environment` has made to `path`, also while it is open: a kill before leaves no data file."""
+    """Move a file from `create_environment` to `path`, also while it is open: a kill before leaves no data file."""
     making = path / UNFINISHED
     for name in ("lock.mdb", "data.mdb"):
         os.replace(making / name, path / name)
@@ -176,7 +176,7 @@ def sync_folder(path: Path) -> None:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Tell whether an error comes from stored bytes or from LMDB, rather than from a bug or user code."""
+    """Return whether an error comes from stored bytes or from LMDB, rather than from a bug or user code."""
     return isinstance(error, Damage | lmdb.Error)
 
 
@@ -264,7 +264,7 @@ def open_tables(env: lmdb.Environment, path: Path) -> keys.Tables:
 
 
 def check_schema(stored: bytes | None, path: Path) -> None:
-    """Raise NewerSchema for the schema of another version, and CorruptFrontier for what cannot be one."""
+    """Raise NewerSchema for the schema of another version, and CorruptFrontier for an impossible one."""
     if stored is None or not stored.isdigit() or not int(stored):
         raise CorruptFrontier(f"{path} is damaged: its schema is {stored!r}; {REMEDY}")
     if int(stored) != keys.SCHEMA:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from budgetfrontier.errors import CorruptFrontier
 
-LEAF, TABLE = 2, 2  # flags: of a page with records; of a record whose value is the root of a table
+LEAF, TABLE = 2, 2  # flags: of a page with records; of a record with the root of a table as its value
 NOWHERE = (1 << 64) - 1  # the root of an empty tree
 TREE = Struct("=IHHQQQQQ")  # padding, flags, depth, branch pages, leaf pages, overflow pages, entries, root
 FREE = "free pages"  # the name used here for the tree of free pages
@@ -152,7 +152,7 @@ class Trees:
         return page
 
     def unsound(self, page: bytes, number: int, low: bytes = b"", high: bytes | None = None) -> str:
-        """Return what is wrong with a page that should have keys in this range; "" if nothing is."""
+        """Return the damage of a page that should have keys in this range; "" if it is sound."""
         if len(page) < self.root.page_size:
             return "unreadable"
         own, _, flags, lower, upper = _HEAD.unpack_from(page)
@@ -269,12 +269,12 @@ class Trees:
 
 
 def is_leaf(page: bytes) -> bool:
-    """Tell whether a sound page is a leaf, which has records, rather than a branch."""
+    """Return whether a sound page is a leaf, which has records, rather than a branch."""
     return bool(_HEAD.unpack_from(page)[2] == LEAF)
 
 
 def lacks_free_pages_only(data: Path) -> bool:
-    """Tell whether all pages beyond the end of a data file are free, as of its last commit.
+    """Return whether all pages beyond the end of a data file are free, as of its last commit.
 
     LMDB does not write a page that was allocated and freed in the same transaction, so that free pages may be beyond
     the end of the file. If the file may be written meanwhile, the caller has to hold a snapshot, so that no page in use
@@ -297,7 +297,7 @@ def lacks_free_pages_only(data: Path) -> bool:
 
 
 def has_damaged_roots(data: Path) -> bool:
-    """Tell whether a file that cannot be opened or mapped has roots that no sound file has."""
+    """Return whether a file that cannot be opened or mapped has roots that no sound file has."""
     with closing(File(data)) as file:
         try:
             roots = file.roots()
@@ -308,7 +308,7 @@ def has_damaged_roots(data: Path) -> bool:
 
 
 def _is_absurd(root: Root, size: int) -> bool:
-    """Tell whether a root claims so many pages beyond the end of the file that a list of them would not fit into it."""
+    """Return whether a root claims so many pages beyond the end of the file that a list of them would not fit in it."""
     return root.last + 1 - size // root.page_size > size // _NUMBER.size
 
 

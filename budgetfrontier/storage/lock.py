@@ -54,7 +54,7 @@ class WriterLock:
             raise
 
     def write_note(self, note: bytes) -> None:
-        """Replace what is below the pid. Raises OSError."""
+        """Replace the note below the pid. Raises OSError."""
         fd = self._fileno()
         os.pwrite(fd, self._pid_line + note, 0)
         os.ftruncate(fd, len(self._pid_line + note))
@@ -136,7 +136,7 @@ def _pid_in(file: Path, read: Callable[[int], int | None]) -> int | None:
 
 
 def read_note(path: Path) -> bytes | None:
-    """Return what the last holder of the lock has written below its pid; nothing if this process holds it.
+    """Return the note of the lock's last holder, below its pid; an empty one if this process holds it.
 
     None if nobody has ever held it: the frontier at `path` is a copy that no writer has opened.
     """
@@ -183,7 +183,7 @@ def _holder(fd: int) -> int | None:
 
 
 def _read_note(fd: int) -> bytes | None:
-    """Return what is below the first line; COPIED_FILE if that is nothing, and the line is that of another file."""
+    """Return the text below the first line; COPIED_FILE if there is none, and the first line is another file's."""
     content = os.pread(fd, _LONGEST_NOTE, 0)
     line, _, note = content.partition(b"\n")
     inode = line.partition(b" ")[2]

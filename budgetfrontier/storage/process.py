@@ -35,7 +35,7 @@ def process(view: View, path: Path) -> Process:
 
 
 def _is_suspended(pid: int) -> bool:
-    """Tell whether a process was stopped by a signal; False where there is no /proc."""
+    """Return whether a process was stopped by a signal; False where there is no /proc."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -57,9 +57,9 @@ def runs(view: View, path: Path, *, holder: int | None) -> Iterator[Run]:
 
 
 def _may_go_on(row: RunRow, path: Path, holder: int | None) -> bool:
-    """Tell whether a run without an end may be that of the process that has the lock.
+    """Return whether a run without an end may be that of the process that has the lock.
 
-    The pid in the row is the one that the process has in its own container, as is the one in the lock file.
+    The pids in the row and in the lock file are those in the process's own container.
     """
     return holder is not None and (holder in (0, row.pid) or own_pid(path) in (0, row.pid))
 

@@ -42,7 +42,7 @@ class ReadEnvironment:
             raise
 
     def _identity(self) -> tuple[int, int, int | None]:
-        """Return what tells the data file, and the lock file in which readers register, from others."""
+        """Return the identity of the data file, and of the lock file in which readers register."""
         file = os.stat(self._path / "data.mdb")
         try:
             lock: int | None = os.stat(self._path / "lock.mdb").st_ino

@@ -98,7 +98,7 @@ class Reader:
             return process(view, self.path)
 
     def standing(self) -> Standing:
-        """Return what tells whether the crawl goes on: `Reader.verdict` in parts. O(1)."""
+        """Return the facts that `Reader.verdict` is made from. O(1)."""
         with self.view() as view:
             return standing(view, self.path, now=time.time())
 
@@ -168,7 +168,7 @@ class Reader:
     ) -> Iterator[QueueRecord]:
         """Yield the queues in these states for which `where` is true, sorted like by `sorted`.
 
-        `over_budget`: only those that are retired for their budgets, or will be on their next turn.
+        `over_budget`: only queues that are retired for their budgets, or will be on their next turn.
 
         Memory: the sort keys, and about 50 bytes per queue.
         """
@@ -192,7 +192,7 @@ class Reader:
             return list(islice(view.names(prefix), limit))
 
     def turns_before(self, queue: QueueRecord) -> tuple[int, int]:
-        """Count the queues whose turn is before that of a READY or INACTIVE one: of its precedence, and of better ones.
+        """Count the queues with a turn before that of a READY or INACTIVE one: of its precedence, and of better ones.
 
         O(result), less than 0.1 us each.
         """
@@ -267,17 +267,15 @@ class Reader:
         """Return the totals over time, oldest first: each minute of a day, each hour of 30 days, each day before.
 
         `since` and `until` are epoch seconds; `preceded` begins with the last row before `since`, so that all changes
-        since then can be told. While nothing changes there are no rows. O(result), which is 2,200 rows and one for
+        since then can be computed. While nothing changes there are no rows. O(result), which is 2,200 rows and one for
         each day at the most.
         """
         with self.view() as view:
             return list(series.totals(view.txn, view.db, since, until, preceded=preceded))
 
     def busiest(self, since: float, until: float = inf) -> Busiest:
-        """Return the queues that spent and fetched most between two times (epoch seconds), the busiest first.
-
-        No count is too high; of one that may be too low, it is said what it may be at the most. At most 1,000 of each
-        hour are known, for 30 days, and of each day before that. O(hours).
+        """No count is too high; one that may be too low has the most that it may be beside it. At most 1,000 queues of
+        each hour are known, for 30 days, and of each day before that. O(hours).
         """
         with self.view() as view:
             counters = view.counters()
@@ -348,7 +346,7 @@ class Reader:
         """Return what is known about a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry.
 
         The entry is `pending` (a PendingUri) or `dead` (a DeadLetter). In a frontier that keeps its URLs, `kept` is the
-        KeptUrl without its `uri`, and the queue is the one that it is in, whatever queue its host has.
+        KeptUrl without its `uri`, and the queue is its own, even if its host has another.
 
         O(URIs of its queue): 0.3 us each if the very URL is found, otherwise 3 us each to compare canonical forms; then
         O(URIs scheduled for later) and O(dead letters). With `anywhere`, the very URL is looked for on all other

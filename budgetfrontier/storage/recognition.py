@@ -24,7 +24,7 @@ FINGERPRINT = 16  # bytes of a key of `seen`
 
 
 def was_frontier(data: Path) -> bool:
-    """Tell whether a data file in which LMDB finds no tables of a frontier contained one, and so is damaged.
+    """Return whether a data file in which LMDB finds no tables of a frontier contained one, and so is damaged.
 
     Reads a few pages; if the tables do not match their root, all pages until one is recognized. A file of another
     program is not taken for a frontier.
@@ -41,14 +41,14 @@ def was_frontier(data: Path) -> bool:
 
 
 def _names_tables(trees: Trees) -> bool:
-    """Tell whether the tree of tables, which is one leaf in every frontier, names most tables of a frontier."""
+    """Return whether the tree of tables, which is one leaf in every frontier, names most tables of a frontier."""
     page = trees.page(trees.root.main, "main", b"", None)
     names = set() if page is None or not is_leaf(page) else set(trees.keys(page))
     return 2 * sum(table.encode() in names for table in keys.TABLES) > len(keys.TABLES)
 
 
 def _is_consistent(trees: Trees) -> bool:
-    """Tell whether the first page of the tree of tables is as its root describes."""
+    """Return whether the first page of the tree of tables is as its root describes."""
     if trees.root.main == NOWHERE:
         return not trees.root.entries
     page = trees.page(trees.root.main, "main", b"", None)
@@ -58,7 +58,7 @@ def _is_consistent(trees: Trees) -> bool:
 
 
 def _is_known(trees: Trees, number: int) -> bool:
-    """Tell whether a page has records of a frontier's table `meta`, or of queues."""
+    """Return whether a page has records of a frontier's table `meta`, or of queues."""
     page = trees.read(number)
     if trees.unsound(page, number) or not is_leaf(page):
         return False

@@ -65,7 +65,7 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     """The position up to which a change of settings has revived RETIRED queues; `revive_upto` is the end (0: done)."""
     revive_upto: KeyPosition = 0
     regrade_precedence: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] = 0
-    """With the next two fields, the same for INACTIVE queues, if precedences may have changed."""
+    """With the next two fields: the same for INACTIVE queues, if precedences may have changed."""
     regrade_position: KeyPosition = 0
     regrade_upto: Number = 0
     trying: int = 0
@@ -90,7 +90,7 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     robots_denials: Number = 0
     prerequisites: Number = 0
     unneeded: list[Number] = []
-    """Files of what was deleted (`storage.removed`) that nothing needs any more; they are removed after the commit."""
+    """Files of deleted records (`storage.removed`) that nothing needs any more; they are removed after the commit."""
     full_reasons: dict[str, Number] = {}
     """URIs that were refused as FULL, by the limit that they met."""
     urls: Number = 0
@@ -111,7 +111,7 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
 
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):
-    """A URL that is kept, and what it waits for."""
+    """A kept URL, and its state: completed, or where it waits."""
 
     queue: QueueId
     url: str

@@ -1,8 +1,8 @@
 """The files of deleted records, which `undo` reads: records as they were in their tables, in blocks with checksums.
 
-Each command, and each undo that takes out what was imported, has a file of its own in the folder `removed` of a
+Each command, and each undo of an import, has a file of its own in the folder `removed` of a
 frontier, to which blocks are appended. Its audit entry has the number of the file, and how much of it counts; while the
-command is in progress, its progress has both. What follows that was written, and not committed.
+command is in progress, its progress has both. Bytes beyond that were written, but not committed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Block(msgspec.Struct, array_like=True):
 
 
 class Kept(msgspec.Struct):
-    """Where a command has kept what it deleted: the number of its file, and how many bytes of that count."""
+    """The place of a command's deleted records: the number of its file, and the length that counts."""
 
     file: int
     bytes: int
@@ -81,7 +81,7 @@ def number_of(name: str) -> int | None:
 
 
 def kept(effect: dict[str, Any]) -> Kept | None:
-    """Return where a command, of which this is the effect, has kept what it deleted; None if it has kept nothing."""
+    """Return the place of the records that a command with this effect deleted; None if it kept none."""
     found = effect.get("kept")
     try:
         return None if found is None else convert_kept(found)
@@ -122,9 +122,9 @@ def read_kept(folder: Path, found: Kept, at: int) -> tuple[Block, int]:
 
 
 def counts(entry: AuditEntry, end: AuditEntry | None) -> bool:
-    """Tell whether an entry has undone or discarded another one; `end` is the one that has ended it, if one has.
+    """Return whether an entry has undone or discarded another one; `end` is the entry that ended it, if any.
 
-    An undo that was undone does not count; one whose undo was made impossible does.
+    An undo that was undone does not count; one that can no longer be undone does.
     """
     return entry.command in ENDING and not entry.error and (end is None or end.command == "discard")
 
@@ -141,7 +141,8 @@ def ended(view: View, number: int) -> dict[int, AuditEntry]:
 
 
 def needed(view: View) -> Iterator[tuple[int, Kept]]:
-    """Yield what the commands that can be undone have kept, with the ids of their audit entries; 0: it is in progress.
+    """Yield the deleted records of commands that can be undone, by the ids of their audit entries; 0: it is in
+    progress.
 
     O(audit).
     """
@@ -190,7 +191,7 @@ def readable(path: Path, found: Kept) -> tuple[int, str]:
 
 @contextmanager
 def held_open(path: Path) -> Iterator[dict[int, BinaryIO]]:
-    """Open the files of what was deleted, so that those that are removed while a frontier is copied are not lost."""
+    """Open the files of deleted records, so that files removed while a frontier is copied are not lost."""
     with ExitStack() as stack:
         held: dict[int, BinaryIO] = {}
         for number, file in files(path).items():
@@ -200,10 +201,9 @@ def held_open(path: Path) -> Iterator[dict[int, BinaryIO]]:
 
 
 def copy_removed(path: Path, folder: Path, held: dict[int, BinaryIO]) -> None:
-    """Copy what was deleted, as far as the copy of the data file in `folder` needs it for `undo`. Raises StorageFull.
+    """Copy the deleted records that the copy of the data file in `folder` needs for `undo`. Raises StorageFull.
 
-    `held` are the files that there were before that copy was begun. One that cannot be read is left out, with a
-    warning.
+    `held` are the files that existed before the copy began. A file that cannot be read is left out, with a warning.
     """
     if not held and not files(path):
         return

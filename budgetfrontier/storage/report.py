@@ -30,9 +30,9 @@ class Report(msgspec.Struct, kw_only=True):
     totals: Summary
     queues: list[QueueRecord]
     standing: Standing
-    """The process that runs it, and what tells why nothing is crawled."""
+    """The process that runs it, and the facts that the verdict is made from."""
     removed: int = 0
-    """Bytes on disk of what was deleted, kept for `undo`."""
+    """Bytes on disk of deleted records, kept for `undo`."""
 
     @property
     def verdict(self) -> Verdict:

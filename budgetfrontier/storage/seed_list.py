@@ -43,7 +43,7 @@ decode_seed = decoder(SeedRow)
 
 
 class ListedSeed(msgspec.Struct):
-    """A seed as of a snapshot: its row, and what follows from other tables."""
+    """A seed as of a snapshot: its row, and its state by other tables."""
 
     position: int
     row: SeedRow
@@ -100,7 +100,7 @@ def rows(view: View, after: int = 0) -> Iterator[tuple[int, SeedRow]]:
 
 
 def listed(view: View, after: int = 0) -> Iterator[ListedSeed]:
-    """Yield the seeds behind a position, in order, with what other tables say. O(log n) each, and O(leases) once."""
+    """Yield the seeds behind a position, in order, with their states. O(log n) each, and O(leases) once."""
     leased = {lease.uri.url for lease in view.leases()}
     for position, row in rows(view, after):
         waits = row.fate is SeedFate.WAITING
@@ -130,17 +130,17 @@ class SeedHosts:
 
     @property
     def last(self) -> int:
-        """The position of the seed that came last: what was found holds as long as it stays."""
+        """The position of the last seed: results are valid until it changes."""
         return self._last()
 
     def has_host(self, bare: str) -> bool:
-        """Tell whether a host, given without "www.", is that of a seed, with or without it."""
+        """Return whether a host, given without "www.", is that of a seed, with or without it."""
         view = self._view()
         table = view.db[keys.SEED_KEYS]
         return any(view.txn.get(host_key(host), db=table) is not None for host in (bare, f"www.{bare}"))
 
     def has_domain(self, domain: str, domain_of: Callable[[CrawlUri], Any]) -> bool:
-        """Tell whether a registered domain is that of a seed. O(seeds below it) only for a domain that is a suffix."""
+        """Return whether a registered domain is that of a seed. O(1), O(seeds below it) for a public suffix."""
         view = self._view()
         prefix = host_key(domain)
         cursor = view.txn.cursor(view.db[keys.SEED_KEYS])

@@ -21,7 +21,7 @@ _LAST = (1 << 32) - 1  # the last second of keys, in 2106
 
 
 class SeriesRow(msgspec.Struct, array_like=True, gc=False):
-    """The totals of a frontier at one time (epoch seconds). Most only grow; the others are what there was then."""
+    """The totals of a frontier at one time (epoch seconds). Most only grow; the others are those of that moment."""
 
     time: float
     begins: bool = False
@@ -80,19 +80,19 @@ _TOTALS = tuple(f for f in SeriesRow.__struct_fields__[2:] if f not in (*_STATES
 
 
 class BusyRow(msgspec.Struct, array_like=True, gc=False):
-    """The busiest queues of an hour or a day, as numbers in threes: queue id, what it spent, attempts charged to it."""
+    """The busiest queues of an hour or a day, as numbers in threes: queue id, cost units spent, attempts charged."""
 
     fetched_low: Number = 0
     """The most by which their attempts may be too low."""
     counts: list[Number] = []
     spent_low: Number = 0
-    """The most by which what they spent may be too low."""
+    """The most by which the amounts spent may be too low."""
     others: tuple[Number, Number] = NOTHING
     """The most that any other queue may have spent, and its attempts."""
 
 
 class BusyQueue(msgspec.Struct, kw_only=True):
-    """A queue with what it spent, and how often an attempt was charged to it, in a part of a crawl.
+    """A queue with the cost units that it spent, and the attempts charged to it, in a part of a crawl.
 
     Both are exact, unless `spent_most` or `fetched_most` is more: then they are between the two.
     """
@@ -176,9 +176,9 @@ def rows_between(
 def totals(
     txn: keys.Txn, db: keys.Tables, since: float, until: float, *, preceded: bool = False
 ) -> Iterator[SeriesRow]:
-    """Yield the rows of totals in a time, oldest first: of each minute, hour or day, whatever is kept.
+    """Yield the rows of totals in a time, oldest first: of each minute, hour or day, as they are kept.
 
-    `preceded`: begin with the last row that is before the time for certain, so that all changes in it can be told.
+    `preceded`: begin with the last row that is before the time for certain, so that all changes in it can be computed.
     """
     found: list[Iterator[tuple[bytes, bytes]]] = []
     for resolution in (Resolution.MINUTE, Resolution.HOUR, Resolution.DAY):
@@ -212,9 +212,9 @@ def newest(txn: keys.Txn, db: keys.Tables, time: float) -> SeriesRow:
 
 
 def untold_since(row: SeriesRow, now: SeriesRow | Summary) -> Amounts:
-    """Return what was spent, and the attempts that were charged, since a row of totals.
+    """Return the amount spent, and the attempts charged, since a row of totals.
 
-    The counts of queues are stored with each row, so that these have nothing of it.
+    Each row is stored with the counts of queues, which begin anew then.
     """
     spent, fetched = (
         max(sum(getattr(now, total) - getattr(row, total) for total in FIGURES[figure]), 0)
@@ -232,9 +232,9 @@ def busiest(
     *,
     now: SeriesRow,
 ) -> Busiest:
-    """Return the queues that spent and fetched most in the periods of which any second is in a time.
+    """Return the queues that spent and fetched most in the periods that overlap a time.
 
-    `now` are the totals of the last commit: what came since the last row may be of any queue.
+    `now` are the totals of the last commit: amounts since the last row may be any queue's.
     """
     times: list[int] = []
     parts: list[Busy] = []
@@ -262,7 +262,7 @@ def busiest(
 
 
 def _busy_queue(queue: QueueRecord, spent: int, fetched: int, spent_most: int, fetched_most: int) -> BusyQueue:
-    """Return a queue with its counts, which are not more than what it spent in its whole life."""
+    """Return a queue with its counts, limited to the amounts of its whole life."""
     return BusyQueue(
         queue=queue.queue,
         spent=spent,

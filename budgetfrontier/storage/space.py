@@ -18,11 +18,11 @@ class Space(NamedTuple):
     reader_lag: int
     """Commits since the oldest snapshot that is still read; 0 if none is. The file grows while it is held."""
     removed: int
-    """Bytes of what was deleted, and is kept for `undo`."""
+    """Bytes of deleted records, kept for `undo`."""
 
 
 def space(env: lmdb.Environment, path: Path) -> Space:
-    """Return the space that the frontier at `path` takes, by its environment. O(readers, files of what was deleted)."""
+    """Return the space that the frontier at `path` takes, by its environment. O(readers, files of deleted records)."""
     last = env.info()["last_txnid"]
     lags = [0]
     for line in env.readers().splitlines():  # after a head: process, thread, snapshot ("-": none)

@@ -1,4 +1,4 @@
-"""The standing of a crawl, of which the verdict is made, read at bounded cost whatever the size of the frontier."""
+"""The standing of a crawl, from which the verdict is made, read at bounded cost for any size of the frontier."""
 
 from __future__ import annotations
 

@@ -19,17 +19,16 @@ SERVED = ".serve.json"
 ON_BUS = "bus-worker.json"
 """The file of a job's folder that has the options of the database worker that ran on it last."""
 AGAIN = "start the program that opened it again, as before"
-"""The words for a crawl whose command is not known."""
+"""The instruction for a crawl with an unknown start command."""
 
 
 def start_command(job: str, program: str = "") -> str | None:
     """Return the command that continues a crawl; None if it is not known.
 
-    `program` is the one that has run it last. None is returned if `job` is itself a frontier and not that of a crawl,
-    such as the folder of a LeaseQueue; for a server whose options are not noted; and for a spider that was not started
-    by `scrapy crawl` or `scrapy runspider`, or with options that its folder does not tell. The command of a crawl has
-    the path of its configuration as of the last run, or a placeholder if that is not known, or nothing is there any
-    more.
+    `program` is the last one that ran it. None is returned if `job` is itself a frontier outside a crawl's folder, such
+    as that of a LeaseQueue; for a server whose options are not noted; and for a spider that was started neither by
+    `scrapy crawl` nor by `scrapy runspider`, or with options that its folder does not show. The command of a crawl has
+    the path of its configuration as of the last run, or a placeholder if that is not known or the file is gone.
     """
     folder = Path(job)
     if program == SERVE:

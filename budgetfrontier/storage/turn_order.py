@@ -29,7 +29,7 @@ _LAYOUTS = {
 
 
 def is_turn(state: QueueState, key: bytes) -> bool:
-    """Tell whether bytes may be a key of the index of a state, whether or not a queue has it."""
+    """Return whether bytes may be a key of the index of a state, whether or not a queue has it."""
     return len(key) == _LAYOUTS[state].size
 
 
@@ -58,7 +58,7 @@ def _in_process(view: View, leases: Iterable[tuple[bytes, bytes]]) -> Iterator[t
 
 
 def turns_before(view: View, queue: QueueRecord) -> tuple[int, int]:
-    """Count the queues whose turn is before that of a READY or INACTIVE one: of its precedence, and of better ones.
+    """Count the queues with a turn before that of a READY or INACTIVE one: of its precedence, and of better ones.
 
     O(result), less than 0.1 us each.
     """

@@ -35,7 +35,7 @@ def shorten(url: str, queue: str) -> str:
 
 
 def expand(url: str, queue: str) -> str:
-    """Return the URL of which `shorten` returned this form."""
+    """Return the URL that `shorten` made this form from."""
     if not url or url[0] > _HTTPS:
         return url
     return url[1:] if url[0] == _WHOLE else _SCHEMES[url[0]] + queue + url[1:]
@@ -152,8 +152,7 @@ def with_tries(value: bytes, attempts: int, deliveries: int) -> bytes:
 
 SCHEME_OF = {mark[0]: scheme for mark, scheme in PLAIN.items()}
 LOW_COSTS = {keys.rank.pack(NORMAL, PRIORITY_ZERO, cost, 0)[:9]: cost for cost in range(1 << 10)}
-"""The cost of a URI without a rank of its own, by the part of its key that tells both; those of higher costs are not
-here."""
+"""The cost of a URI without a rank of its own, by the part of its key with rank and cost; higher costs are not here."""
 _NORMAL = keys.rank.pack(NORMAL, PRIORITY_ZERO, 0, 0)[:5]
 _cost_of = keys.u32.unpack_from
 
@@ -161,7 +160,7 @@ _cost_of = keys.u32.unpack_from
 def restore_pending(key: bytes, value: bytes, queue: str) -> CrawlUri:
     """Return the CrawlUri of a pending record, from its key and value, as it is leased. Raises Damage.
 
-    What `restore_uri` does; a plain URL without a rank of its own, as most are, takes fewer steps.
+    Like `restore_uri`, in fewer steps for a plain URL without a rank of its own, as most are.
     """
     if value >= PLAIN_FROM and key[4:9] == _NORMAL:
         return CrawlUri(f"{SCHEME_OF[value[0]]}{queue}{value[1:].decode('latin-1')}", cost=_cost_of(key, 9)[0])

@@ -54,7 +54,7 @@ def find(view: View, url: str, *, anywhere: bool = False) -> dict[str, Any]:
 
 
 def is_known(view: View, url: str) -> bool:
-    """Tell whether a URL was seen, whatever queue it was placed on. O(log n). Raises PolicyError."""
+    """Return whether a URL was seen, whatever queue it was placed on. O(log n). Raises PolicyError."""
     try:
         href = uris.parse(url)
     except InvalidUrl:
@@ -76,7 +76,7 @@ def _kept(fingerprint: bytes, row: UrlRow, name: str) -> KeptUrl:
 def at_place(view: View, queue: QueueRecord, place: bytes, out: Container[bytes]) -> PendingUri | None:
     """Return the URI at the place of a row of `urls`; None if it waits for nothing. O(log n).
 
-    `out` has the keys of those that are leased. How many URIs are before it, its `place`, is left to the caller.
+    `out` has the keys of leased URIs. The caller counts the URIs before it, its `place`.
     """
     if not place:
         return None
@@ -134,7 +134,7 @@ def _count_before(view: View, key: bytes) -> int:
 
 
 def _is_of(view: View, item: tuple[bytes, bytes], part: bytes) -> bool:
-    """Tell whether a record of what is scheduled for later has a URL."""
+    """Return whether a record of a URI scheduled for later has a URL."""
     return part in item[1] and view.future_uri(*item).uri.url.encode() == part
 
 

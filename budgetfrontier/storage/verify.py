@@ -145,9 +145,9 @@ def _unreadable(reader: Reader) -> list[str]:
 def check_pages(path: Path) -> None:
     """Raise CorruptFrontier unless the pages of the environment at `path` are sound, by py-lmdb's own audit.
 
-    The audit reads the file without LMDB; a snapshot is held meanwhile so that no page in use is overwritten. It takes
-    the size of the file before it looks which commit is the last: if a writer has made the file grow since, what it
-    found is no damage, and it is repeated.
+    The audit reads the file without LMDB; a snapshot is held meanwhile so that no page in use is overwritten. It reads
+    the size of the file before the last commit's number: if a writer has made the file grow in between, its findings
+    are no damage, and it is repeated.
     """
     data = path / "data.mdb"
     env = open_lmdb(path, readonly=True)

@@ -179,7 +179,7 @@ class View:
     def compact_queues(self) -> Iterator[QueueRecord]:
         """Yield every queue as stored, with URLs in their short form, in order of creation.
 
-        O(queues), half of the time of `stored_queues`: `BudgetsInForce.complete` completes those that are shown.
+        O(queues), half of the time of `stored_queues`: `BudgetsInForce.complete` completes the queues to show.
         """
         cursor = self.txn.cursor(self.db[keys.QUEUES])
         return map(decode_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
@@ -196,7 +196,7 @@ class View:
             yield pending_uri(queue, key[4:], value, place=place, leased=key in out)
 
     def pending_items(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield the pending records of the queue whose id is `prefix` (four bytes), from the key `start` on."""
+        """Yield the pending records of the queue with the id `prefix` (four bytes), from the key `start` on."""
         return takewhile(lambda item: item[0][:4] == prefix, self.items(keys.PENDING, start or prefix))
 
     def costs(self, queue: QueueRecord, count: int | None = None) -> Iterator[int]:
@@ -305,7 +305,7 @@ class View:
         return list(islice(self.newest_commands(), limit or None))[::-1]
 
     def has_dead_letter(self, number: int) -> bool:
-        """Tell whether there is a dead letter with this id."""
+        """Return whether there is a dead letter with this id."""
         return 0 < number <= MAX_ORDINAL and self.txn.get(keys.u64.pack(number), db=self.db[keys.DEAD]) is not None
 
     def dead_letters(self, limit: int | None = None) -> list[DeadLetter]:

@@ -90,7 +90,7 @@ class LogReader(Generic[T]):
         return is_new
 
     def _is_next(self, message: Received, *, repeats: bool) -> bool:
-        """Tell whether a message was not read yet, and note its offset. Where the bus `repeats` messages, some were."""
+        """Return whether a message was not read yet, and note its offset. Some were if the bus `repeats` messages."""
         expected = self.next_offsets.get(message.partition, 0)
         if message.offset < expected:
             if repeats:
@@ -107,7 +107,7 @@ class LogReader(Generic[T]):
         return True
 
     def _is_complete(self, partition: int, expected: int, offset: int) -> bool:
-        """Tell whether no message was lost between an offset and the next one: the log may have left offsets out."""
+        """Return whether no message was lost between an offset and the next one: the log may have left offsets out."""
         if offset == expected or not expected:
             return True
         begins = self._bus.begins(self._stream, partition)

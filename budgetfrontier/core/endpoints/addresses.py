@@ -67,7 +67,7 @@ def brokers(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches what listens on a host."""
+    """Return whether only this machine reaches what listens on a host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

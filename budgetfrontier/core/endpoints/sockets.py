@@ -67,7 +67,7 @@ def _bound(path: Path) -> socket.socket:
 
 
 def _is_listened_on(path: Path) -> bool:
-    """Tell whether a process takes connections on a Unix socket."""
+    """Return whether a process takes connections on a Unix socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

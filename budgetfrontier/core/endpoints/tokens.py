@@ -58,7 +58,7 @@ class TokenFile:
         return f"<TokenFile {self.path}>"
 
     def accepts(self, given: str | bytes) -> bool:
-        """Tell whether a text is the token."""
+        """Return whether a text is the token."""
         self.look()
         return is_same(given, self._token)
 

@@ -103,7 +103,7 @@ def endpoint_of(href: str) -> Endpoint:
 
 
 def is_public(address: str) -> bool:
-    """Tell whether an IP address belongs to the public internet; False for text that is not an IP address.
+    """Return whether an IP address belongs to the public internet; False for text that is not an IP address.
 
     Not public: networks that the IANA's special-purpose registries do not list as globally reachable (loopback,
     private, link-local, shared, documentation, unspecified...), multicast, and IPv6 outside 2000::/3. An IPv6 address

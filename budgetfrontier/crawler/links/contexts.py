@@ -43,7 +43,7 @@ CLOSING = _ROOTS
 
 
 def nested(context: Context) -> bool:
-    """Tell whether every tag may change the context, which is so within an integration point."""
+    """Return whether every tag may change the context, which is so within an integration point."""
     return bool(context) and context is not UNKNOWN and context[-1] not in _ROOTS
 
 
@@ -88,5 +88,5 @@ def merged(one: Context, other: Context) -> Context:
 
 
 def is_foreign(context: Context) -> bool:
-    """Tell whether an element in this context belongs to SVG or MathML."""
+    """Return whether an element in this context belongs to SVG or MathML."""
     return bool(context) and context[-1] in _ROOTS

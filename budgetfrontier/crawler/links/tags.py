@@ -192,7 +192,7 @@ class _TagReader:
             self._continue_at(position, contexts.opened(context, name, closed=closed) if foreign else contexts.UNKNOWN)
 
     def _base_applies(self, position: int, context: Context) -> bool:
-        """Tell whether a base at this position applies: not in a template, in raw text, or in SVG or MathML."""
+        """Return whether a base at this position applies: not in a template, in raw text, or in SVG or MathML."""
         for match in _TEMPLATE.finditer(self._text, self._counted, position):
             self._templates = max(self._templates + (-1 if match[1] else 1), 0)
         self._counted = max(self._counted, position)
@@ -200,7 +200,7 @@ class _TagReader:
 
 
 def _is_closed(plain: str | None, other: str | None) -> bool:
-    """Tell whether a tag ends in "/>", where the "/" is not part of a value."""
+    """Return whether a tag ends in "/>", where the "/" is not part of a value."""
     if plain:
         return plain.endswith("/>")
     if other is None or not other.endswith("/"):

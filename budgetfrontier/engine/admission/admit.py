@@ -28,7 +28,7 @@ from budgetfrontier.storage import keys
 Read = tuple[Sequence[Any], Batch | int]
 """A batch, and the result of reading it; or a few plain URLs, read alone, and how many more were seen recently."""
 FEW = 8
-"""The largest batch whose URLs are admitted one by one, if they are plain: from about ten on, a batch is cheaper."""
+"""The largest batch in which plain URLs are admitted one by one: from about ten on, a batch is cheaper."""
 
 _ADDED, _DUPLICATE, _FULL = Admission.ADDED, Admission.DUPLICATE, Admission.FULL
 
@@ -91,7 +91,7 @@ class Admitter:
         return self._candidates.known_fingerprint(url)
 
     def is_seen(self, fingerprint: bytes) -> bool:
-        """Tell whether a URI with this fingerprint is a DUPLICATE, unless it is forced."""
+        """Return whether a URI with this fingerprint is a DUPLICATE, unless it is forced."""
         return self._seen.is_seen(fingerprint)
 
     def see(self, fingerprint: bytes) -> None:
@@ -107,7 +107,7 @@ class Admitter:
         self._seen.add_all((fingerprint,))
 
     def has_room(self, given: object) -> bool:
-        """Tell whether a URI would not be FULL: it finds room, or it is known, or INVALID. Raises PolicyError."""
+        """Return whether a URI would not be FULL: it finds room, or it is known, or INVALID. Raises PolicyError."""
         found = self._candidates.read([given], Tally(), None, self._seen.recent)
         return all(
             self._limits.reached(candidate, None) is None or (key not in found.forced and self._seen.is_seen(key))
@@ -206,8 +206,8 @@ class Admitter:
     def _take_plain(self, known: Known, tally: Tally | None, via: CrawlUri | None, now: float) -> Admission:
         """Admit a plain URL, unless it is known or there is no room for it; return the result. Count it if it is FULL.
 
-        This does what `_admit` and `Placer` do for a batch; tests/engine/admission/test_admit.py compares both. It
-        takes less than half of the instructions for one alone.
+        Copies `_admit` and `Placer` in less than half of the instructions; tests/engine/admission/test_admit.py
+        compares them.
         """
         url, fingerprint, authority, rest = known
         tables = self._tables
@@ -284,7 +284,7 @@ class Admitter:
     def _list_seeds(
         self, found: Batch, now: float, admitted: SeedFate, reasons: Mapping[Any, str] | None = None
     ) -> None:
-        """List the seeds of a batch that were admitted, or are known; one that is FULL may come again."""
+        """List the seeds of a batch that were admitted, or are known; a FULL one may come again."""
         seeds = self._tables.seeds
         for key, candidate, uri in found.seeds:
             if candidate is not None and found.candidates.get(key) is candidate:
@@ -326,7 +326,7 @@ class Admitter:
             tally.find_full(limit, count)
 
     def _constant_cost(self) -> int:
-        """Return what a URI costs if every URI costs the same; otherwise 0, and each candidate has its own cost."""
+        """Return the cost of every URI if it is the same for all; otherwise 0, and each candidate has its own."""
         return self._tables.in_force.constant_cost or 0
 
 

@@ -39,7 +39,7 @@ from budgetfrontier.storage.uri_values import (
 
 AUTHORITIES = 28 << 10  # kept in memory at the most, about 300 bytes each
 
-# What the URL parser leaves as it is in paths and queries of http and https, unless a segment starts with a dot.
+# Characters that the URL parser keeps in paths and queries of http and https, unless a segment starts with a dot.
 _UNTOUCHED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~./-?=&:+,!*$@;()[]|")
 
 
@@ -95,12 +95,11 @@ class Batch(NamedTuple):
     forced: list[int]
     invalid: list[Any]
     each: list[tuple[Any, Plain | Special | None]] | None = None
-    """If it was asked for: for each URI its key and what it would be admitted as, repeated ones included; for a URI
-    that cannot be admitted, the result and None."""
+    """On request, for each URI, also repeated ones: its key and candidate, or the result and None if it is refused."""
     reasons: Sequence[str] = ()
     """Why each of the invalid is INVALID."""
     seeds: Sequence[tuple[Any, Special | None, CrawlUri]] = ()
-    """The seeds among them: the key of each, and what it would be admitted as; both None for one seen recently."""
+    """The seeds among them: the key and candidate of each; both None for one seen recently."""
 
 
 class Candidates:
@@ -134,7 +133,7 @@ class Candidates:
     def read(
         self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None, recent: set[str], *, each: bool = False
     ) -> Batch:
-        """Read a batch, except the URLs in `recent`; count INVALID URIs. With `each`, say what each URI is."""
+        """Read a batch, except the URLs in `recent`; count INVALID URIs. With `each`, return the result of each URI."""
         candidates: dict[Any, Plain | Special] = {}
         forced: list[int] = []
         invalid: list[Any] = []
@@ -212,7 +211,7 @@ class Candidates:
         return Batch(candidates, forced, invalid, every, reasons, seeds)
 
     def _forget_overrides(self) -> None:
-        """Forget what overrides said of authorities: settings have changed. O(authorities kept)."""
+        """Forget the overrides of authorities, after a change of settings. O(authorities kept)."""
         self._overridden_in = self._tables.in_force
         for authority in self._known.values():
             authority.overriding = None
@@ -254,7 +253,7 @@ class Candidates:
         return None if known is None else known[1]
 
     def _are_simple(self) -> bool:
-        """Tell whether all plain strings have the same cost, and their authority determines their queue."""
+        """Return whether all plain strings have the same cost, and their authority determines their queue."""
         in_force = self._tables.in_force
         if in_force is self._simple_in:
             return True
@@ -264,7 +263,7 @@ class Candidates:
         return False
 
     def _are_plain(self, batch: Sequence[Any]) -> bool:
-        """Tell whether a batch is all strings that the URL parser leaves as they are, if their authority is known."""
+        """Return whether a batch is all strings that the URL parser leaves as they are, if their authority is known."""
         try:
             text = "\n".join(batch)
         except TypeError:
@@ -293,7 +292,7 @@ class Candidates:
     # -- one URI
 
     def prepare(self, given: object, via: CrawlUri | None) -> tuple[bytes | None, Special]:
-        """Return the fingerprint of `given` (None with `force`), and what it would be admitted as.
+        """Return the fingerprint of `given` (None with `force`), and its candidate.
 
         Raises InvalidUrl and PolicyError.
         """
@@ -367,7 +366,7 @@ class Candidates:
     def _parse_authority(self, given: str) -> Authority | None:
         """Return the authority of a plain URL, if it is new.
 
-        None unless its URL is as the parser writes it, and its queue has a key: `prepare` says then what is wrong.
+        None unless its URL is as the parser writes it, and its queue has a key: then `prepare` finds the error.
         """
         try:
             return self._cache_authority(given[: given.index("/", 8)], given) if uris.parse(given) == given else None
@@ -400,9 +399,9 @@ class Candidates:
 
 
 def _is_url_and_payload(uri: CrawlUri) -> bool:
-    """Tell whether a URI has the default of every field but these two, and a payload that is not large, or none.
+    """Return whether a URI has the default of every field but these two, and a payload that is not large, or none.
 
-    `is`, because a caller may give anything: what is merely equal to a default goes the long way.
+    `is`, because a caller may give anything: a value merely equal to a default takes the slow path.
     """
     payload: object = uri.payload
     return (payload is None or (payload.__class__ is bytes and len(payload) <= _LONGEST_PAYLOAD)) and all(

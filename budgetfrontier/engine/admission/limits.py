@@ -14,7 +14,7 @@ _NONE = float("inf")
 
 
 class Limits:
-    """Compares what is queued with `max_queued`, and what a queue holds with its `max_queue_size`."""
+    """Compares the queued total with `max_queued`, and the size of a queue with its `max_queue_size`."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -24,7 +24,7 @@ class Limits:
         return f"<Limits of {in_force.frontier.max_queued} and {in_force.base.max_queue_size} URIs (0: none)>"
 
     def have_room(self, candidates: Collection[Any]) -> bool:
-        """Tell whether all candidates fit in, even if all are new: then none of them can be FULL."""
+        """Return whether all candidates fit in, even if all are new: then none of them can be FULL."""
         tables = self._tables
         in_force = tables.in_force
         if not in_force.has_limits:

@@ -32,7 +32,7 @@ class SeenTable:
         return f"<SeenTable {len(self.recent)} URLs in memory>"
 
     def is_seen(self, fingerprint: bytes) -> bool:
-        """Tell whether a form is known. O(log n)."""
+        """Return whether a form is known. O(log n)."""
         return self._env.txn.get(fingerprint, db=self._env.db[keys.SEEN]) is not None
 
     def known(self, fingerprints: Iterable[bytes]) -> set[bytes]:
@@ -48,12 +48,12 @@ class SeenTable:
             del candidates[fingerprint]
 
     def add_all(self, fingerprints: Iterable[bytes]) -> list[bytes]:
-        """Add forms in key order; return those that are known."""
+        """Add forms in key order; return the known ones."""
         put = self._env.seen.put
         return [fingerprint for fingerprint in sorted(fingerprints) if not put(fingerprint, b"", True, False)]
 
     def add(self, fingerprint: bytes, url: str) -> bool:
-        """Add the form of a plain URL, and remember the URL; tell whether the form was new."""
+        """Add the form of a plain URL, and remember the URL; return whether the form was new."""
         recent = self.recent
         if len(recent) > RECENT:
             recent.clear()
@@ -68,7 +68,7 @@ class SeenTable:
             self._env.seen.delete()
 
     def remember(self, batch: Sequence[Any], refused: list[Any]) -> None:
-        """Cache the URLs of a batch as seen, except those that were refused: they are INVALID or FULL."""
+        """Cache the URLs of a batch as seen, except refused ones: they are INVALID or FULL."""
         recent = self.recent
         if not self.remembers:
             return

@@ -1,1 +1,1 @@
-"""Commands that steer a frontier: how they arrive, what they do, and what they would do."""
+"""Commands that steer a frontier: their arrival, their effects, and previews of these."""

@@ -50,8 +50,8 @@ class Adjustment(msgspec.Struct, kw_only=True):
 
     `groups` are the queues that `match` names, by equal values: `{"before": ..., "after": ..., "queues": 1000}`, the
     largest hundred; `ungrouped` queues are in the others, and `matched` counts all. `before` and `after` have the
-    values that are the same for all of them, else None. `changed` counts the queues whose values differ. A real one
-    counts a frontier with more than 1,000 queues only if it names queues by their keys: otherwise `matched` and
+    values common to all of them, else None. `changed` counts the queues with different values before and after. A real
+    one counts a frontier with more than 1,000 queues only if it names queues by their keys: otherwise `matched` and
     `changed` are None, and `groups` is empty.
 
     `unknown` are the keys that `match` names and no queue has yet.
@@ -59,13 +59,12 @@ class Adjustment(msgspec.Struct, kw_only=True):
     `by_next_uri`, of a dry run: some URIs of a queue may match and others not, as with `regex:`; then the next one
     decides for the queue, as it does for its settings, and the figures count until another is the next.
 
-    A dry run counts the queues that would retire and revive, and lists the first 1,000; those matched that are over
-    budget before and after (`still_over`), and those that were retired by name, which stay (`by_name`). `uris` is how
-    many of the URIs that they hold now the revived would hand out, `spend` what these cost, `ceiling` what their
-    budgets leave for these and for all that come (None: no maximum); the last URI of a queue may go beyond it. `others`
-    has all three, before and after, for the queues that are not retired and get another budget. A real one only counts
-    the retired queues that are reconsidered, and lists the adjustments that it has `replaced`, because all of their
-    settings are set by later ones.
+    A dry run counts the queues that would retire and revive, and lists the first 1,000; matched ones over budget before
+    and after (`still_over`), and those retired by name, which stay (`by_name`). `uris` counts the URIs, of those held
+    now, that the revived queues would hand out, `spend` is their cost, `ceiling` the rest of the budgets, for these and
+    for new URIs (None: no maximum); the last URI of a queue may go beyond it. `others` has all three, before and after,
+    for the queues that are not retired and get another budget. A real one only counts the retired queues that are
+    reconsidered, and lists the adjustments that it has `replaced`, because all of their settings are set by later ones.
     """
 
     id: int
@@ -136,7 +135,7 @@ def promise(effect: dict[str, Any]) -> dict[str, Any]:
 
 
 def withdraw(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Take an adjustment out of those in force; what it had replaced does not come back."""
+    """Remove an adjustment from those in force; adjustments that it replaced do not come back."""
     in_force = kernel.tables.in_force
     adjustments = in_force.adjustments
     override = next((one for one in adjustments if one.id == args["id"]), None)
@@ -154,16 +153,16 @@ def not_in_force(number: int) -> FrontierError:
 
 
 class Edit(NamedTuple):
-    """A change of the adjustments: the ids of those that go, and those that come, each at its place."""
+    """A change of the adjustments: the ids to remove, and the adjustments to add, each at its place."""
 
     remove: Sequence[int]
     restore: Sequence[Override]
 
 
 def edit(kernel: Kernel, change: Edit, now: float) -> dict[str, Any]:
-    """Change the adjustments: a change of settings. Return its part of the effect, with what would take it back.
+    """Change the adjustments: a change of settings. Return its part of the effect, with the values that undo it.
 
-    Adjustments are in the order of their ids, which is that in which they were made.
+    Adjustments are in the order of their ids, that of their creation.
     """
     tables, counters = kernel.tables, kernel.counters
     before, settings = tables.in_force.adjustments, tables.in_force.settings
@@ -188,7 +187,7 @@ def plain(override: Override) -> dict[str, Any]:
 
 
 def _figures(kernel: Kernel, change: Change, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Return what the audit keeps of a change: the queues that it matches, and what a dry run has promised."""
+    """Return the figures of a change for the audit: the queues that it matches, and the results of a dry run."""
     found = _surveyed(kernel, change, args.get("survey"), now)
     return found if args.get("promised") is None else found | {"promised": promise(args["promised"])}
 
@@ -196,9 +195,9 @@ def _figures(kernel: Kernel, change: Change, args: dict[str, Any], now: float) -
 def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[str, Any]:
     """Return which queues a change matches, and their values before and after.
 
-    They are counted here if they are few. If they are not, whoever gave the command may have counted them, and the
-    values hold unless the settings have changed since. Otherwise `before` and `after` have only the values that are the
-    same for all URIs, and `matched` is None unless it was given.
+    Few queues are counted here. For many, the command may bring a count, which is valid unless the settings have
+    changed since. Otherwise `before` and `after` have only the values common to all URIs, and `matched` is None unless
+    it was given.
     """
     tables, match = kernel.tables, change.match
     named = _named(kernel, match) if match.keys else None

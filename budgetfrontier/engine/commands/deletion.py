@@ -2,8 +2,8 @@
 
 It makes one pass over the URIs scheduled for later, then one over the pending URIs of the queues that match. During the
 first pass, no URI leaves that table, so that none moves past it. URIs that arrive after the command stay. Nothing is
-charged; `rules.queue_states.after_deletion` decides where a queue goes that has been emptied. What a step deletes is
-written to the file of the command first, from which `undo` puts it back.
+charged; `rules.queue_states.after_deletion` decides where an emptied queue goes. Each step first writes its records to
+the file of the command, from which `undo` puts them back.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LATER, PENDING = range(2)
 
 SHORTEST_BOUNDED = 90
 """Characters of the URIs that a pattern can surely be searched for in, if that must not depend on time."""
-_SLOW = 100  # URIs that might have been looked at in the time of one that a pattern gave up on
+_SLOW = 100  # the number of URIs looked at in the time of one that a pattern gave up on
 _BEHIND = b"\xff" * (keys.pending.size - keys.u32.size)  # with a queue's id in front: a key behind all its URIs
 
 Name = Callable[[int], str]
@@ -59,11 +59,11 @@ class Chosen:
         return self._pattern.given_up if self._pattern else 0
 
     def queue(self, name: str) -> bool:
-        """Tell whether a queue matches."""
+        """Return whether a queue matches."""
         return self._glob is None or selects(self._glob, name)
 
     def uri(self, value: bytes, name: str) -> bool:
-        """Tell whether the URI of a record of such a queue matches."""
+        """Return whether the URI of a record of such a queue matches."""
         return self._pattern is None or bool(self._pattern.search(expand(short_url(value), name)))
 
 
@@ -186,7 +186,7 @@ def _go_on_to_pending(progress: Progress) -> None:
 
 
 def _keep(kernel: Kernel, later: Iterable[Taken], pending: Iterable[Taken], progress: Progress) -> None:
-    """Write what a step is about to delete to the file of the command. Raises FrontierError."""
+    """Write the records that a step is about to delete to the file of the command. Raises FrontierError."""
     look = kernel.tables.queues.look
     records: list[tuple[str, dict[bytes, Look | None]]] = []
     for table, part in (keys.FUTURE, later), (keys.PENDING, pending):
@@ -200,7 +200,7 @@ def _keep(kernel: Kernel, later: Iterable[Taken], pending: Iterable[Taken], prog
 
 
 def _rows(kernel: Kernel, later: Iterable[Taken], pending: Iterable[Taken]) -> dict[bytes, Look | None]:
-    """Return the fingerprints of the URLs whose rows a step deletes with their records; behind these, in the file."""
+    """Return the fingerprints of the URL rows that a step deletes with their records; behind these, in the file."""
     tables = kernel.tables
     if tables.urls is None or tables.env.memory:
         return {}
@@ -255,12 +255,12 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress, n
 
 
 def dry_run(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Return what a deletion would delete now; an actual deletion takes steps."""
+    """Return the effect of a deletion now, without deleting; an actual deletion takes steps."""
     return preview(kernel.tables.flushed(), args)
 
 
 def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
-    """Return what a command would delete, as of the view; `cost` is what that would have been charged. O(URIs)."""
+    """Return the effect of a deletion as of the view; `cost` is the charge that the URIs would have had. O(URIs)."""
     if args.get("queue") is not None:
         args = {**args, "queue": view.named(args["queue"])}
     chosen = Chosen(args)

@@ -1,7 +1,7 @@
 """The mailbox of commands for a running engine: a tiny LMDB environment beside the frontier.
 
-Any process may post; the engine looks there once every commit interval and applies what is new, in order and exactly
-once, for the number of the last command applied is part of the frontier's own commit.
+Any process may post; once every commit interval, the engine applies new commands, in order and exactly once: the number
+of the last one applied is part of the frontier's own commit.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _read(value: bytes) -> Command:
 
 
 def _is_plain(value: object, depth: int) -> bool:
-    """Tell whether a value can be stored and printed: msgpack has types that JSON lacks."""
+    """Return whether a value can be stored and printed: msgpack has types that JSON lacks."""
     if isinstance(value, dict):
         return depth < _DEEPEST and all(type(k) is str and _is_plain(v, depth + 1) for k, v in value.items())
     if isinstance(value, list):
@@ -124,7 +124,7 @@ class Mailbox:
             _open_mailboxes[self._key] = self._env
 
     def post(self, command: Command) -> int:
-        """Leave a command; its number, which the audit entry will carry. Raises FrontierError for what is too large."""
+        """Post a command; return its number, which its audit entry will have. Raises FrontierError if too large."""
         value = encode(checked(command))
         with self._begin() as txn:
             number = _next(txn)
@@ -151,7 +151,7 @@ class Mailbox:
     def waiting(self, after: int) -> list[tuple[int, Command]]:
         """Return the first commands with numbers above `after`, in order. Takes no lock.
 
-        What was posted and is no command comes as one that no engine knows, with the reason: it will be refused.
+        A posted record that is no command becomes an unknown one, with the reason: it will be refused.
         """
         found: list[tuple[int, Command]] = []
         size = 0

@@ -22,7 +22,7 @@ from budgetfrontier.rules import crawl_states
 from budgetfrontier.storage.records import Progress
 
 _LONGEST_INTERVAL = (1 << 32) - 1
-"""Seconds: what 32 bits hold."""
+"""The most seconds that 32 bits hold."""
 
 # -- the commands: each changes the kernel and returns the effect that the audit keeps
 
@@ -45,7 +45,7 @@ def _on_queue(change: Callable[[Kernel, QueueRecord, dict[str, Any], float], Non
 
 
 def check_paced(kernel: Kernel) -> None:
-    """Raise FrontierError in a frontier whose queues have no intervals and limits of their own."""
+    """Raise FrontierError unless queues of the frontier may have intervals and limits of their own."""
     if kernel.tables.urls is None:
         raise FrontierError(
             "queues have intervals and limits of their own only with `frontier.keep_urls`, which is fixed at creation; "
@@ -185,16 +185,16 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
     "resume": frozenset(),
     "terminate": frozenset(),
 }
-"""The arguments that each command takes; those of a revival say which lines of the log its URIs come from.
+"""The arguments that each command takes; for a revival, the lines of the log that its URIs come from.
 
-`timeless`: what is deleted does not depend on the time that a pattern takes, so that all replicas delete the same.
+`timeless`: patterns have no time limit, so that all replicas delete the same URIs.
 """
 
 
 def check_command(op: str, args: dict[str, Any]) -> None:
     """Raise for arguments that could not be applied, before anything is changed.
 
-    One that a command does not take is refused: without it, the command might do more than what was meant.
+    Unknown arguments are refused: without them, the command might do more than was meant.
     """
     known = _ARGUMENTS.get(op)
     if known is not None and not known >= args.keys():

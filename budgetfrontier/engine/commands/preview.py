@@ -34,9 +34,9 @@ _KEPT = 10_000  # pairs of settings that are told apart before they are compared
 
 
 class Change(NamedTuple):
-    """A change of adjustments: what it matches, the names of its settings, and what is in force before and after.
+    """A change of adjustments: its match, the names of its settings, and the overrides in force before and after.
 
-    `sets` are the values of an override that is appended: it wins, for whatever it matches.
+    `sets` are the values of an appended override: it wins, for everything that it matches.
     """
 
     match: Match
@@ -54,7 +54,7 @@ class Change(NamedTuple):
 
         def values(url: str, key: str) -> tuple[QueueSettings, QueueSettings]:
             old = before(url, key)
-            found = known.get(id(old))  # what is appended wins: settings that were the same before are so after it
+            found = known.get(id(old))  # the appended override wins: settings that were equal before are equal after it
             if found is None:
                 found = old, after(url, key)
                 known.put(id(old), found)
@@ -79,8 +79,8 @@ class Survey(msgspec.Struct, kw_only=True):
     """The queues that a change matches, in groups of equal values `before` and `after`, the largest first.
 
     `ungrouped` queues are in smaller groups than the hundred listed. `before` and `after` have the value of a setting
-    if it is the same for all queues matched, else None. `changed` counts the queues whose values differ. `as_of` is the
-    time of the commit that was looked at, and `revision` that of the settings in force then.
+    if it is the same for all queues matched, else None. `changed` counts the queues with different values before and
+    after. `as_of` is the time of the commit read, and `revision` that of the settings in force then.
     """
 
     matched: int
@@ -96,7 +96,7 @@ class Survey(msgspec.Struct, kw_only=True):
 
 
 def plain(found: Survey) -> dict[str, Any]:
-    """Return a survey as the effect of a command has it: without the revision, which tells only whether it holds."""
+    """Return a survey as in the effect of a command: without the revision, which only shows whether it is valid."""
     return {name: value for name, value in msgspec.structs.asdict(found).items() if name != "revision"}
 
 
@@ -163,9 +163,9 @@ def _same(values: list[Any]) -> Any:
 
 
 def values_of_none(change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values before and after of a change that matches no queue yet: for the host or queue that it names.
+    """Return the values before and after of a change that matches no queue yet, only the host or queue that it names.
 
-    None where several values may come to be in force for what it matches.
+    None where several values may come into force for its matches.
     """
     name = change.match.exact or ""
     known = bool(name) or change.match.kind == "*"
@@ -201,7 +201,7 @@ def _look(view: View, match: Match, *, others: bool) -> Iterator[_Looked]:
 
 
 def _candidates(view: View, match: Match, others: bool) -> Iterator[QueueRecord]:
-    """Yield the queues that may match, and the others: those that are named and the RETIRED ones, or all."""
+    """Yield the queues that may match, and the others: named and RETIRED ones, or all."""
     if not match.keys:
         yield from view.stored_queues()
         return
@@ -237,9 +237,9 @@ def survey(view: View, change: Change) -> Survey:
 
 
 def survey_of(found: Iterable[tuple[str, str]], change: Change, as_of: float, *, unknown: list[str]) -> Survey:
-    """Return the same for the queues that a change matches, given as the URL and the key of each.
+    """Return the survey of the queues that a change matches, each given as its URL and key.
 
-    `unknown` are the keys that it names and no queue has.
+    `unknown` are the keys that the change names and no queue has.
     """
     groups, values = _Groups(change.names), change.values()
     for url, key in found:
@@ -252,7 +252,7 @@ def _unknown(view: View, change: Change) -> list[str]:
 
 
 def _goes_by_next_uri(view: View, match: Match) -> bool:
-    """Tell whether some URIs of a queue may match and others not: then the next one decides, while it is the next."""
+    """Return whether some URIs of a queue may match and others not: then the next one decides, while it is the next."""
     if match.by_key:
         return False
     assign = plugins.resolve("assignment", view.settings()[0].frontier.queue_assignment_policy)
@@ -260,7 +260,7 @@ def _goes_by_next_uri(view: View, match: Match) -> bool:
 
 
 class _Spend:
-    """The spend of queues: what the URIs cost that they hold, and what their budgets leave once more come."""
+    """The spend of queues: the cost of the URIs that they hold, and the rest of their budgets once more come."""
 
     def __init__(self, in_scope: Callable[[CrawlUri], bool] | None) -> None:
         self._in_scope = in_scope
@@ -284,7 +284,7 @@ class _Spend:
 
 
 def _is_out(queue: QueueRecord, settings: QueueSettings) -> bool:
-    """Tell whether a queue is retired on its turn with these settings."""
+    """Return whether a queue is retired on its turn with these settings."""
     total = total_of(queue, settings)
     return settings.balance_replenish_amount <= 0 or is_over_total(queue.expenditure, total, settings.reached)
 
@@ -294,11 +294,11 @@ def _budget(queue: QueueRecord, settings: QueueSettings) -> tuple[int, bool, boo
 
 
 def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] | None = None) -> dict[str, Any]:
-    """Return what a change would do: the survey, which queues retire and revive, and what they could then spend.
+    """Return the effect of a change: the survey, which queues retire and revive, and how much they could then spend.
 
-    `in_scope` tells of a URI whether its crawl would fetch it; otherwise it is disregarded, and costs nothing. As of
-    the view. O(queues), about 5 us each, and the pending URIs of those whose budgets change; of a change for queues by
-    name, O(those and the RETIRED ones).
+    `in_scope` returns whether the crawl would fetch a URI; otherwise it is disregarded, and costs nothing. As of the
+    view. O(queues), about 5 us each, and the pending URIs of queues with changed budgets; for named queues, O(these and
+    the RETIRED ones).
     """
     groups, values = _Groups(change.names), change.values()
     retired: list[str] = []

@@ -1,10 +1,10 @@
 """The undoing of `delete` and of `drop`: deleted records return from their file, in steps.
 
-It makes one pass over the file to check it and to see whether a queue has changed since, and one to put all back: under
+It makes one pass over the file to check it and to find queues that have changed since, and one to put all back: under
 their old keys, with their tries and costs, past `seen` and limits. Nothing is charged, and nothing counts as scheduled.
-`Progress.at` is the pass, the offset in the file, and the queue met last: its look in the first pass, for a deletion
-may have left it in a later block, its id in the second. Until the end the effect has the file and what of it is back,
-as `source`, so that an undo which fails halfway can be continued by another.
+`Progress.at` is the pass, the offset in the file, and the last queue: its look in the first pass, as a deletion may
+have left it in a later block, its id in the second. Until the end, `source` in the effect is the file and the part of
+it that is back, so that another undo can continue one that fails halfway.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _AT_ONCE = 4 << 20  # bytes of the file that are in memory
 
 
 def kept_by(entry: AuditEntry, command: str) -> Kept:
-    """Return where a command has kept what it deleted. Raises FrontierError if it has not."""
+    """Return the place of a command's deleted records. Raises FrontierError if it has kept none."""
     found = kept(entry.effect)
     if found is None and entry.command == "undo":
         again = "undo the bury" if command == "bury" else f"give the {command}"
@@ -89,14 +89,14 @@ def step(kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Pro
 
 
 def discard(kernel: Kernel, entry: AuditEntry, command: str) -> dict[str, Any]:
-    """Remove what a command has kept; return the effect."""
+    """Remove the records that a command has kept; return the effect."""
     found = kept_by(entry, command)
     kernel.tables.removed.unneeded(found)
     return {"command": command, "bytes": found.bytes}
 
 
 def _blocks(kernel: Kernel, found: Kept, at: int, limit: int) -> tuple[list[Block], int]:
-    """Return the next blocks, with about so many records, and the offset of the one that follows them."""
+    """Return the next blocks, with about so many records, and the offset behind them."""
     blocks: list[Block] = []
     begin = at
     while at < found.bytes and limit > 0 and at - begin < _AT_ONCE:
@@ -116,7 +116,7 @@ def _check(kernel: Kernel, number: int, block: Block, progress: Progress) -> Non
 
 
 def _left(block: Block) -> list[Look]:
-    """Return the queues of a block as its command has left them; those of rows of URLs say only whose these are."""
+    """Return the queues of a block as its command has left them; rows of URLs only name theirs."""
     return [] if block.table == keys.URLS else block.queues
 
 
@@ -139,9 +139,9 @@ def _refusal(number: int, look: Look, why: str) -> FrontierError:
 
 
 def preview(view: View, path: Path, entry: AuditEntry, command: str, *, force: bool) -> dict[str, Any]:
-    """Return what would be put back from the file of a frontier at `path`, and on which queues, as of the view.
+    """Return the records to be put back from the file of a frontier at `path`, and their queues, as of the view.
 
-    `queues` and `changed` name at most NAMED queues, and what has changed of them; their counts are of all. Raises
+    `queues` and `changed` name at most NAMED queues, with their changes; their counts are of all. Raises
     FrontierError as the undo would. O(file), and a look at each queue.
     """
     found = kept_by(entry, command)
@@ -184,7 +184,7 @@ def _returning(block: Block) -> int:
 
 
 def _changed(queue: QueueRecord, look: Look) -> str:
-    """Return what has changed of a queue; "" if nothing has that a deletion sets, or that decides what a URI meets."""
+    """Return the changes of a queue in fields that a deletion sets, or that decide how it takes URIs; "" if none."""
     if queue.by_name != look.by_name:
         return "it was retired by its operator" if queue.by_name else "its operator's retirement has ended"
     if look.emptied is not None:

@@ -42,7 +42,7 @@ class CommandRun:
 
 
 class Runner:
-    """Applies commands to a kernel, one after the other. `job` is the long one that is in progress."""
+    """Applies commands to a kernel, one after the other. `job` is the long one in progress."""
 
     def __init__(self, kernel: Kernel, admitter: Admitter) -> None:
         self._kernel = kernel
@@ -108,7 +108,7 @@ class Runner:
         )
 
     def must_wait(self, command: Command) -> bool:
-        """Tell whether a command has to wait for the one in progress."""
+        """Return whether a command has to wait for the one in progress."""
         dry_run = command.op in PREVIEWS and command.args.get("dry_run")
         return self.job is not None and command.op not in OVERTAKING and not dry_run
 
@@ -119,7 +119,7 @@ class Runner:
         return f"{begun.op} by {begun.who} is in progress; {command.op} was not applied: give it once that has ended"
 
     def passed(self, number: int) -> bool:
-        """Tell whether a command was already applied ahead of its turn; if so, skip the turn."""
+        """Return whether a command was already applied ahead of its turn; if so, skip the turn."""
         counters = self._kernel.counters
         if number not in counters.ahead:
             return False

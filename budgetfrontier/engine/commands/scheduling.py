@@ -63,7 +63,7 @@ def schedule(
 
 
 def _ask_policies(admitter: Admitter, batch: list[str | CrawlUri]) -> None:
-    """Raise PolicyError for a batch of which each URI is scheduled by itself, before the first one is."""
+    """Raise PolicyError for a batch of URIs that are scheduled one by one, before the first one is."""
     admitter.read(batch, Tally())
     for given in batch:
         with suppress(InvalidUrl):

@@ -20,7 +20,7 @@ _FIGURES = ("out", "expenditure", "total_budget", "balance")
 
 
 def look_at_queue(queue: QueueRecord) -> dict[str, Any]:
-    """Return what commands change of a queue, as the audit keeps it before and after."""
+    """Return the fields of a queue that commands change, as the audit keeps them before and after."""
     return {
         "state": queue.state,
         "wake_time": queue.wake_time,
@@ -35,7 +35,7 @@ def look_at_queue(queue: QueueRecord) -> dict[str, Any]:
 
 
 def look_at_crawl(totals: Summary | Counters) -> dict[str, Any]:
-    """Return what commands change of the crawl, as the audit keeps it before and after."""
+    """Return the fields of the crawl that commands change, as the audit keeps them before and after."""
     return {"state": totals.state, "pause_reason": totals.pause_reason}
 
 
@@ -51,7 +51,7 @@ def of_queue(view: View, op: str, args: dict[str, Any], now: float) -> dict[str,
 
 
 def of_crawl(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return the crawl before and after a command, and what is out and queued."""
+    """Return the crawl before and after a command, with the numbers of leased and queued URIs."""
     totals = view.summary()
     after = crawl_after(view, totals, op, str(args.get("reason") or "operator"))
     return {"before": look_at_crawl(totals), "after": after, "out": totals.in_process, "queued": totals.queued}

@@ -1,7 +1,7 @@
 """The undoing of commands by their audit entries: changes of adjustments, of a queue, of the crawl, and deletions.
 
-What has changed since is not undone unless that is forced. An undo can be undone itself, but for that of a deletion,
-which puts back; that of `bury` takes out, and keeps what it took as a deletion does.
+A command is not undone if its objects have changed since, unless that is forced. An undo can be undone itself, except
+for that of a deletion. That of `bury` deletes, and keeps the records as a deletion does.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def start(args: dict[str, Any]) -> Progress:
 def step(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
-    """Undo the command of an audit entry: in one step, or what `delete`, `drop` and `bury` have done in many.
+    """Undo the command of an audit entry: in one step, or in many for `delete`, `drop` and `bury`.
 
     Raises FrontierError; in the first step nothing has changed then. Returns whether this was the last step.
     """
@@ -67,7 +67,7 @@ def step(
 
 
 def discard(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Remove what the command of an audit entry has kept of what it deleted. Raises FrontierError."""
+    """Remove the deleted records kept by the command of an audit entry. Raises FrontierError."""
     return restoring.discard(kernel, *find(kernel.tables.env.view(), int(args["id"]), "discard"))
 
 

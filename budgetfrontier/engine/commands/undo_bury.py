@@ -1,9 +1,9 @@
-"""The undoing of `bury`: the dead letters that it has added are taken out again, in steps.
+"""The undoing of `bury`: the dead letters that it has added are removed, in steps.
 
-What is taken out is written to the file of the undo first, as a deletion does it: so an undo of that puts it back. One
-pass over the dead letters sees whether all are still there, and one takes them out, with their fingerprints and, in a
-frontier that keeps its URLs, with their rows: the URLs are as unknown as they were. `Progress.at` is the pass, the
-number of the letter not yet looked at, and how many were there.
+They are written to the file of the undo first, as in a deletion, so that this undo can be undone. One pass over the
+dead letters checks that all are still there, and one removes them, with their fingerprints and, in a frontier that
+keeps its URLs, with their rows: the URLs are unknown again. `Progress.at` is the pass, the number of the next letter,
+and how many were there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from budgetfrontier.storage.view import View
 CHECKING, TAKING = range(2)
 
 Numbers = list[list[int]]
-"""The numbers of what was buried: the first and the last of those that one step gave out, or several in a row."""
+"""The numbers of buried dead letters: the first and the last of each consecutive range."""
 
 Records = dict[bytes, Look | None]
 
@@ -117,9 +117,9 @@ def _letters(view: View, numbers: Numbers, start: int) -> Iterator[tuple[bytes, 
 
 
 def _take(kernel: Kernel, admitter: Admitter, found: list[tuple[bytes, DeadRow]], progress: Progress) -> None:
-    """Take dead letters out, and forget their URLs, but for one that waits: it has come with `force` since."""
+    """Remove dead letters, and forget their URLs, except for a URL that waits: it was scheduled with `force` since."""
     tables, look = kernel.tables, kernel.tables.queues.look
-    tables.pending.settle()  # what was finished waits no more
+    tables.pending.settle()  # finished URIs wait no more
     letters: Records = {key: None for key, _ in found}
     seen: Records = {}
     rows: dict[bytes, UrlRow] = {}

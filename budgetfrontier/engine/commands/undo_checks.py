@@ -81,7 +81,7 @@ def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: b
 
 
 def _contend(one: Override, other: Override) -> bool:
-    """Tell whether two adjustments set the same settings, of queues that both may match."""
+    """Return whether two adjustments set the same settings, of queues that both may match."""
     return not one.set.keys().isdisjoint(other.set) and not disjoint(parse_match(one.match), parse_match(other.match))
 
 
@@ -114,7 +114,7 @@ def _aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
 
 
 def _differences(found: dict[str, Any], after: dict[str, Any], command: str) -> list[str]:
-    """Return what a queue is now and was after a command, of what `_aspect` compares."""
+    """Return the differences between a queue now and after a command, in the fields that `_aspect` compares."""
     told = []
     if command in RETIRING:
         if (found["state"] == RETIRED) != (after["state"] == RETIRED):
@@ -178,7 +178,7 @@ def _restored(view: View, queue: QueueRecord, entry: AuditEntry, command: str, n
 
 
 def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Return what an undo in the frontier at `path` would do. Raises FrontierError as the undo would."""
+    """Return the effect of an undo in the frontier at `path`. Raises FrontierError as the undo would."""
     entry, command = find(view, int(args["id"]), "undo")
     why = f": {entry.reason}" if entry.reason else ""
     told = {"undoes": f"{entry.id}, {entry.command} by {entry.who}{why}"}

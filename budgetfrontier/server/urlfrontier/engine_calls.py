@@ -203,7 +203,7 @@ def _number(info: Any, name: str) -> int | None:
 
 
 def _asks_budget(uri: str | CrawlUri | None) -> bool:
-    """Tell whether the metadata of a URI may ask for a budget."""
+    """Return whether the metadata of a URI may ask for a budget."""
     return isinstance(uri, CrawlUri) and uri.payload is not None and _OF_BUDGET in uri.payload
 
 
@@ -276,7 +276,7 @@ class UrlFilter(NamedTuple):
     ignores_case: bool
 
     def has(self, found: KeptUrl) -> bool:
-        """Tell whether a URL is one of them."""
+        """Return whether a URL is one of them."""
         if self.key and found.queue != self.key:
             return False
         return not self.text or self.text in (found.url.lower() if self.ignores_case else found.url)
@@ -349,7 +349,7 @@ def set_delay(frontier: Frontier, key: str, delay: float) -> None:
 
 
 def _is_known(frontier: Frontier, key: str) -> bool:
-    """Tell whether there is a queue: for URLFrontier, one that has no URLs is none."""
+    """Return whether there is a queue: for URLFrontier, one that has no URLs is none."""
     queue = frontier.queue(key)
     return queue is not None and (queue.urls > 0 or not frontier.settings.frontier.keep_urls)
 

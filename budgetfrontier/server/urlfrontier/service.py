@@ -253,7 +253,7 @@ class UrlFrontierService:
         return messages.StringList(values=[self._address])
 
     async def GetActive(self, request: Any, call: RpcCall) -> Any:
-        """Tell whether URLs are handed out."""
+        """Return whether URLs are handed out."""
         return messages.Boolean(state=self._crawls.active)
 
     # -- steering

@@ -43,7 +43,7 @@ class Salvage:
                     yield key, value
 
     def is_frontier(self) -> bool:
-        """Tell whether the file has any record of a frontier."""
+        """Return whether the file has any record of a frontier."""
         return any(self._leaves[table] for table in (keys.META, keys.QUEUES, keys.PENDING, keys.SEEN))
 
     def missing(self) -> dict[str, int]:
@@ -52,7 +52,7 @@ class Salvage:
         return {table: count for table, count in missing.items() if count > 0}
 
     def lacks(self, table: str) -> bool:
-        """Tell whether records of a table are or may be lost; call it after reading the table."""
+        """Return whether records of a table are or may be lost; call it after reading the table."""
         return table not in self._entries or table in self.missing()
 
     @property
@@ -66,7 +66,7 @@ class Salvage:
         return self._trees.root.transaction
 
     def _start(self) -> None:
-        """Start at the newest root whose tree of tables or list of free pages is intact: each leads to all leaves."""
+        """Start at the newest root with an intact tree of tables or list of free pages: each leads to all leaves."""
         roots = self._file.roots()
         for root in *roots, roots[0]:
             if self._begin(root):
@@ -127,7 +127,7 @@ class Salvage:
         return None if any(lost.table == FREE for lost in self._trees.lost) else unused
 
     def _table_of(self, number: int, page: bytes, gaps: list[Gap]) -> str | None:
-        """Return the table in which a leaf fills a gap, and whose records have the same form; None if there is none."""
+        """Return the table in which a leaf fills a gap and matches the form of the records; None if there is none."""
         noted = dict(self._trees.lost)
         records = list(self._trees.records("", number, page))
         self._trees.lost = noted

@@ -91,7 +91,7 @@ class QueueRebuild:
         for number in sorted(self._findings.made):
             found = made.get(number)
             queue = found or QueueRecord(self._findings.names[number], number, INACTIVE)
-            if len(self._findings.made) == 1 and self._findings.stored is not None:  # the rest of what was spent
+            if len(self._findings.made) == 1 and self._findings.stored is not None:  # the rest of the expenditure
                 queue.expenditure = max(self._findings.stored.expenditure - self._totals.expenditure, 0)
             if found is None and self._findings.out[number]:
                 queue.state = IN_PROCESS
@@ -117,7 +117,7 @@ class QueueRebuild:
                 self._notes.note_change(f"{table}: {made:,} row{'' if made == 1 else 's'} added, {wrong:,} dropped")
 
     def _count(self, queue: QueueRecord, number: int) -> None:
-        """Store the counts in a record, and correct what contradicts them."""
+        """Store the counts in a record, and correct fields that contradict them."""
         queue.id = number
         queue.queued, queue.future = self._findings.queued[number], self._findings.future[number]
         queue.out, queue.reserved = self._findings.out[number], self._findings.reserved[number]
@@ -126,7 +126,7 @@ class QueueRebuild:
         correct(queue, self._now)
 
     def _from_indexes(self) -> dict[int, QueueRecord]:
-        """Return records for queues whose own are lost, made from their entries in the indexes."""
+        """Return records for queues that lost their own, made from their entries in the indexes."""
         found: dict[int, QueueRecord] = {}
 
         def add(number: int, state: QueueState, **known: Any) -> None:
@@ -303,9 +303,9 @@ _INDEXES = (keys.QUEUE_IDS, keys.ACTIVE, keys.SNOOZED, keys.INACTIVE, keys.RETIR
 
 
 def _divide_expenditure(totals: Counters, before: int) -> None:
-    """Make the parts of the expenditure add up to what the queues have spent, which was `before` by the stored totals.
+    """Make the parts of the expenditure add up to what the queues have spent; `before` is the stored sum.
 
-    What is more is in no outcome's part. What is less is taken from SUCCESS, which is the rest, then from the others.
+    A surplus is in no outcome's part. A shortage is taken from SUCCESS, then from the other outcomes.
     """
     totals.other_expenditure += max(totals.expenditure - before, 0)
     rest = totals.expenditure

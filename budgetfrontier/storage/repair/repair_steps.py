@@ -121,7 +121,7 @@ def _rebuild(path: Path, notes: Notes) -> None:
             TableRebuild(source, NewTables(env), notes, path).run(now=time.time())
             with env.begin() as txn:
                 check(txn, {name: env.open_db(name.encode(), txn=txn, create=False) for name in keys.TABLES})
-            copy(env, built, making)  # without free pages, whose list has transaction numbers of the new file
+            copy(env, built, making)  # without free pages: their list has transaction numbers of the new file
             continue_numbering(making / "data.mdb", source.transaction, env.stat()["psize"])
         except CorruptFrontier as e:
             raise FrontierError(f"{path} is unchanged, because the repaired file failed its check:\n{e}") from e

@@ -163,7 +163,7 @@ class TableRebuild:
             self._canonical = policy_factory.canonicalization(self._findings.settings.frontier)
 
     def _keeps_urls(self) -> bool:
-        """Tell whether the frontier keeps its URLs: by its settings, or, if they are lost, by its rows."""
+        """Return whether the frontier keeps its URLs: by its settings, or, if they are lost, by its rows."""
         if self._tables.get(keys.META, b"settings") is not None:
             return self._findings.settings.frontier.keep_urls
         return any(True for _ in self._source.records(keys.URLS))
@@ -253,7 +253,7 @@ class TableRebuild:
     # -- queues by name
 
     def _find_names(self) -> None:
-        """Find the key of each queue id: from the records, or from the index for queues whose records are lost."""
+        """Find the key of each queue id: from the records, or from the index for queues without a record."""
         listed: dict[int, str] = {}
         for key, value in self._source.records(keys.QUEUE_IDS):
             if len(value) == keys.u32.size and (name := queue_keys.queue_key_of(key)) is not None:
@@ -284,7 +284,7 @@ class TableRebuild:
         self._findings.made.add(number)
 
     def _queue_for(self, uri: CrawlUri) -> int:
-        """Return the id of the queue for a URI whose own is lost; create it if necessary. Raises ValueError."""
+        """Return the id of the queue for a URI without a queue; create it if necessary. Raises ValueError."""
         assign = policy_factory.assignment(self._findings.settings.frontier, self._suffixes)
         name = queue_keys.queue_key_for(uri, assign)
         if queue_keys.queue_key_bytes(name) is None:

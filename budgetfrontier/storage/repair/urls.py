@@ -1,7 +1,7 @@
 """The rebuild of the table `urls` of a frontier that keeps its URLs, after its queues and URIs have been rebuilt.
 
-A row whose place holds no such URI becomes completed; then each URI that waits without a row gets one, or is counted in
-the row that its URL has.
+A row becomes completed if its place holds no such URI; then each waiting URI without a row gets one, or is counted in
+the row of its URL.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class UrlRebuild:
         """By fingerprint: how many more records of a URL wait, as its row has said, and its due time, where any do."""
 
     def run(self, alias: dict[int, int], moved: dict[bytes, bytes]) -> None:
-        """Copy the rows that can be read, and add those that are missing.
+        """Copy the rows that can be read, and add missing ones.
 
-        `alias` has the ids of queues that are another one now, `moved` the new keys of pending records.
+        `alias` maps ids of queues to the ids that replace them, `moved` keys of pending records to their new keys.
         """
         self._copy(alias, moved)
         if self._fingerprint is not None:
@@ -110,7 +110,7 @@ class UrlRebuild:
             self._notes.note_change(f"urls: {wrong:,} had another number of URIs that wait")
 
     def _one_more(self, key: bytes, row: UrlRow) -> None:
-        """Count a record that waits besides the one that a row is about, or somewhere if it is about none."""
+        """Count one more waiting record of a row's URL; a row without a place gets a due time."""
         self._count(row, -1)
         row.more += 1
         if not row.place:
@@ -119,7 +119,7 @@ class UrlRebuild:
         self._count(row, 1)
 
     def _waiting(self, fingerprint: Callable[[CrawlUri], bytes]) -> Iterator[tuple[int, str, bytes, int, bytes]]:
-        """Yield what waits: its queue, URL, place, due time (0: in `pending`) and fingerprint."""
+        """Yield each waiting URI: its queue, URL, place, due time (0: in `pending`) and fingerprint."""
         for key, value in self._tables.records(keys.PENDING):
             queue = keys.u32.unpack(key[:4])[0]
             uri = decode_uri(value, self._findings.names[queue])
