@@ -2,7 +2,7 @@
 
 | module | called with | returns |
 | --- | --- | --- |
-| `cost` | `(uri)` | what an attempt costs, a whole number >= 0 |
+| `cost` | `(uri)` | the cost of an attempt, a whole number >= 0 |
 | `assignment` | `(uri)` | the queue key, 1 to 255 bytes |
 | `precedence` | `(uri, *, precedence)` | the queue's precedence, lower first |
 | `politeness` | `(settings, *, fetch_seconds, crawl_delay, random)` | seconds until the queue's next fetch |

@@ -28,12 +28,12 @@ _TRACKING = frozenset(("_ga", "_gl", "_hsenc", "_hsmi", "dclid", "fbclid", "gbra
 _TRACKING |= {"li_fat_id", "mc_cid", "mc_eid", "mkt_tok", "msclkid", "oly_anon_id", "oly_enc_id", "rb_clickid"}
 _TRACKING |= {"s_cid", "srsltid", "ttclid", "twclid", "vero_id", "wbraid", "wickedid", "yclid"}
 
-_NAMES = 4096  # argument names whose decision is cached, at most
+_NAMES = 4096  # argument names with cached decisions, at most
 _LONGEST_NAME = 64  # characters of a cached name
 
 
 class Canonicalization:
-    """The standard rules (after Heritrix's RulesCanonicalizationPolicy), each of which can be turned off.
+    """The standard rules (after Heritrix's RulesCanonicalizationPolicy); each can be turned off.
 
     - `strip_userinfo`: "user:password@".
     - `strip_www`: "www.", "www2." and so on before a host of two labels or more.

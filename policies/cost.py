@@ -1,4 +1,4 @@
-"""Cost policies: what an attempt at a URI charges to its queue's budget.
+"""Cost policies: the charge of an attempt at a URI to its queue's budget.
 
 The cost is fixed when the URI is scheduled. Within a queue, cheaper URIs come before more expensive ones.
 """

@@ -13,8 +13,8 @@ V = TypeVar("V")
 class BoundedCache(dict[K, V]):
     """A dict of at most `limit` entries, or with `weigh` of entries that together weigh no more than `limit`.
 
-    The oldest entries are dropped when there is no room for a new one, a quarter of all at a time. Reading costs what
-    it costs in a dict. Entries are written with `put` alone, and only `clear` removes any.
+    The oldest entries are dropped when there is no room for a new one, a quarter of all at a time. Reading costs the
+    same as in a dict. Entries are written with `put` alone, and only `clear` removes any.
     """
 
     def __init__(self, limit: int, weigh: Callable[[V], int] | None = None) -> None:

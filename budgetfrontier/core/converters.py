@@ -1,4 +1,4 @@
-"""Conversions of plain data to types whose fields are collected beforehand, usually when a module is imported.
+"""Conversions of plain data to types, with the fields collected beforehand, usually when a module is imported.
 
 msgspec collects the fields of a type at its first use, and without a lock: if several threads use a type for the first
 time at once, the process ends with SIGSEGV. Decoders are therefore made when a module is imported, too. A converter of
@@ -25,7 +25,7 @@ def converter(kind: Any) -> Callable[[Any], Any]:
 
 
 def plain(value: object) -> object:
-    """Return what an encoder writes for text and whole numbers of subclasses, such as `numpy.str_`. TypeError: none."""
+    """Return text and whole numbers of subclasses, such as `numpy.str_`, as plain ones; TypeError for others."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):

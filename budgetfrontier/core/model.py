@@ -91,8 +91,8 @@ class Lease(msgspec.Struct, gc=False, eq=False, frozen=True):
 class KeptUrl(msgspec.Struct, kw_only=True):
     """A URL that a frontier keeps. Times are epoch seconds.
 
-    `due` is the time from which it may be leased, None if it is completed; `uri` is all of it as it waits, None then.
-    Of one that waits more than once, `uri` is the URI that came last, None once that has ended or was deleted.
+    `due` is the time from which it may be leased, None if it is completed; `uri` is the waiting URI, None then. If it
+    waits more than once, `uri` is the last one, None once that has ended or was deleted.
     """
 
     fingerprint: bytes
@@ -110,7 +110,7 @@ class KeptTotals(msgspec.Struct, kw_only=True):
     active: int
     """URLs that wait, or are leased."""
     leased: int
-    """Leases that are out, of which a URL that was scheduled more than once with `force` may have several."""
+    """Leases that are out: several if a URL was scheduled more than once with `force`."""
     completed: int
     queues: int
     """Queues with any such URL."""
@@ -139,7 +139,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     state: QueueState = QueueState.EXHAUSTED
     precedence: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] = 3
     queued: Number = 0
-    """URIs pending, including those that are leased."""
+    """URIs pending, including leased ones."""
     enqueued: Number = 0
     """URIs ever added to the queue."""
     balance: Number = 0
@@ -174,7 +174,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     landed: Number = 0
     """Leases not finished that no longer count towards `per_queue_concurrency`."""
     bytes: Number = 0
-    """The sum of the sizes of the responses to its URIs, as `finish` was told them."""
+    """The sum of the sizes of the responses to its URIs, as given to `finish`."""
     last_lease_time: Number = 0
     """The time at which one of its URIs was leased last, in whole seconds."""
     delayed: float = 0
@@ -196,7 +196,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     own_budget: Number | None = None
     """The total budget that crawlers have asked for by `regulate`; None: none. An adjustment replaces it."""
     failure: str = ""
-    """The reason of its last failed attempt, as `finish` was told it; "" before the first."""
+    """The reason of its last failed attempt, as given to `finish`; "" before the first."""
     failed_at: float = 0
     """The time at which that attempt ended."""
     backoff: float = 0
@@ -312,7 +312,7 @@ class Summary(msgspec.Struct, kw_only=True):
     state: CrawlState
     pause_reason: str | None
     queued: int
-    """URIs pending in queues that are not RETIRED, including those that are leased."""
+    """URIs pending in queues that are not RETIRED, including leased ones."""
     in_process: int
     """Leases not finished."""
     future: int
@@ -333,7 +333,7 @@ class Summary(msgspec.Struct, kw_only=True):
     queues: dict[str, int]
     """The number of queues in each QueueState."""
     bytes: int = 0
-    """The sum of the sizes of responses, as `finish` was told them."""
+    """The sum of the sizes of responses, as given to `finish`."""
     full: int = 0
     """URIs that were refused as FULL."""
     full_reasons: dict[str, int] = {}
@@ -343,7 +343,7 @@ class Summary(msgspec.Struct, kw_only=True):
     invalid_reasons: dict[str, int] = {}
     """The same by reason, a short slug."""
     given_up: int = 0
-    """Attempts that ended as DEAD, including those whose retries were exhausted."""
+    """Attempts that ended as DEAD, also after the last retry."""
     succeeded_expenditure: int = 0
     """The part of `expenditure` that was charged for SUCCESS; the next ones for FAILURE, RETRY and DEAD."""
     failed_expenditure: int = 0
@@ -355,7 +355,7 @@ class Summary(msgspec.Struct, kw_only=True):
     penalties: int = 0
     """The part of `failed_expenditure` beyond the costs of the URIs."""
     buried: int = 0
-    """Dead letters ever made, also those that were replayed or deleted."""
+    """Dead letters ever made, also replayed and deleted ones."""
     expired: int = 0
     """Deliveries that ended without an outcome: the lease expired, or the process died."""
     robots_denials: int = 0
@@ -383,7 +383,7 @@ class _Ending(msgspec.Struct):
 
 
 class Finish(_Ending, kw_only=True):
-    """One finish of `Frontier.finish_many`: a lease, and what `Frontier.finish` takes with it."""
+    """One finish of `Frontier.finish_many`: a lease, and the arguments of `Frontier.finish`."""
 
     fetch_seconds: float | None = None
     crawl_delay: float | None = None

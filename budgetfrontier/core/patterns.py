@@ -27,11 +27,11 @@ _BACK_REFERENCE = re.compile(r"\\[1-9]|\(\?P=")
 _QUANTIFIER_SUFFIX = re.compile(r"(?<=[*+?}])[?+]")  # suffixes of a quantifier, which never add steps
 _COUNT = re.compile(r"\{(\d+)\}")
 
-# What `regex` parses differently: a brace that is not a quantifier, and "[:" in a set.
+# Text that `regex` parses differently: a brace that is not a quantifier, and "[:" in a set.
 _PARSED_DIFFERENTLY = re.compile(r"\\N\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?!(?:\d+|\d*,\d*)\})", re.DOTALL)
 _POSIX_CLASS = re.compile(r"\\.|\[:", re.DOTALL)
 
-# A character that stands for itself, with its quantifier, if any; and what `required_text` does not look into.
+# A character that stands for itself, with its quantifier, if any; and constructs that `required_text` skips.
 _PLAIN_CHARACTER = re.compile(r"(?:([\w/=&%,;:!@<>~\"' -])|\\([^\w\s]))([{*?+])?", re.ASCII)
 _NOT_ON_ONE_LEVEL = re.compile(r"[|(]|\\[0-9xuUN]")
 _LONG_ENOUGH = 64

@@ -1,4 +1,4 @@
-"""The protocol of `budgetfrontier.remote` with `budgetfrontier serve`: RPCs of gRPC whose bodies are MessagePack.
+"""The protocol of `budgetfrontier.remote` with `budgetfrontier serve`: RPCs of gRPC with bodies in MessagePack.
 
 The body of an RPC is a `Call`, its reply a value of the type that its `Method` names. Arrays may have more fields at
 the end than a reader knows, which it ignores, and fewer, which then have their defaults.
@@ -35,7 +35,7 @@ MOST_ITEMS: Final = 5000
 LONGEST_WAIT: Final = 20.0
 """Seconds for which one call waits for URIs: a client that waits longer calls again."""
 RETRY_FOR: Final = 30.0
-"""Seconds for which clients repeat calls after a lost connection, unless they are told otherwise."""
+"""Seconds for which clients repeat calls after a lost connection, by default."""
 ERROR: Final = "bf-error"
 """The name of the trailing metadata with the class of the error that has ended a call."""
 TOKEN: Final = "authorization"
@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 encode: Final = msgspec.msgpack.Encoder(enc_hook=plain).encode
 
 Uri = str | CrawlUri | None
-"""A URI as it is sent; None stands for what is none."""
+"""A URI as it is sent; None stands for a value that is no URI."""
 
 
 class Call(msgspec.Struct, array_like=True, gc=False):
@@ -90,7 +90,7 @@ class Uris(msgspec.Struct, array_like=True):
 
 
 class Admitted(msgspec.Struct, array_like=True):
-    """The results for URIs, and by position the messages of policies that failed, whose URIs are not admitted."""
+    """The results for URIs, and by position the messages of failed policies, which have refused their URIs."""
 
     results: list[Admission]
     failures: dict[int, str] = {}
@@ -217,7 +217,7 @@ METHODS: Final = (
 
 
 class Plain(NamedTuple):
-    """A method of Frontier that `Look` or `Steer` calls with plain data, and the type of what it returns."""
+    """A method of Frontier that `Look` or `Steer` calls with plain data, and the type of its result."""
 
     reply: Any
     method: Method = STEER

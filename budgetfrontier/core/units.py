@@ -55,7 +55,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration in its two largest units, as Heritrix writes it; what follows a unit of zero is left out.
+    """Return a duration in its two largest units, as Heritrix writes it; units after a zero are left out.
 
     >>> format_duration(2.017), format_duration(200), format_duration(100_800), format_duration(3601)
     ('2s17ms', '3m20s', '1d4h', '1h')
@@ -81,7 +81,7 @@ def say_duration(seconds: float) -> str:
 
 
 def short_duration(seconds: float) -> str:
-    """Return the same for a cell of a table.
+    """Return a duration for a cell of a table.
 
     >>> short_duration(2.017), short_duration(0.34)
     ('2s', '<1s')

@@ -1,10 +1,9 @@
 """URLs: the one parser, their parts, their SURT form, and the fingerprints that deduplication stores.
 
 This module alone knows how a host is written: `host` and `authority` return it in one form, however a URL spells it,
-and `host_form`, `authority_form`, `key_form`, `glob_form` and `surt_form` return the same form for what somebody has
-typed.
+and `host_form`, `authority_form`, `key_form`, `glob_form` and `surt_form` return the same form for typed text.
 
-All functions but these and `parse` take a *href*, which is what `parse` returns: WHATWG-normalized, pure ASCII, with an
+All functions but these and `parse` take a *href*, the result of `parse`: WHATWG-normalized, pure ASCII, with an
 authority and a path that starts with "/". They do not validate it again: given anything else, such as text from a
 damaged record, they raise nothing and return an arbitrary value.
 """
@@ -103,7 +102,7 @@ def split(href: str) -> tuple[str, str, str | None]:
 def authority(href: str) -> str:
     """Return the host, and ":port" unless it is the default, without userinfo. IPv6 addresses keep their brackets.
 
-    One dot at the end of the host is left out: it only tells resolvers not to try other domains.
+    One dot at the end of the host is left out: it only keeps resolvers from trying other domains.
     """
     return without_root_dot(href[href.find("/") + 2 : href.find("/", 8)].rpartition("@")[2])
 
@@ -203,7 +202,7 @@ def key_form(text: str, *, any_scheme: bool = False) -> str | None:
 
 
 def glob_form(pattern: str) -> str:
-    """Return a glob on hosts that somebody typed, as it matches what `host` returns.
+    """Return a typed glob on hosts in the form that matches results of `host`.
 
     A label without wildcards may be international. Raises InvalidUrl for a label that has both, and so matches nothing.
     """

@@ -40,7 +40,7 @@ class Admission(StrEnum):
 
 
 class Outcome(StrEnum):
-    """The outcome of an attempt. It decides what is charged, and whether the URI stays queued."""
+    """The outcome of an attempt. It decides the charge, and whether the URI stays queued."""
 
     SUCCESS = "SUCCESS"  # any response that the fetcher accepts: removed, its cost is charged
     FAILURE = "FAILURE"  # failed for good: removed, its cost and the error penalty are charged
@@ -126,10 +126,10 @@ SOURCE_KINDS = ("list", "heritrix", "scrapy", "kumo", "qcrawl")
 NOINDEX = "noindex"
 """The annotation in crawl.log of a page that says `noindex`, in a robots meta element or X-Robots-Tag."""
 NOFOLLOW = "nofollow"
-"""The annotation of one that says `nofollow`."""
+"""The annotation of a page that says `nofollow`."""
 NOT_STORED = "notStored"
-"""The annotation of one that says `noindex`, and is in no other output."""
+"""The annotation of a page that says `noindex`, and is in no other output."""
 NO_ROBOTS = "robots.txt unreachable"
-"""The beginning of the reason of a dead letter whose robots.txt was given up; what the latter failed for follows."""
+"""The beginning of the reason of a dead letter after its robots.txt was given up; the cause of that follows."""
 BAD_PORT = "is a port that browsers refuse to open"
 """The words in the reason of a fetch that was refused for its port; of the others, the address was refused."""

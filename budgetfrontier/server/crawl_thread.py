@@ -25,11 +25,11 @@ from budgetfrontier.storage.reader import Reader
 _T = TypeVar("_T")
 
 MOST_SECONDS = 0.02
-"""Seconds of work between two commits, at the least one piece: what waits shares a commit."""
+"""Seconds of work between two commits, at least one piece: waiting work shares a commit."""
 MOST_AT_ONCE = 1000
 """Pieces of work that are taken together."""
 IDLE = 0.5
-"""Seconds without work after which the mailbox is looked at, and what has expired or is due is moved."""
+"""Seconds without work before a look at the mailbox, and at expired and due entries."""
 MOST_OPEN = 1000
 """Threads above which crawls are closed that were not used for `CROWDED` seconds: many more would hinder each other."""
 CROWDED = 1.0
@@ -49,7 +49,7 @@ class _QueuedWork(NamedTuple):
 
 
 class _WorkQueue:
-    """The work that waits, in order, but first what somebody waits for soon."""
+    """The work that waits, in order, urgent work first."""
 
     def __init__(self, works: list[_QueuedWork]) -> None:
         self.soon: deque[_QueuedWork] = deque()
@@ -88,14 +88,14 @@ class _Rest(NamedTuple):
 class CrawlThread:
     """A crawl whose frontier runs in a thread of its own, which opens it. `submit` may be called in any thread.
 
-    The results of work that changes something go out once the changes are on disk: what was acknowledged survives a
-    crash. All work that arrives during a commit shares the next one. A frontier that an error has closed, such as a
-    full disk, is opened again for the next work. One that nobody has used for `close_after` seconds (inf: never) is
-    closed, earlier if very many are open, and its thread ends; the next work starts another. `settings` returns those
-    of a frontier that is created, and `opened` is called with one that was there and is opened.
+    The results of work that changes something go out once the changes are on disk: acknowledged work survives a crash.
+    All work that arrives during a commit shares the next one. A frontier that an error has closed, such as a full disk,
+    is opened again for the next work. If unused for `close_after` seconds (inf: never) it is closed, earlier if very
+    many are open, and its thread ends; the next work starts another. `settings` returns those of a new frontier, and
+    `opened` is called with an existing one.
 
     If the files of the frontier are removed or replaced, the work in progress fails, `removed` is called, and no more
-    is done: whoever uses the crawl next makes another thread for what is there then.
+    is done: the next use of the crawl starts another thread for the files there then.
     """
 
     def __init__(
@@ -138,8 +138,8 @@ class CrawlThread:
     ) -> None:
         """Let the thread call `work(frontier)`, then `done(result, None)` or `done(None, error)`.
 
-        If it `changes` something, `done` is called after a commit. It must be short, and raise nothing. What `uses` the
-        crawl keeps it open. What somebody waits for `soon` goes before other work, and is committed at once.
+        If it `changes` something, `done` is called after a commit. It must be short, and raise nothing. Work that
+        `uses` the crawl keeps it open. Work needed `soon` goes before other work, and is committed at once.
         """
         if self._closing:
             done(None, self._being_closed())
@@ -176,7 +176,7 @@ class CrawlThread:
         return _changed(self.folder) == rest.changed
 
     def end_if_removed(self) -> bool:
-        """Do nothing more if the frontier was closed because nobody used it, and removed since; tell whether it was."""
+        """Do nothing more if the frontier was closed as unused, and removed since; return whether it was."""
         with self._lock:
             if self._thread is None and self._rest is not None and not _changed(self.folder):
                 self._closing = self._ended = True
@@ -186,7 +186,7 @@ class CrawlThread:
         return self._ended
 
     def close(self, *, wait: bool = True, end: RunEnd = RunEnd.EXIT, reason: str = "") -> None:
-        """Do the work that waits, commit and close. Leases stay for the next run, whose history tells the end."""
+        """Do the work that waits, commit and close. Leases stay for the next run; `end` goes to the history."""
         with self._lock:
             thread = self._thread
             if not self._closing:
@@ -325,9 +325,9 @@ class CrawlThread:
         return works
 
     def _round(self, frontier: Frontier, works: list[_QueuedWork]) -> bool:
-        """Do work, commit, and give the results; tell whether the thread ends. Raises if the frontier was closed.
+        """Do work, commit, and give the results; return whether the thread ends. Raises if the frontier was closed.
 
-        Then what was not committed has failed, and the work that is left as well. What arrives meanwhile is done too.
+        Then uncommitted and remaining work has failed. Work that arrives meanwhile is done too.
         """
         if not works:
             frontier.lease(0)
@@ -355,7 +355,7 @@ class CrawlThread:
                 self._commit(frontier, done, results)
                 done, results = [], []
         except BaseException as e:
-            self._is_over(e)  # before they are told: who tries again finds what is there now
+            self._is_over(e)  # before they get it: a new try finds the files there now
             _fail([*done, *waiting.all()], e)
             raise
         return ended
@@ -363,7 +363,7 @@ class CrawlThread:
     def _commit(
         self, frontier: Frontier, works: list[_QueuedWork], results: list[tuple[Any, BaseException | None]]
     ) -> None:
-        """Commit what the first works have changed, and give their results."""
+        """Commit the changes of the first works, and give their results."""
         done = works[: len(results)]
         if any(work.changes for work in done):
             frontier.commit()
@@ -372,7 +372,7 @@ class CrawlThread:
 
 
 def _result(work: Callable[[Frontier], Any], frontier: Frontier) -> tuple[Any, BaseException | None]:
-    """Return what the work returns or raises. Raises if it has closed the frontier."""
+    """Return the work's result or error. Raises if it has closed the frontier."""
     try:
         return work(frontier), None
     except Exception as e:
@@ -382,7 +382,7 @@ def _result(work: Callable[[Frontier], Any], frontier: Frontier) -> tuple[Any, B
 
 
 def _fail(works: list[_QueuedWork], error: BaseException) -> bool:
-    """Give works an error; tell whether the end of the thread was among them."""
+    """Give works an error; return whether the end of the thread was among them."""
     for work in works:
         work.done(None, error)
     return any(work.work is None for work in works)

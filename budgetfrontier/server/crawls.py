@@ -50,7 +50,7 @@ _OPENED_ANEW = (FrontierClosed, FrontierLocked, FrontierRemoved, StorageFull)
 
 
 _DAMAGED = (CorruptFrontier, SettingsError)
-"""Errors after which a crawl may be deleted uncounted; one that gives others may be used by another process."""
+"""Errors after which a crawl may be deleted uncounted; with others, another process may use it."""
 
 log = logging.getLogger("budgetfrontier.service")
 
@@ -60,9 +60,9 @@ class InvalidCrawlId(FrontierError):
 
 
 def folder_name(crawl_id: str) -> str:
-    """Return the name of the job folder of a crawlID: itself, with percent signs for what a path cannot have.
+    """Return the name of the job folder of a crawlID: itself, with percent signs for impossible characters.
 
-    Raises InvalidCrawlId for one that is too long.
+    Raises InvalidCrawlId if it is too long.
     """
     name = quote(crawl_id, safe=" !#$&'()+,;=@[]{}~")
     if name.startswith("."):
@@ -195,7 +195,7 @@ class Crawls:
         return replace(settings, frontier=replace(settings.frontier, politeness=politeness))
 
     def all(self) -> list[CrawlThread]:
-        """Return all crawls, in the order of their crawlIDs; one that another program has created may be missing."""
+        """Return all crawls, in the order of their crawlIDs; new ones of another program may be missing."""
         self.check_folder()
         listed, names = self._listed
         if monotonic() > listed + LIST_EVERY:
@@ -205,14 +205,14 @@ class Crawls:
         return [crawl for crawl in found if crawl is not None]
 
     def opened(self) -> list[CrawlThread]:
-        """Return the crawls whose frontier is open, in the order in which they were first used."""
+        """Return the crawls with open frontiers, in the order of their first uses."""
         return [crawl for crawl in self._open.copy().values() if crawl.is_open]
 
     async def delete(self, crawl_id: str) -> int:
         """Delete a crawl: its frontier, and the folder of its job if that holds nothing else.
 
-        Return the number of its URLs, 0 if there is none, or if it is damaged.
-        Of a crawl that does not keep its URLs it is the number of those that wait.
+        Return the number of its URLs, of waiting ones if it does not keep its URLs; 0 if there are none, or if it is
+        damaged.
         """
         crawl = self.find(crawl_id)
         if crawl is None:
@@ -248,13 +248,13 @@ class Crawls:
             done(None, None)
 
     async def set_delay(self, delay: float) -> None:
-        """Set the default delay of all crawls: those that are open take it now, the others when they are opened.
+        """Set the default delay of all crawls: open ones take it now, the others when they are opened.
 
-        One above the greatest that the settings have is that. Raises OSError if it cannot be stored, and what one
-        raises that stays open and does not take it.
+        It is limited by the settings' maximum. Raises OSError if it cannot be stored, and the error of a crawl that
+        stays open and does not take it.
         """
         self.set_node(delay=node.delay_in_bounds(delay), delay_set=WallClock().time())
-        errors: list[Exception] = []  # of crawls that are open: one that cannot be opened now takes it when it can
+        errors: list[Exception] = []  # of open crawls: one that cannot be opened now takes it at its next opening
 
         def take(frontier: Frontier, folder: Path) -> None:
             try:
@@ -276,7 +276,7 @@ class Crawls:
         self.node = changed
 
     def close(self, *, end: RunEnd = RunEnd.EXIT, reason: str = "") -> None:
-        """Close all crawls; their leases stay. The history of runs tells how and why."""
+        """Close all crawls; their leases stay. The history of runs gets `end` and `reason`."""
         with self._lock:
             crawls = list(self._open.values())
         for wait in (False, True):  # all at once

@@ -33,7 +33,7 @@ class Adjusted(NamedTuple):
 def still_to_do(node: Node, setting: float, adjusted: Sequence[Adjusted]) -> list[tuple[str, float]]:
     """Return the adjustments, each a match and a delay, with which a crawl takes the default delay of a node.
 
-    `setting` is the value without adjustments. What operators have adjusted since stays as it is.
+    `setting` is the value without adjustments. Operators' later adjustments stay.
     """
     if node.delay is None:
         return []

@@ -38,7 +38,7 @@ class DecodedCall:
         return f"<DecodedCall {self.method}>"
 
     def __call__(self, frontier: Frontier) -> Any:
-        """Do it; return the reply, encoded before other calls change what is in it."""
+        """Do it; return the reply, encoded before other calls change its objects."""
         return self._do(frontier, self.arguments)
 
 
@@ -109,7 +109,7 @@ def _is_uri(raw: msgspec.Raw) -> bool:
 
 
 def connect(frontier: Frontier, asked: protocol.Connect, *, folder: str) -> protocol.Connected:
-    """Tell what a client has to know of the frontier. Raises FrontierError if the versions do not fit."""
+    """Return the client's facts about the frontier. Raises FrontierError if the versions do not fit."""
     return connected(asked, folder=folder, settings=frontier.settings)
 
 
@@ -180,7 +180,7 @@ def exchange(frontier: Frontier, given: protocol.Exchange) -> tuple[list[int], m
     late = finish_many(frontier, given.ended)
     try:
         leases, _ = lease(frontier, given.wanted)
-    except PolicyError:  # which the next lease raises, too; the ends are to be told
+    except PolicyError:  # the next lease raises it, too; the ends must be returned
         leases = protocol.encode([])
     return late, msgspec.Raw(leases)
 
@@ -200,7 +200,7 @@ def renew(frontier: Frontier, renewal: protocol.Renewal) -> protocol.Renewed:
 
 
 def give_back(frontier: Frontier, leases: list[int]) -> list[int]:
-    """Give leases back uncounted; return the positions of those that had ended."""
+    """Give leases back uncounted; return the positions of ended ones."""
     named = [_lease(each) for each in leases]
     places = {id(each): place for place, each in enumerate(named)}
     return [places[id(each)] for each in frontier.give_back(named)]
@@ -225,7 +225,7 @@ def set_budgets(frontier: Frontier, asked: list[protocol.Budget]) -> None:
 
 
 def plain(frontier: Frontier, request: protocol.MethodCall, method: protocol.Method) -> Any:
-    """Call a method of the frontier with plain data. Raises FrontierError for one that is not offered."""
+    """Call a method of the frontier with plain data. Raises FrontierError if it is not offered."""
     offered = protocol.PLAIN.get(request.name)
     if offered is None or offered.method is not method:
         raise FrontierError(

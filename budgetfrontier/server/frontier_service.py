@@ -29,7 +29,7 @@ from budgetfrontier.server.tasks import CallbackStep
 from budgetfrontier.server.timers import Timers
 
 LOOK_AGAIN = 0.5
-"""Seconds after which a client that waits for URIs looks for what others than clients have changed."""
+"""Seconds after which a client that waits for URIs looks for changes by others than clients."""
 LONGEST_MESSAGE = 2000
 """Characters of an error that are sent."""
 
@@ -38,7 +38,7 @@ _decode_leases: Callable[[bytes], list[Lease]] = protocol.decoder(protocol.LEASE
 _decode_exchanged: Callable[[bytes], protocol.Exchanged] = protocol.decoder(protocol.EXCHANGE.reply)
 
 MOST_LINES = 1000
-"""Crawls whose lines of clients are kept although nobody waits."""
+"""Crawls with lines of clients that are kept although nobody waits."""
 
 log = logging.getLogger("budgetfrontier.service")
 
@@ -52,7 +52,7 @@ class CrawlBackend(Protocol):
     def folder(self) -> Path: ...
 
     def run(self, work: DecodedCall, *, changes: bool = True) -> CallbackStep[Any]:
-        """Return a step whose result is that of the work."""
+        """Return a step with the result of the work."""
 
 
 class CrawlBackends(Protocol):
@@ -144,7 +144,7 @@ class FrontierService:
             waiting.leave()
 
     async def _lease_now(self, asked: protocol.Call, wanted: protocol.Wanted) -> tuple[bytes, float | None]:
-        """Lease what there is; return the reply, and the seconds until there is something if it is empty."""
+        """Lease the URIs available now; return the reply, and the seconds until there are some if it is empty."""
         ready_in: float | None = 0.0
 
         async def do() -> bytes:
@@ -187,7 +187,7 @@ class FrontierService:
             await self._change(crawl_id, protocol.GIVE_BACK.name, leases)
 
     def close(self) -> None:
-        """End what was to be done later: no client waits any more."""
+        """End deferred work: no client waits any more."""
         self._timers.close()
 
     def changed(self, crawl_id: str) -> None:
@@ -220,7 +220,7 @@ FRONTIER = Offered(protocol.SERVICE, tuple(protocol.METHODS), _hand_over)
 
 
 def _encoded(work: Callable[[Frontier, Any], Any]) -> Callable[[Frontier, Any], bytes]:
-    """Return work whose result is encoded in the thread of the crawl, before other calls change it."""
+    """Return work with its result encoded in the thread of the crawl, before other calls change it."""
     return lambda frontier, arguments: protocol.encode(work(frontier, arguments))
 
 
@@ -228,7 +228,7 @@ async def _leased(replies: Iterable[PendingReply]) -> list[int]:
     """Return the ids of the leases in replies."""
     found: list[int] = []
     for reply in replies:
-        with suppress(Exception):  # what has failed has no leases
+        with suppress(Exception):  # a failed call has no leases
             encoded: bytes = await CallbackStep(reply.wait)
             found += [lease.id for lease in _leases_in(encoded)]
     return found

@@ -12,7 +12,7 @@ from budgetfrontier.settings.values import LONGEST
 from budgetfrontier.storage.whole_files import atomic_file
 
 FILE = ".node.json"
-"""Its file, beside the folders of jobs, none of which has a name that begins with a dot."""
+"""The node's file, beside the folders of jobs, which have no names that begin with a dot."""
 
 log = logging.getLogger("budgetfrontier.service")
 

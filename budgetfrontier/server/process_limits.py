@@ -12,8 +12,7 @@ MOST_FILES = 1 << 16
 """Open files up to which the limit of the process is raised, if it may be: an open crawl has seven."""
 _M_MMAP_THRESHOLD = -3
 _LARGE = 1 << 19
-"""Bytes from which on memory is taken from the system and given back to it: LMDB allocates 1 and 2 MiB for each open
-file, of which it uses little."""
+"""Bytes from which on freed memory returns to the system: LMDB allocates 1 and 2 MiB, mostly unused, per open file."""
 
 
 @contextmanager

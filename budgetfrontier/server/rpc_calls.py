@@ -29,7 +29,7 @@ Handed = tuple["RpcCall", bytes | None]
 
 _LOG = logging.getLogger("budgetfrontier.service")
 _MORE_FOLLOWS: Final = 1  # GRPC_WRITE_BUFFER_HINT: need not be written to the socket at once
-_NOT_THE_LAST: Final = (None, ())  # what grpc.server expects of a tag whose event does not end its call
+_NOT_THE_LAST: Final = (None, ())  # result of a tag, for grpc.server, of an event that does not end its call
 
 MOST_UNANSWERED: Final = 1024
 """The number of messages of a stream that are read before their replies are sent."""
@@ -45,7 +45,7 @@ MOST_IN_A_TURN: Final = 256
 
 
 class RpcMethod(Protocol):
-    """An RPC of a service, of which this needs to know whether the client sends any number of messages or one."""
+    """An RPC of a service: does the client send any number of messages, or one?"""
 
     @property
     def name(self) -> str: ...
@@ -103,7 +103,7 @@ class RpcCall:
         self._finish = finish
         self._lock = threading.Lock()
         self._replies: deque[bytes] = deque()
-        self._unanswered = self._bytes = 0  # requests that were read, and whose replies are not sent yet
+        self._unanswered = self._bytes = 0  # requests that were read, but not replied to yet
         self._reading = self._last_read = self._sending = self._ended = self._stopped = False
         self._stats = stats
         self._timed = 0  # replies to be sent until that to the message of a stream which is timed; 0: none is
@@ -116,7 +116,7 @@ class RpcCall:
         return self._ended
 
     def reply(self, messages: Iterable[bytes], *, last: bool = False) -> None:
-        """Send messages after those that are still queued; after the last ones, end the call with OK."""
+        """Send messages after those still queued; after the last ones, end the call with OK."""
         with self._lock:
             if not self._ended and self._ending is None:
                 self._replies.extend(messages)
@@ -135,7 +135,7 @@ class RpcCall:
                     self._end_if_done()
 
     def stop(self) -> None:
-        """Read no more requests of a stream, and end it with UNAVAILABLE once those that were read are answered."""
+        """Read no more requests of a stream, and end it with UNAVAILABLE once all read ones are answered."""
         with self._lock:
             if self.method.streams_requests:
                 self._stopped = True
@@ -247,9 +247,9 @@ class MessageTurns:
     """The messages that arrive on all calls of a server, handed over together, in turns.
 
     A turn ends when everything that has arrived was read, or after `MOST_IN_A_TURN` messages. Then `hand_over` is given
-    its messages, each with its call, in the order of arrival. With a call of one request whose replies are all sent,
-    and that is not ended, None is handed over: there is room for further replies. Disregard it if the call was ended
-    by another thread meanwhile.
+    its messages, each with its call, in the order of arrival. For a call of one request, None is handed over once all
+    replies are sent, unless it is ended: there is room for more. Disregard it if the call was ended by another thread
+    meanwhile.
 
     `hand_over` is called on the server's thread, and all calls wait for it. If it raises, the calls of the turn end
     with INTERNAL.
@@ -290,7 +290,7 @@ class MessageTurns:
             self._begin_lap(call)
 
     def _begin_lap(self, call: RpcCall) -> None:
-        """Queue an event behind all those that have arrived, or end the turn if the call cannot do that any more."""
+        """Queue an event behind all that have arrived, or end the turn if the call cannot do that any more."""
         with call._lock:
             if not call._ended:
                 self._on_lap, self._size = True, len(self._turn)

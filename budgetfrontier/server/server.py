@@ -64,7 +64,7 @@ class Offered(NamedTuple):
     """Its full name."""
     methods: Sequence[RpcMethod]
     hand_over: Callable[[Any, str], AbstractContextManager[HandOver]]
-    """Yields what takes the messages of calls, for crawls at an address, until the end of a `with` block."""
+    """Yields a handler of the calls' messages, for crawls at an address, until the end of a `with` block."""
 
 
 class Tls(NamedTuple):
@@ -118,15 +118,15 @@ def serve_crawls(
     started: Callable[[str], None] = lambda where: None,
     stop: Stop | None = None,
 ) -> bool:
-    """Serve crawls until somebody asks for the end, and close them; tell whether no call was cut off by it.
+    """Serve crawls until somebody asks for the end, and close them; return whether no call was cut off by it.
 
     Raises FrontierError if `listen` cannot be bound, or is reached by other machines without `token` or `tls`, unless
     `anybody` may use it, or does not answer a call of its own. `what` names the crawls; `pool` has the descriptors of
-    the services, for reflection; `started` is called with the address. systemd is told when the server is ready, and
-    that it is alive, if it wants to know.
+    the services, for reflection; `started` is called with the address. systemd, if it asks, is notified when the server
+    is ready, and that it is alive.
 
-    At the end streams of requests are ended once what was read of them is answered, clients that wait for URIs get
-    none, and other calls have GRACE seconds, or until the end is asked for again.
+    At the end, streams of requests end once all read ones are answered, clients that wait for URIs get none, and other
+    calls have GRACE seconds, or until the end is asked for again.
     """
     stop = stop or Stop()
     reason: str | None = None
@@ -209,7 +209,7 @@ def _key_pair(tls: Tls) -> tuple[bytes, bytes]:
 
 
 def _wait(stop: Stop, itself: grpc.Channel) -> str:
-    """Wait until somebody asks for the end, and return the reason; meanwhile, tell the watchdog of systemd."""
+    """Wait until somebody asks for the end, and return the reason; meanwhile, feed the watchdog of systemd."""
     within = systemd.watchdog()
     while True:
         reason = stop.wait(inf if within is None else within / 3)

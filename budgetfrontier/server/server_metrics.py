@@ -1,4 +1,4 @@
-"""The metrics of a server for Prometheus: its calls, its crawls, and the frontiers of those that are open."""
+"""The metrics of a server for Prometheus: its calls, its crawls, and the open frontiers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from budgetfrontier.server.crawls import Crawls
 from budgetfrontier.storage.reader import Reader
 
 MOST_CRAWLS = 100
-"""Crawls that have metrics of their own: those that were opened first of those that are open."""
+"""Crawls that have metrics of their own: the first of those open."""
 PATIENCE = 5.0
-"""Seconds that crawls have to answer; one that does not, such as one in a long commit, is not readable this time."""
+"""Seconds that crawls have to answer; one that does not, as in a long commit, is not readable this time."""
 
 Stats = Mapping[tuple[str, str], MethodStats]
 """The calls of the RPCs of a server, by service and method."""
@@ -35,7 +35,7 @@ def exposition(crawls: Crawls, stats: Stats) -> Exposition:
 
 
 def _readings(crawls: Crawls) -> Readings:
-    """Return what reads the frontiers of open crawls, each in its own thread: LMDB wants that of the writer."""
+    """Return a reader of the frontiers of open crawls, each in its own thread: LMDB needs the writer's."""
 
     def read_all() -> dict[str, MetricsReading | None]:
         chosen = crawls.opened()[:MOST_CRAWLS]
@@ -66,7 +66,7 @@ def _read(folder: Path, frontier: Frontier) -> MetricsReading:
 
 
 class _ServerCollector(Collector):
-    """A collector of what a server counts in memory."""
+    """A collector of a server's counters in memory."""
 
     def __init__(self, crawls: Crawls, stats: Stats) -> None:
         self._crawls = crawls

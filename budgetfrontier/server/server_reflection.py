@@ -18,7 +18,7 @@ _LOG = logging.getLogger("budgetfrontier.service")
 
 
 class ReflectionMethod(NamedTuple):
-    """The RPC, whose requests have a reply each."""
+    """The RPC, with one reply for each request."""
 
     name: str = "ServerReflectionInfo"
     streams_requests: bool = True

@@ -1,7 +1,7 @@
-"""The sessions of clients: the replies that may not have reached them, so that a call is applied once though repeated.
+"""The sessions of clients: replies that may be lost, kept so that repeated calls are applied once.
 
 They are in memory only. After a restart of the server a repeated call is applied: to end a lease again changes
-nothing, and to schedule a URI again finds it known, unless it has `force`; leases whose reply was lost expire.
+nothing, and to schedule a URI again finds it known, unless it has `force`; leases with a lost reply expire.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_REPLIES = 1000
 MOST_NUMBERS = 10_000
 """Calls of one session that a later one may name as the one before it."""
 SILENCE = 600.0
-"""Seconds without a call after which a session is forgotten, also one whose client has left."""
+"""Seconds without a call after which a session is forgotten, also after its client has left."""
 
 Work = Callable[[], Coroutine[Any, Any, bytes]]
 

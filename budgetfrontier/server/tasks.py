@@ -1,7 +1,7 @@
 """Handlers written as coroutines that run on the threads of crawls, without an event loop.
 
-A handler awaits steps, each of which ends in some thread with a result or an error: there the handler goes on, until it
-awaits the next step. So no thread waits for another, and a handler may take any time between its steps.
+A handler awaits steps. Each ends in some thread with a result or an error: there the handler continues to its next
+step. So no thread waits for another, and a handler may take any time between its steps.
 """
 
 from __future__ import annotations

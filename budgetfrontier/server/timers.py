@@ -32,7 +32,7 @@ class Timers:
             self._changed.notify()
 
     def close(self) -> None:
-        """End the thread; what was to be called later is not called."""
+        """End the thread; pending timers are not called."""
         with self._changed:
             self._closed = True
             self._changed.notify()

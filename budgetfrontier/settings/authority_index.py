@@ -1,4 +1,4 @@
-"""The overrides that match by authority and queue, and those that may match by the path, found without trying each."""
+"""The overrides that match by authority and queue, and those that may match by path, found without trying each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Numbered = tuple[int, Match]
 
 
 class AuthorityIndex:
-    """Overrides by what they match. Each has a number; those that match everything, or by a regex, are not here.
+    """Overrides by their matches. Each has a number; matches of everything, and regexes, are not here.
 
     Exact names are looked up, so that thousands of them cost nothing. A SURT prefix is filed under the domain that it
     names, and compared with the authorities at and below that domain only. Each glob is tried.
@@ -59,7 +59,8 @@ class AuthorityIndex:
         return self._domains.setdefault(domain, ([], []))
 
     def find(self, prefix: str, queue: str) -> tuple[tuple[int, ...], Sequence[Numbered]]:
-        """Return the overrides that match all URIs of an authority in a queue, in order, and those whose path decides.
+        """Return the overrides that match all URIs of an authority in a queue, in order, and those that the path
+        decides.
 
         `prefix` is the start of a href up to its path. O(labels of the host + globs + SURT prefixes at its domains).
         """

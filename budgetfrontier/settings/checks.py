@@ -18,9 +18,9 @@ NEEDS_URLS = (
 )
 
 SNAPSHOT_COMMANDS = {"put": ("{file}", "{name}"), "get": ("{file}", "{name}"), "list": (), "remove": ("{name}",)}
-"""The commands of a place of snapshots, with what each needs to have in it."""
+"""The commands of a place of snapshots, with the placeholders that each needs."""
 LONGEST_TOPIC: Final = 249 - len("-suffixes")
-"""Characters of the name of a crawl in partitions: those of a topic of Kafka, without what is added to the name."""
+"""Characters of the name of a crawl in partitions: those of a topic of Kafka, without the suffix."""
 RETENTION: Final = 3
 """Times `snapshot_every` that entries of a log have to be kept, because a snapshot may be late, or fail once."""
 
@@ -97,7 +97,7 @@ def objection_to_file(path: Path) -> str | None:
             return f"{name} {fault}" if path.exists() else f"there is no file {name}"
         with path.open("rb") as file:
             packed = file.read(len(_GZIP)) == _GZIP
-    except PermissionError:  # whoever reads it is told
+    except PermissionError:  # reading it will fail with an error
         return None
     except (OSError, ValueError):  # the name is too long, or contains a NUL
         return f"there is no file {name}"

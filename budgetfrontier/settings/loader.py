@@ -20,7 +20,7 @@ def load(path: Path, base: S, *, environment: Mapping[str, str] | None = None) -
     """Return the settings of a YAML file, and warnings about values that are valid but probably a mistake.
 
     With an `environment` (for a crawl), the variables that requests and the proxy refer to have to be set in it. The
-    SettingsError lists every problem as `file:line:column: what is wrong`, and has the warnings in the same format.
+    SettingsError lists every problem as `file:line:column: message`, and has the warnings in the same format.
     """
     try:
         with path.open("rb") as file:  # it may be a pipe, or endless
@@ -41,7 +41,7 @@ def load(path: Path, base: S, *, environment: Mapping[str, str] | None = None) -
 
 
 def _lines(path: Path, document: Document, problems: list[Problem]) -> list[str]:
-    """Return problems or warnings as lines `file:line:column: what is wrong`, in the order of the file."""
+    """Return problems or warnings as lines `file:line:column: message`, in the order of the file."""
     lines = sorted((*document.position(problem), problem.message) for problem in problems)
     if len(lines) > MOST_PROBLEMS + 1:
         line, column, _ = lines[MOST_PROBLEMS]

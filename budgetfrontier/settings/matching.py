@@ -25,13 +25,12 @@ FORMS = '"*", ' + ", ".join(f'"{kind}:..."' for kind in KINDS)
 
 
 class Match(msgspec.Struct, frozen=True):
-    """A pattern: `test(subject)` tells whether it matches a subject, which `subject_of` returns for a URI.
+    """A pattern: `test(subject)` returns whether it matches a subject, which `subject_of` returns for a URI.
 
     `kind` is one of KINDS or "*". `by_authority`: the result depends only on scheme, host, port and queue. `exact` is
     the only matching host, or the domain, so that patterns can be found in a table by it; `keys` are those of the
-    pattern, if it lists queue keys, as they are typed: `spellings` adds others. `prefixes` are those that a SURT may
-    have, so that authorities can be compared with them once, before paths are. `needs` is a text that every matching
-    subject contains: one without it need not be tested.
+    pattern, if it lists queue keys, as they are typed: `spellings` adds others. `prefixes` are possible prefixes of a
+    SURT, compared with authorities once, before paths are. `needs` is a text that every matching subject contains.
     """
 
     kind: str
@@ -63,7 +62,7 @@ def subject_of(kind: str, href: str, queue: str) -> str:
 
 
 def parse_match(text: str) -> Match:
-    """Return the pattern written as `text`. Raises SettingsError, which says what is wrong with it.
+    """Return the pattern written as `text`. Raises SettingsError.
 
     - `*`: everything
     - `surt:(com,example,`: a prefix of the SURT form, http and https; `surt:http://(com,example,)/a` only http
@@ -269,7 +268,7 @@ def _expression(pattern: str) -> str:
 
 
 def _typed(text: str, form: Callable[[str], str], name: str) -> str:
-    """Return the form of a name in a pattern. Raises SettingsError for one that is no host."""
+    """Return the form of a name in a pattern. Raises SettingsError if it is no host."""
     try:
         return form(name)
     except InvalidUrl as error:

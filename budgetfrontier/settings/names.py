@@ -72,8 +72,8 @@ def _folded(root: type[msgspec.Struct]) -> dict[str, list[str]]:
 def unknown(name: str, known: Mapping[str, Any], path: ValuePath, root: type[msgspec.Struct], value: Any) -> str:
     """Return the message for an unknown key.
 
-    It names a section with a similar name, if the value is a mapping; or else what other crawlers mean by it, or the
-    section that it belongs to, or a similar name, or else all names.
+    It names a section with a similar name, if the value is a mapping; or else the setting of the same name in other
+    crawlers, or the right section, or a similar name, or else all names.
     """
     sections = [each for each, field in known.items() if not isinstance(field, Field)]
     if isinstance(value, Mapping) and (meant_section := nearest(name, sections)):

@@ -67,7 +67,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `queue_total_budget` is that of an adjustment."""
 
 
-# Settings whose field has another name: the field, and the conversions of the value to it and back.
+# Settings that have another name as a field: the field, and the conversions of the value to it and back.
 _RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "retire_when": ("reached", "reached".__eq__, ("exceeded", "reached").__getitem__),
     "order": ("lifo", "lifo".__eq__, ("fifo", "lifo").__getitem__),
@@ -110,7 +110,7 @@ def _value(settings: Any, name: str) -> Any:
 
 
 Test = tuple[int, str, Callable[[str], Any]]
-"""A power of two, a text that every href contains that an override matches, and the test that tells whether it does."""
+"""A power of two, a text contained in every href that an override matches, and the test for a match."""
 
 
 class ByAuthority(msgspec.Struct, frozen=True, gc=False):
@@ -119,7 +119,7 @@ class ByAuthority(msgspec.Struct, frozen=True, gc=False):
     matching: tuple[int, ...]
     """The overrides that match all of them, in order, without those for all URIs."""
     settings: QueueSettings
-    """The settings of those that match no other override."""
+    """The settings where no other override matches."""
     tests: tuple[Test, ...]
     """The tests for the others."""
     tested: tuple[int, ...]
@@ -175,15 +175,15 @@ class Effective:
         return self._of_all or self.settings_of(self.by_authority(href, queue), href)
 
     def for_one(self, href: str, queue: str) -> QueueSettings:
-        """Return what `for_uri` returns, for one URI of each of very many queues: nothing about them is kept."""
+        """Return the result of `for_uri`, for one URI of each of very many queues: nothing is cached."""
         return self._of_all or self.settings_of(self._unkept(href[: href.find("/", 8)], queue), href)
 
     def by_authority(self, href: str, queue: str) -> ByAuthority:
-        """Return what overrides say of the authority of a href, in this queue: `settings_of` needs it."""
+        """Return the overrides of a href's authority, in this queue: `settings_of` needs it."""
         return self._authorities.get((href[: href.find("/", 8)], queue)) or self._look_at(href, queue)
 
     def settings_of(self, known: ByAuthority, href: str) -> QueueSettings:
-        """Return what `for_uri` returns, for a href whose authority is known."""
+        """Return the result of `for_uri`, for a href with a known authority."""
         if not known.tests:
             return known.settings
         number = known.number
@@ -242,7 +242,7 @@ class Effective:
         return known
 
     def _unkept(self, prefix: str, queue: str) -> ByAuthority:
-        """Return what overrides say of an authority, the start of a href up to its path, without keeping it."""
+        """Return the overrides of an authority, the start of a href up to its path, without caching them."""
         matching, near = self._index.find(prefix, queue)
         paths = self._path_tests(prefix, near) if near else ()
         if not paths and (known := self._known.get(matching)) is not None:
@@ -303,7 +303,7 @@ def _path_test(rests: tuple[str, ...], slash: int) -> Callable[[str], bool]:
 
 
 def compacted(overrides: Sequence[Override]) -> list[Override]:
-    """Return the overrides without ineffective ones, whose settings are all set by later ones with the same match.
+    """Return the overrides without ineffective ones: later ones with the same match set all of their settings.
 
     The later ones match the same URIs and win, so that the result is the same. O(settings).
     """

@@ -112,7 +112,7 @@ class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Retries of URIs whose fetch failed temporarily."""
+    """Retries of URIs after temporary failures of their fetches."""
 
     max_retries: Annotated[
         int,

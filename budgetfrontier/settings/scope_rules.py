@@ -29,7 +29,7 @@ Test = Callable[[CrawlUri, Header | None], bool]
 
 
 class Rule(NamedTuple):
-    """A rule: `fits(uri, header)` tells whether it matches a URI, whose url is a normalized href.
+    """A rule: `fits(uri, header)` returns whether it matches a URI, with a normalized href as its url.
 
     `settle(root)` gets only the beginning of a href, "https://example.org/": True if the rule matches all hrefs that
     begin so, False if none, None if the rest decides. `of_seeds`: "hosts" or "domains" for a rule about the seeds,
@@ -82,7 +82,7 @@ def _split(text: str) -> tuple[RuleKind, str]:
 
 
 def _with_argument(name: str, argument: str) -> str:
-    """Return a rule as it is suggested: with what was written behind the colon, or else what could be."""
+    """Return a rule as a suggestion: with the text behind the colon, or else a possible one."""
     example = KINDS[name].example
     return f"{name}:{brief(argument)}" if argument.strip() and ":" in example else example
 

@@ -48,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Settings:
-        """Read a YAML file. SettingsError lists every problem as `file:line:column: what is wrong`.
+        """Read a YAML file. SettingsError lists every problem as `file:line:column: message`.
 
         Files named in it (seeds, suffix_list) are relative to its folder. Policies, hooks and sinks written
         `module:name` are imported to check that they exist.

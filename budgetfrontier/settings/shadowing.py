@@ -16,9 +16,9 @@ MOST = 20
 
 
 def shadowed(settings: Settings, adjustments: Sequence[Override]) -> Iterator[str]:
-    """Yield a warning for each value of the settings that an adjustment sets to another one wherever it would count.
+    """Yield a warning for each value of the settings that adjustments replace everywhere.
 
-    O(overrides x adjustments) for those that set the same settings.
+    O(overrides x adjustments) that set the same settings.
     """
     found = [*_in_frontier(settings, adjustments), *_in_overrides(settings, adjustments)]
     yield from found[:MOST]

@@ -139,5 +139,5 @@ def command(word: str) -> str:
 
 @cache
 def elsewhere() -> dict[str, str]:
-    """Return what to do instead, for each folded word that no setting is meant by."""
+    """Return the advice for each folded word that means no setting."""
     return {folded(word): text for words, text in _ELSEWHERE.items() for word in words.split()}

@@ -14,7 +14,7 @@ _FORCED = "unless URIs are scheduled with such a key"
 
 
 def never_matches(text: str, *, own_keys: bool = False) -> str | None:
-    """Return a warning of a valid match or scope rule that can match no URI; None if it may, as far as can be told.
+    """Return a warning of a valid match or scope rule that can match no URI; None if it may, or if that is unknown.
 
     Queues may have any keys with `own_keys`, as an assignment policy of one's own gives them.
 

@@ -1,7 +1,7 @@
-"""Lists that people write, of URLs or of other entries: the meaning of a line, and the lines that are refused.
+"""Handwritten lists, of URLs or of other entries: the meaning of a line, and the lines that are refused.
 
-Seed files, the lists that `import` reads and files of SURT prefixes are read by this one reader. What a browser
-forgives in a link is an error here, because it is more likely a mistake: a blank in a URL, "http:/a", a backslash.
+Seed files, the lists that `import` reads and files of SURT prefixes are read by this one reader. Faults that browsers
+forgive in a link are errors here, because they are more likely mistakes: a blank in a URL, "http:/a", a backslash.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from budgetfrontier.settings.schema import Seed
 
 RESERVED = frozenset(("digest", "redirects", "revisit", "seed"))
-"""Names that metadata cannot have: a crawl stores under them what it needs itself."""
+"""Names that metadata cannot have: a crawl stores its own data under them."""
 
 _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 _UNDECODED = re.compile("[\ud800-\udfff]")
@@ -126,7 +126,7 @@ def objection(text: str) -> str | None:
 
 
 def metadata_note(names: Iterable[str]) -> str:
-    """Return what becomes of the metadata in a list, with some of its names."""
+    """Return the sentence on the metadata in a list, with some of its names."""
     named = [*islice(names, _MOST_NAMED + 1)]
     shown = ", ".join(named[:_MOST_NAMED]) + ", ..." * (len(named) > _MOST_NAMED)
     return f"the metadata behind URLs ({shown}) is stored with them, as their meta, and changes nothing in the crawl"
@@ -149,7 +149,7 @@ def read(path: Path) -> Iterator[tuple[int, ListedUrl | BadLine]]:
 
 
 def entries(seed: Seed) -> Iterator[tuple[int, ListedUrl | BadLine]]:
-    """Yield the URL of an entry of the settings' seeds, or what `read` yields of its file, with its URLs checked."""
+    """Yield the URL of an entry of the settings' seeds, or the entries of its file, with their URLs checked."""
     if seed.url:
         return iter([(0, ListedUrl(seed.url, 1, None))])
     return ((number, _checked(entry)) for number, entry in read(Path(seed.file or "")))
@@ -165,7 +165,6 @@ def _checked(entry: ListedUrl | BadLine) -> ListedUrl | BadLine:
 def seed_urls(seed: Seed) -> Iterator[str]:
     """Yield the URLs of an entry of the settings' seeds, as written: its own, or those of its file.
 
-    Lines of the file that are not understood, or whose URL cannot be crawled, are left out. Raises OSError if it cannot
-    be read.
+    Lines of the file without a URL that can be crawled are left out. Raises OSError if it cannot be read.
     """
     return (entry.text for _, entry in entries(seed) if isinstance(entry, ListedUrl))

@@ -384,7 +384,7 @@ def _longer(min_delay: float, max_delay: float) -> str:
 
 
 def _conflict(section: msgspec.Struct) -> str | None:
-    """Return what is wrong with the combination of valid values; None if nothing is."""
+    """Return the conflict in a combination of valid values; None if there is none."""
     match section:
         case schema.PolitenessSettings() if section.min_delay > section.max_delay:
             return _longer(section.min_delay, section.max_delay)

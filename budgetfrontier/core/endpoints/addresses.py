@@ -67,7 +67,7 @@ def brokers(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches what listens on a host."""
+    """Return whether a server on a host can be reached from this machine alone."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -77,7 +77,7 @@ def is_loopback(host: str) -> bool:
 def check_reach(where: HostPort | Path, *, option: str, protected: bool, anybody: bool, remedy: str) -> None:
     """Raise FrontierError for an address that other machines reach, unless a token or TLS protects it.
 
-    `anybody` says that it may be reached by all; `option` names the address in the message, `remedy` what protects it.
+    `anybody` allows all to reach it; `option` names the address in the message, `remedy` the protection.
     """
     if protected or anybody or isinstance(where, Path) or is_loopback(where.host):
         return

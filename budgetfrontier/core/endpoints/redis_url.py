@@ -1,6 +1,6 @@
 """The URL of a Redis server: the server, the database and the options that it names, for imports and for the bus.
 
-What it does not understand is refused, where redis-py ignores it: database 0 may be that of another crawl.
+Unknown parts are refused, where redis-py ignores them: database 0 may be that of another crawl.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RedisServer(NamedTuple):
 def read(url: str) -> RedisServer:
     """Return the server that a URL names.
 
-    Raises ValueError, which quotes nothing: what looks like another part may belong to a password that is not encoded.
+    Raises ValueError, which quotes nothing: any part may belong to a password that is not encoded.
     """
     try:
         return _read(url)

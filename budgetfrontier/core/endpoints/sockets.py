@@ -31,7 +31,7 @@ def listening(where: HostPort | Path, *, backlog: int) -> socket.socket:
 
 
 def check_path(path: Path) -> None:
-    """Raise FrontierError for the path of a Unix socket that cannot be listened on. One that nobody uses is none."""
+    """Raise FrontierError for a Unix socket's path unless a server can listen there; an unused socket is replaced."""
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise _impossible(path, f"the path of a socket has up to {LONGEST_PATH} bytes")
     if not path.parent.is_dir():
@@ -44,7 +44,7 @@ def check_path(path: Path) -> None:
 
 @contextmanager
 def owner_only() -> Iterator[None]:
-    """Let what is created within a `with` block, in any thread, be for its owner alone."""
+    """Give files created within a `with` block, in any thread, to their owner alone."""
     mask = os.umask(0o177)
     try:
         yield
@@ -53,7 +53,7 @@ def owner_only() -> Iterator[None]:
 
 
 def _bound(path: Path) -> socket.socket:
-    """Return a socket at a path. One that a dead process has left there is replaced."""
+    """Return a socket at a path. One left there by a dead process is replaced."""
     check_path(path)
     path.unlink(missing_ok=True)
     made = socket.socket(socket.AF_UNIX)

@@ -22,7 +22,7 @@ log = logging.getLogger("budgetfrontier.endpoints")
 
 
 def checked(text: str) -> str:
-    """Return a token without the spaces and line breaks around it. Raises ValueError with what is wrong with it."""
+    """Return a token without the spaces and line breaks around it. Raises ValueError for an invalid one."""
     token = text.strip()
     if not token:
         raise ValueError("is empty")
@@ -95,7 +95,7 @@ def _signature(found: os.stat_result) -> _Signature:
 
 
 def _read(path: Path) -> tuple[str, _Signature]:
-    """Return the token in a file, and what tells whether the file has changed since."""
+    """Return the token in a file, and a signature that changes with the file."""
     try:
         with path.open("rb") as file:
             found, content = os.fstat(file.fileno()), file.read(2 * LONGEST)

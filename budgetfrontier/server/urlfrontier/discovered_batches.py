@@ -20,7 +20,7 @@ Put = Callable[[str, Sequence[Any]], Coroutine[Any, Any, list[int]]]
 
 
 class DiscoveredBatches:
-    """The batches that are being taken, and those that wait for a long one of their stream."""
+    """The batches in progress, and those that wait for a long one of their stream."""
 
     def __init__(self, put: Put) -> None:
         self._put = put

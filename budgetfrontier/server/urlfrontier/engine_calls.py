@@ -61,11 +61,11 @@ class UrlsNotKept(FrontierError):
 
 
 Lost = Callable[[Any], None]
-"""Is told of each URLInfo that is not taken because of what it is."""
+"""Called with each invalid URLInfo."""
 
 
 def _ignore(info: Any) -> None:
-    """Tell nobody."""
+    """Ignore an invalid URLInfo."""
 
 
 def _check_keeps_urls(frontier: Frontier) -> None:
@@ -100,7 +100,7 @@ def discovered(frontier: Frontier, infos: Sequence[Any], lost: Lost = _ignore) -
 def known(frontier: Frontier, items: Sequence[Any], lost: Lost = _ignore) -> list[int]:
     """Take reports of fetches (KnownURLItem); return the status of each.
 
-    One whose key cannot be that of a queue holds for its URL all the same, in the queue where it is.
+    A report with an invalid queue key counts for its URL all the same, in the URL's queue.
     """
     given: list[tuple[CrawlUri, float | None] | None] = []
     for item in items:
@@ -208,7 +208,7 @@ def _asks_budget(uri: str | CrawlUri | None) -> bool:
 
 
 def _take_budgets(frontier: Frontier, infos: Iterable[Any]) -> None:
-    """Give queues the total budgets that items ask for: the last one of each queue. What is none is ignored."""
+    """Give queues the total budgets that items ask for: the last one of each queue. Invalid ones are ignored."""
     asked: dict[str, int] = {}
     for info in infos:
         if (budget := _number(info, BUDGET)) is not None and 0 <= budget <= MOST_BUDGET:
@@ -338,18 +338,18 @@ def block(frontier: Frontier, key: str, until: float) -> None:
 
 
 def set_limit(frontier: Frontier, key: str, limit: int) -> bool:
-    """Limit the completed URLs of a queue, 0 for no limit; tell whether it is known."""
+    """Limit the completed URLs of a queue, 0 for no limit; return whether it is known."""
     return _is_known(frontier, key) and frontier.regulate(key, max_completed=limit)
 
 
 def set_delay(frontier: Frontier, key: str, delay: float) -> None:
-    """Set the least time between two serves of a queue; one that is not known is ignored."""
+    """Set the least time between two serves of a queue; an unknown one is ignored."""
     if _is_known(frontier, key):
         frontier.regulate(key, interval=delay)
 
 
 def _is_known(frontier: Frontier, key: str) -> bool:
-    """Return whether there is a queue: for URLFrontier, one that has no URLs is none."""
+    """Return whether there is a queue: in URLFrontier, none without URLs."""
     queue = frontier.queue(key)
     return queue is not None and (queue.urls > 0 or not frontier.settings.frontier.keep_urls)
 
@@ -361,7 +361,7 @@ def _named(frontier: Frontier, key: str) -> str:
 
 
 def reset(frontier: Frontier, key: str) -> None:
-    """Take back what was set for a queue."""
+    """Reset the values set for a queue."""
     frontier.reset_queue(key)
 
 

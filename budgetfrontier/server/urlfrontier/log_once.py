@@ -11,7 +11,7 @@ from budgetfrontier.rules import queue_keys
 from budgetfrontier.server.crawls import DEFAULT
 
 MOST_CRAWLS = 1000
-"""Crawls whose logged failures are remembered."""
+"""Crawls with remembered failures."""
 PAUSE = 60.0
 """Seconds without a line about lost URLs of a crawl after each such line."""
 _LARGE = 1 << 19

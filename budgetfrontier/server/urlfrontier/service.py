@@ -115,10 +115,10 @@ class UrlFrontierService:
                 call.end(status_of(e), str(e))
 
     def _refused(self, crawl_id: str, count: int, error: BaseException | None) -> list[int]:
-        """Return the status of the items of a crawl that an error has refused: those of other crawls are put.
+        """Return the status of a crawl's items that an error has refused: items of other crawls are put.
 
-        Raises the error if it ends the calls: a full disk, on which all crawls are, the end of the server, a crawl that
-        does not keep its URLs, whose clients have to be told why, or a bug.
+        Raises the error if it ends the calls: a full disk, the end of the server, a crawl that does not keep its URLs,
+        or a bug.
         """
         error = error or FrontierError()
         full = status_of(error) is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -192,7 +192,7 @@ class UrlFrontierService:
         return await crawl.run(partial(engine_calls.stats, crawl_id=name, key=request.key), changes=False)
 
     async def GetURLStatus(self, request: Any, call: RpcCall) -> Any:
-        """Return what is known of a URL."""
+        """Return the state of a URL."""
         if not request.url:
             raise StatusError(grpc.StatusCode.INVALID_ARGUMENT, "a URL is needed")
         crawl = self._crawls.find(request.crawlID)
@@ -205,7 +205,7 @@ class UrlFrontierService:
         return found
 
     async def ListURLs(self, request: Any, call: RpcCall) -> None:
-        """List the URLs of a crawl, those of a queue, or those that contain a text."""
+        """List the URLs of a crawl, of a queue, or with a text."""
         crawl = self._crawls.find(request.crawlID)
         skip, left = request.start, request.size or PAGE
         async for found in _pages(crawl, partial(engine_calls.page, wanted=_wanted(request)), call):
@@ -298,7 +298,7 @@ class UrlFrontierService:
     # -- deletion
 
     async def DeleteQueue(self, request: Any, call: RpcCall) -> Any:
-        """Forget all URLs of a queue, and what was set for it; return their number."""
+        """Forget all URLs and values of a queue; return the number of URLs."""
         crawl = self._crawls.find(request.crawlID) if request.key else None
         if crawl is None:
             return messages.Long(value=0)
@@ -389,7 +389,7 @@ def _wanted(request: Any) -> engine_calls.UrlFilter:
 async def _pages(
     crawl: CrawlThread | None, work: Callable[..., Any], call: RpcCall | None = None, *, changes: bool = False
 ) -> AsyncIterator[Any]:
-    """Yield what `work` finds in each page of a crawl, between which other calls pass, until a client has gone.
+    """Yield the results of `work` for each page of a crawl, between other calls, until a client has gone.
 
     `work(frontier, after=..., limit=...)` also returns where the next page begins, None after the last.
     """
