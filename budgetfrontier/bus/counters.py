@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class BusCounters(Counter[str]):
-    """Counters by name, with what they are about as Frontera has it: `source` is "dbw", "sw" or "spider"."""
+    """Counters by name, with Frontera's name for their process: `source` is "dbw", "sw" or "spider"."""
 
     def __init__(self, source: str = "", partitions: Iterable[int] = ()) -> None:
         super().__init__()

@@ -65,9 +65,9 @@ class DeadLetters:
     def decoded(
         self, received: Iterable[Received], source: Stream, decode: Callable[[bytes], T]
     ) -> Iterator[tuple[Received, T]]:
-        """Yield the messages that were received with what they decode to; those that are malformed become dead letters.
+        """Yield received messages with their decoded contents; malformed ones become dead letters.
 
-        Call `flush` before you commit what was received. Raises BusError if the bus takes no dead letters.
+        Call `flush` before you commit these messages. Raises BusError if the bus takes no dead letters.
         """
         for message in received:
             try:

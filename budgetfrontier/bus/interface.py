@@ -22,17 +22,15 @@ SESSION = 30.0
 Start = Callable[[int], int | None]
 """Returns the offset from which to read a partition that a consumer is given; None: where its group has committed."""
 LATER = 1 << 62
-"""The offset at which to start with a partition that is to be read once `seek` says from where; only what is new may
-be delivered before.
-"""
+"""The offset at which to start with a partition until `seek` says where; only new messages may be delivered before."""
 
 
 class BusError(FrontierError):
-    """The message bus refuses what was asked, and would again; or it does not answer (BusAway)."""
+    """The message bus refuses an operation for good; or it does not answer (BusAway)."""
 
 
 class BusAway(BusError):
-    """The message bus does not answer; what was sent is kept until it does. Look whether its broker runs."""
+    """The message bus does not answer; sent messages are kept until it does. Check that its broker runs."""
 
 
 class TooLarge(NamedTuple):
@@ -54,7 +52,7 @@ class MessagesTooLarge(BusError):
 
 
 class Received(NamedTuple):
-    """A message that was received. Offsets of a partition increase; see `Bus.begins` for those that are left out."""
+    """A message that was received. Offsets of a partition increase; see `Bus.begins` for gaps."""
 
     partition: int
     offset: int
@@ -71,10 +69,10 @@ class Producer(Protocol):
         """
 
     def flush(self, timeout: float = TIMEOUT) -> None:
-        """Return once the broker has all that was sent. Raises BusAway if that takes longer than `timeout` seconds.
+        """Return once the broker has all messages. Raises BusAway if that takes longer than `timeout` seconds.
 
-        The messages stay in the buffer then: call it again. Raises MessagesTooLarge with those that the broker will
-        never take: they are no longer in the buffer, and it has all others. After another error that is no BusAway,
+        The messages stay in the buffer then: call it again. Raises MessagesTooLarge with the messages that the broker
+        will never take: they are removed from the buffer, and it has all others. After another error but BusAway,
         messages may be missing at the broker, and all later calls raise it, too.
         """
 
@@ -102,7 +100,7 @@ class Consumer(Protocol):
         """Go on with the message of an offset, or with the first after it that is still there. Raises BusError."""
 
     def close(self) -> None:
-        """Leave the group: what was not committed goes to another consumer."""
+        """Leave the group: uncommitted messages go to another consumer."""
 
 
 class Bus(Protocol):
@@ -114,24 +112,25 @@ class Bus(Protocol):
     def consumer(
         self, stream: Stream, group: str, *, partitions: tuple[int, ...] = (), start: Start | None = None
     ) -> Consumer:
-        """Return a new consumer of a group, bound to `partitions`, or sharing those that nobody is bound to."""
+        """Return a new consumer of a group, bound to `partitions`, or sharing those that are bound to no consumer."""
 
     def lag(self, stream: Stream, group: str) -> list[int]:
         """Return the number of messages in each partition that the group has not committed, for back pressure."""
 
     def begins(self, stream: Stream, partition: int) -> int | None:
-        """Return the offset from which on a partition still has all its messages, for one whose offset is not the next.
+        """Return the offset from which on a partition still has all its messages, to explain a gap in offsets.
 
-        None if there is none that leaves offsets out: each message has the next number, and others are lost. In other
-        logs, those between are no messages, such as the control records of transactions. Raises BusError.
+        None if offsets have no gaps: each message has the next number, and missing ones are lost. In other logs,
+        missing offsets are no messages, such as the control records of transactions. Raises BusError.
         """
 
     def log_id(self, stream: Stream) -> bytes | None:
-        """Return what tells the log of a stream from one of its name that is made later, b"" if it is not known yet.
+        """Return an identity of a stream's log, other than that of a later log of the same name, b"" if it is not known
+        yet.
 
-        None if offsets tell: they are never given twice, so that a lower one is a message that is delivered again. In
-        other logs, partitions that a consumer is bound to come to a lower offset only if the log is another one, or has
-        lost its end. Never waits.
+        None if offsets are never given twice: a lower one is a message that is delivered again. In other logs,
+        partitions that a consumer is bound to come to a lower offset only if the log is another one, or has lost its
+        end. Never waits.
         """
 
     def close(self) -> None:

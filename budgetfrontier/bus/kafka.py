@@ -100,7 +100,7 @@ class KafkaBus:
         return repeated(ask, self.patience)
 
     def begins(self, stream: Stream, partition: int) -> int:
-        """Return the offset of the first message that a partition still has; what is left out after it is none."""
+        """Return the offset of the first message that a partition still has; gaps after it are no messages."""
         self.declare(stream)
         client, place = self._reader(f"{stream.name}-readers"), TopicPartition(stream.name, partition)
         return repeated(lambda seconds: int(client.get_watermark_offsets(place, timeout=seconds)[0]), self.patience)
@@ -115,7 +115,7 @@ class KafkaBus:
         return found
 
     def close(self) -> None:
-        """Close what `lag` and `begins` have used: producers and consumers have connections of their own."""
+        """Close the connection of `lag` and `begins`: producers and consumers have connections of their own."""
         while self._readers:
             self._readers.popitem()[1].close()
 
@@ -303,7 +303,7 @@ class KafkaConsumer:
         self._consumer = consumer  # not one to which brokers did not say where to read
 
     def _follow(self) -> None:
-        """Begin with the first message of a topic that was made anew; whoever stores offsets looks for himself."""
+        """Begin with the first message of a topic that was made anew; callers that store offsets check it."""
         if self._start is not None:
             return
         log_id = self._bus.log_id(self._stream)
@@ -340,7 +340,7 @@ class KafkaConsumer:
         revoked = {place.partition for place in places}
         for partition in revoked:
             self._positions.pop(partition, None)
-        # They belong to whoever reads them next, which may be this consumer again: it begins where it was.
+        # Their next reader may be this consumer again: it begins where it was.
         self._received[:] = [message for message in self._received if message.partition not in revoked]
         consumer.incremental_unassign([place for place in places if place.partition not in self._not_read])
         self._not_read.difference_update(place.partition for place in places)

@@ -85,7 +85,7 @@ UNANSWERED = {
     _CODES.REPLICA_NOT_AVAILABLE,
     _CODES.NOT_ENOUGH_REPLICAS,
     _CODES.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    _CODES.INVALID_REPLICATION_FACTOR,  # more replicas than brokers, some of which may be starting
+    _CODES.INVALID_REPLICATION_FACTOR,  # more replicas than brokers, which may still be starting
     _CODES.NETWORK_EXCEPTION,
     _CODES.NOT_CONTROLLER,
     _CODES.STALE_CTRL_EPOCH,
@@ -112,13 +112,13 @@ LOST = {
     _CODES._NO_OFFSET,
     _CODES._ASSIGNMENT_LOST,
 }
-"""Errors of a commit by a consumer whose partitions belong, or are about to belong, to another."""
+"""Errors of a commit by a consumer that has lost its partitions, or is about to."""
 TOO_LARGE = {_CODES.MSG_SIZE_TOO_LARGE, _CODES.RECORD_LIST_TOO_LARGE, _CODES.INVALID_MSG_SIZE}
 """Errors of a message, or of the batch that it was sent in, which a broker takes at no time."""
 _PAUSE = 0.1
 """Seconds before a request is repeated."""
 _FIRST_WAIT = 0.5
-"""Seconds for which the answer to a first request is waited for, before what was heard of its connection is read."""
+"""Seconds to wait for the answer to a first request before reading the errors of its connection."""
 
 
 class Heard:
@@ -134,7 +134,7 @@ class Heard:
         return f"<Heard {self._error}>"
 
     def __call__(self, error: Any) -> None:
-        """Keep the first error that gives a reason; rather one that credentials were refused."""
+        """Keep the first error that gives a reason; refused credentials take precedence."""
         if error.code() == _CODES._AUTHENTICATION or (self._error is None and error.code() != _CODES._ALL_BROKERS_DOWN):
             self._error = error
 
@@ -146,10 +146,10 @@ class Heard:
         *,
         patience: Patience | None = None,
     ) -> T:
-        """Return the result of the first request of a client, which takes the seconds that it may wait.
+        """Return the result of the first request of a client; it gets the seconds that it may wait.
 
-        The client must not read messages yet. Raises FrontierError if brokers refuse its credentials, BusAway with
-        what was heard if none answers for `timeout` seconds, and BusError.
+        The client must not read messages yet. Raises FrontierError if brokers refuse its credentials, BusAway with the
+        last errors if none answers for `timeout` seconds, and BusError.
         """
         seconds, wait = _FIRST_WAIT, (patience or Patience()).wait(timeout)
         while True:
@@ -169,7 +169,7 @@ class Heard:
 
 
 def error_of(error: Any) -> BusError:
-    """Return what an error of librdkafka means: BusAway if it passes by itself once a broker answers."""
+    """Return the exception for an error of librdkafka: BusAway if it passes by itself once a broker answers."""
     text = f"Kafka: {error.args[0].str()}"
     if error.args[0].code() in PASSING | UNANSWERED:
         return BusAway(f"{text}; look whether it runs")
@@ -219,7 +219,7 @@ def result_of(future: Future[T], wait: Wait) -> T:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Raise what an error of librdkafka in the block means, and BusError for a property that it does not take."""
+    """Raise the exception for an error of librdkafka in the block, and BusError for an unknown property."""
     try:
         yield
     except KafkaException as error:

@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
 
 LONGEST = 17 << 20
-"""Bytes of a message with what Kafka adds: those of a codec, and more."""
+"""Bytes of a message with Kafka's overhead: more than those of any codec."""
 _STEP = 0.05  # seconds that one wait for room takes at the most
 
 

@@ -1,7 +1,7 @@
 """The state of a broker: streams as logs in memory, consumer groups with their committed offsets. Pure rules, no I/O.
 
-Every change is a `Change`, which a broker appends to its journal before it answers; `changes` returns what restores the
-state from nothing. Reading changes nothing, because consumers keep their positions themselves.
+Every change is a `Change`, which a broker appends to its journal before it answers; `changes` returns the changes that
+restore the state. Reading changes nothing, because consumers keep their positions themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LIMIT = 64 << 20
 """Bytes in a partition above which producers have to wait until consumers have caught up."""
 MAX_PARTITIONS = 1 << 16
 PRODUCERS = 10_000
-"""Producers whose last batch is remembered, so that it is not appended twice."""
+"""Producers with a remembered last batch, which is thus not appended twice."""
 
 
 class Declared(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -114,7 +114,7 @@ class _StreamLog:
 
 
 class Log:
-    """All streams of a broker. Methods that change what has to last return or take `Change`s."""
+    """All streams of a broker. Methods with durable effects return or take `Change`s."""
 
     def __init__(self, *, limit: int = LIMIT) -> None:
         self._streams: dict[str, _StreamLog] = {}

@@ -16,7 +16,7 @@ class MemoryBroker:
     """A broker of this process, and thread: all its buses share one log."""
 
     def __init__(self, *, limit: int = LIMIT, now: Callable[[], float] = time.time) -> None:
-        """Begin without messages. `now` returns the time in epoch seconds, which tells which consumers are dead."""
+        """Begin without messages. `now` returns the time in epoch seconds, by which silent consumers are dead."""
         self._broker = Broker(Log(limit=limit))
         self._now = now
 
@@ -25,7 +25,7 @@ class MemoryBroker:
         return LogBus(lambda operation, timeout: self.perform(operation), lambda: None, session=session)
 
     def perform(self, operation: Operation) -> Any:
-        """Return the result of an operation. Raises BusError, and BusAway for one that would have to wait for room."""
+        """Return the result of an operation. Raises BusError, and BusAway if it would have to wait for room."""
         complete, result = self._broker.perform(operation, self._now())
         if not complete and result is None:
             raise BusAway(f"a partition of {operation.stream.name} is full: its consumers are behind")

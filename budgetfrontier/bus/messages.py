@@ -2,7 +2,7 @@
 
 The messages are those of Frontera 0.8.1, and so are the arguments of `Request` and `Response`, so that a codec written
 for Frontera makes them, too. Text and bytes are different things: URLs are text, methods are bytes, and the keys and
-values of `headers`, `cookies` and `meta` stay what the sender made them.
+values of `headers`, `cookies` and `meta` keep the sender's types.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Request(msgspec.Struct, frozen=True):
     headers: Mapping[Any, Any] = {}
     cookies: Mapping[Any, Any] | list[Any] = {}
     meta: Mapping[Any, Any] = {}
-    """Plain data that belongs to whoever made the request; Frontera's keys are bytes, such as b"fingerprint"."""
+    """Plain data of the request's creator; Frontera's keys are bytes, such as b"fingerprint"."""
 
     def __post_init__(self) -> None:
         _set(self, "url", _text(self.url, "url"))
@@ -156,7 +156,7 @@ class UpdateScore(msgspec.Struct, frozen=True, tag=True):
 
 
 class NewJobId(msgspec.Struct, frozen=True, tag=True):
-    """Scoring log: from now on the crawl is another job; what spiders still send for the one before is ignored."""
+    """Scoring log: from now on the crawl is another job; later messages of spiders for the one before are ignored."""
 
     job_id: int
 
@@ -193,7 +193,7 @@ def check_types(value: object) -> None:
         kinds = set(map(type, level))
         if kinds <= _EXACT_SCALARS:
             return
-        if not kinds <= _EXACT:  # subclasses, other maps, and what cannot be sent
+        if not kinds <= _EXACT:  # subclasses, other maps, and values that cannot be sent
             for each in level:
                 check_plain(each, depth)
             return
@@ -210,7 +210,7 @@ def check_types(value: object) -> None:
 
 
 def check_plain(value: object, depth: int = MAX_DEPTH) -> None:
-    """Check that a value consists of what every codec can send, nested at most `depth` deep. Raises BadMessage.
+    """Check that every codec can send a value, nested at most `depth` deep. Raises BadMessage.
 
     These are None, booleans, integers of 64 bits, floats, text, bytes, lists, tuples and maps. Costs about 0.1 us an
     element.

@@ -13,10 +13,10 @@ Item = tuple[int, bytes]
 
 
 class Outbox:
-    """A producer that can be asked again while the bus is away: then it goes on where it was.
+    """A producer that continues after BusAway.
 
-    A message may be sent twice. What the broker will never take is given to `too_large`, which returns what is to be
-    sent in its place.
+    A message may be sent twice. Messages that the broker will never take are given to `too_large`, which returns their
+    replacements.
     """
 
     def __init__(self, bus: Bus, stream: Stream, *, too_large: Callable[[TooLarge], Iterable[Item]]) -> None:

@@ -29,7 +29,7 @@ def by_host_name(host: str, partitions: int) -> int:
     """Return the partition of a host: the CRC-32 of its name in lower case, as a signed number, modulo `partitions`.
 
     So does Frontera's Crc32NamePartitioner, to which www.example.org is another host. Here "www.", "www2." and so on do
-    not count: most frontiers take URLs that differ in it alone for one URI, which one partition alone can tell.
+    not count: most frontiers take URLs with and without it for one URI, so they must be in one partition.
     """
     checksum = crc32(_WWW.sub("", uris.without_root_dot(host.lower())).encode("utf-8", "ignore"))
     return (checksum - (1 << 32) if checksum >> 31 else checksum) % partitions

@@ -1,10 +1,10 @@
 """The bus over Redis Streams (the extra "redis"; Redis 7 or newer): a stream and consumer groups for each partition.
 
 The message of offset N has the ID `0-(N + 1)`, given by Redis; the first N is the time in microseconds at which the
-stream was created, so that offsets are never given twice, whatever the server has lost. What a consumer has received
-and not committed is pending; its partition's owner claims it once its consumer has left, or has been silent for a
-session. Members of a group are in a sorted set with the time of their last poll. A stream is trimmed to what its groups
-still need.
+stream was created, so that offsets are never given twice, even if the server has lost data. Received, uncommitted
+messages are pending; the partition's owner claims them once their consumer has left, or has been silent for a session.
+Members of a group are in a sorted set with the time of their last poll. A stream is trimmed to the messages that its
+groups still need.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ _NEVER = ("WRONGTYPE", "NOPERM", "unknown command", "unknown subcommand", "synta
 
 
 def _error_of(error: redis.RedisError) -> BusError:
-    """Return what an error of the server means: BusAway if the operation is worth repeating."""
+    """Return the exception for an error of the server: BusAway if the operation is worth repeating."""
     text = str(error).rpartition(" of pipeline caused error: ")[2]
     kind = BusError if any(words in text for words in _NEVER) else BusAway
     return kind(f"the Redis server of the bus: {error}")
@@ -232,7 +232,7 @@ class RedisProducer:
             self.flush()
 
     def flush(self, timeout: float = TIMEOUT) -> None:
-        """Return once the server has all that was sent. A batch whose answer was lost is sent, and received, twice."""
+        """Return once the server has all messages. A batch is sent, and received, twice if its answer was lost."""
         deadline = time.monotonic() + timeout
         while self._buffer:
             self._server.declare(self._stream, timeout=deadline - time.monotonic())
@@ -247,7 +247,7 @@ class RedisProducer:
         self.flush()
 
     def _add(self, client: Any) -> list[bytes | None]:
-        """Add all messages of the buffer, and return their IDs, None for those whose stream is not there."""
+        """Add all messages of the buffer, and return their IDs, None where a stream is missing."""
         pipeline = client.pipeline(transaction=True)
         for partition, data in self._buffer:
             keep = {} if self._stream.keep is None else {"maxlen": self._stream.keep, "approximate": True}
@@ -303,7 +303,7 @@ class RedisConsumer:
                 time.sleep(min(left, 0.05))
 
     def commit(self, offsets: Mapping[int, int] | None = None) -> None:
-        """Record that messages were processed, and remove those that no group needs any more."""
+        """Record that messages were processed, and remove those no longer needed by any group."""
 
         def acknowledge(client: Any) -> None:
             for partition, pending in self._pending.items():
@@ -332,7 +332,7 @@ class RedisConsumer:
         self._fetched = [message for message in self._fetched if message.partition != partition]
 
     def close(self) -> None:
-        """Leave the group, and let others claim at once what was not committed."""
+        """Leave the group, and let others claim uncommitted messages at once."""
 
         def leave(client: Any) -> None:
             client.zrem(self._members, self._member)
@@ -377,10 +377,10 @@ class RedisConsumer:
         return assign(self._stream.partitions, members)
 
     def _own(self, owners: dict[int, str]) -> None:
-        """Take over the partitions that are this member's now, and move those that `start` says."""
+        """Take over the partitions that are this member's now, and move to the offsets of `start`."""
         mine = {partition for partition, owner in owners.items() if owner == self._name}
         for partition in set(self._pending) - mine:
-            del self._pending[partition]  # what is pending there is claimed by its new owner
+            del self._pending[partition]  # its new owner claims the pending messages
         self._fetched = [message for message in self._fetched if message.partition in mine]
         for partition in sorted(mine - set(self._pending)):
             self._pending[partition] = set()
@@ -389,7 +389,7 @@ class RedisConsumer:
                 self.seek(partition, offset)
 
     def _fetch(self, client: Any, count: int, wait: float) -> None:
-        """Fetch what was given in an answer that was lost, what consumers that are gone have left, and what is new."""
+        """Fetch the messages of a lost answer, those left by consumers that are gone, and new ones."""
         if self._in_doubt:
             self._fetch_own(client)
         self._in_doubt = True
@@ -416,11 +416,11 @@ class RedisConsumer:
                 self._take(partition, [message for message in between if message[0] in given])
 
     def _take(self, partition: int, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
-        """Add messages to those that were fetched, unless they are there, or `poll` has returned them."""
+        """Add fetched messages, unless they are there, or `poll` has returned them."""
         waiting = {message.offset for message in self._fetched if message.partition == partition}
         known = self._pending[partition] | waiting
         for id, fields in entries:
-            if fields and (offset := _number(id) - 1) not in known:  # one that was dropped meanwhile has no fields
+            if fields and (offset := _number(id) - 1) not in known:  # one dropped meanwhile has no fields
                 self._fetched.append(Received(partition, offset, fields.get(b"m", b"")))
 
 

@@ -1,7 +1,7 @@
 """The keys that workers and spiders of this project put into the `meta` of requests: bytes, as Frontera's are.
 
-Spiders return the meta of a request with its result, whether they are of this project or of Frontera; what is not of
-the type expected counts as not there.
+Spiders of this project and of Frontera return the meta of a request with its result; values of other types count as
+missing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from budgetfrontier.bus.messages import Request
 
 JOB = b"jid"
-"""The number of the job, as in Frontera: what belongs to a job before is ignored."""
+"""The number of the job, as in Frontera: messages of earlier jobs are ignored."""
 LEASE = b"lease"
 """The id of the lease under which a request of the feed is fetched."""
 FRONTIER = b"frontier"

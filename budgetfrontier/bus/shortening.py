@@ -19,7 +19,7 @@ _KEPT = (
     request_meta.SIZE,
     request_meta.DEPTH,
 )
-"""The keys that say what becomes of a lease; they are short."""
+"""The keys with the outcome of a lease; they are short."""
 
 
 def shortened(message: Message) -> Message | None:

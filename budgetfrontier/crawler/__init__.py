@@ -1,4 +1,4 @@
-"""A polite crawler on top of the engine: the engine decides what to fetch next and when, this package fetches it.
+"""A polite crawler on top of the engine: the engine chooses each URI and its time, this package fetches it.
 
-It needs the extra `crawl`. Import its modules by name. `job.py` connects them, and is the one to read first.
+It needs the extra `crawl`. Import its modules by name. Read `job.py` first: it connects them.
 """

@@ -27,7 +27,7 @@ from budgetfrontier.storage.lmdb_env import GIB, check_files, open_lmdb, transla
 from budgetfrontier.storage.modes import make_folder
 
 SHARED = "cache"
-"""The folder of the cache in a job whose frontier is in another process."""
+"""The folder of the cache in a job with its frontier in another process."""
 DAMAGED = ".damaged"  # suffix of the folder of a damaged cache, before its number
 KEPT = 30 * 86400.0  # seconds that a robots.txt is kept after it has expired, for use while its host does not respond
 MOST_WRITTEN = 32 << 20  # bytes between two commits
@@ -158,8 +158,8 @@ class CrawlCache:
     def found(self) -> list[CrawlUri]:
         """Return the URIs of `put_found` in the last commit and since then, which the frontier may not have yet.
 
-        The cache commits before the frontier. After a crash, it may thus have a robots.txt whose sitemaps the frontier
-        has lost, and which would not be fetched again.
+        The cache commits before the frontier. After a crash, it may thus have a robots.txt, not to be fetched again,
+        with sitemaps that the frontier has lost.
         """
         return [*self._found]
 

@@ -51,10 +51,9 @@ def closing_summary(
 ) -> Iterator[str]:
     """Yield the lines of the summary of the crawl in the job `folder`, from `report` and its `overview`.
 
-    `limit` is the limit that was reached, if any; `command` is the command that was run, quoted for a shell. Without
-    one, a caller who knows how a crawl that is done goes on says it. `tags` are lines on what robots tags have kept out
-    in this run. Reads its frontier and the sizes of the output
-    files. O(retired queues listed + output files).
+    `limit` is the limit that was reached, if any; `command` is the command that was run, quoted for a shell; without
+    one, the caller says how the crawl continues. `tags` are lines on exclusions by robots tags in this run. Reads its
+    frontier and the sizes of the output files. O(retired queues listed + output files).
     """
     summary, job = report.totals, str(folder)
     spend = overview.spend()

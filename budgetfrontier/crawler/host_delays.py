@@ -12,11 +12,11 @@ from budgetfrontier.settings.overrides import QueueSettings
 LONGEST = 300.0
 """The longest wait returned, in seconds: meanwhile the queue may be woken, or the URL fetched for another host."""
 
-_BUSY = 1.0  # seconds to wait for a request in flight, whose end is not known
+_BUSY = 1.0  # seconds to wait for a request in flight, with an unknown end
 _CLOSE = 0.1  # seconds of tolerance until a lease that has to wait is back in its queue
 _LATE = 1.0  # seconds that a reservation is kept after its time
 _MOST_WAITING = 1000  # reservations of one queue
-_FEW = 1000  # queues in memory before those whose delays are over are dropped
+_FEW = 1000  # queues in memory before those with past delays are dropped
 
 
 class _HostState:

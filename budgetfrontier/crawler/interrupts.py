@@ -16,7 +16,7 @@ from types import FrameType
 
 
 class Interrupts:
-    """A count of the signals to stop, and what to do on the next one. Does not install handlers itself."""
+    """A count of the signals to stop, and the action for the next one. Does not install handlers itself."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -62,7 +62,7 @@ def install_for_process() -> None:
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """Yield the process-wide Interrupts if installed; otherwise new ones, whose handlers are removed at the end."""
+    """Yield the process-wide Interrupts if installed; otherwise new ones, with handlers until the end."""
     if _of_process:
         yield _of_process[0]
         return

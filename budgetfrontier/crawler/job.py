@@ -73,7 +73,7 @@ def crawl(
 
     `paused`: fetch nothing until `budgetfrontier resume`. `adopt`: continue a crawl of another name. `command` is the
     command that runs the crawl again, for the closing summary, and `config` the file of the settings, for reports, with
-    the other `options` of the command; `metrics` answers scrapes while it runs. Raises what `Frontier.open` raises,
+    the other `options` of the command; `metrics` answers scrapes while it runs. Raises the errors of `Frontier.open`,
     StorageFull, SettingsError if the folder contains another crawl, and ScopeChanged if the crawl was paused because
     its changed scope would disregard many queued URIs.
     """
@@ -186,7 +186,7 @@ class Job:
         return begun
 
     def _parts(self) -> CrawlParts:
-        """Return what the main loop uses."""
+        """Return the parts of the main loop."""
         frontier, robots, prerequisites = self._frontier, self._robots, None
         if robots is not None:
             prerequisites = Prerequisites(frontier, robots, self._cache, HostDelays())

@@ -1,12 +1,11 @@
 """The main loop of a crawl: one task leases URIs, starts their visits, and finishes their leases.
 
 It uses the frontier, which is synchronous and bound to one thread. It leases when workers are free, finishes the leases
-of the visits that ended in one turn of the event loop in one call, and never sleeps longer than a commit interval, so
-that external commands are applied. The engine alone decides what to fetch next, and when.
+of all visits that ended in one turn of the event loop in one call, and never sleeps longer than a commit interval, so
+that external commands are applied. The engine alone chooses the next URI and its time.
 
-Before each commit, threads sync the outputs. URIs are leased and visited meanwhile, and the workers whose visits end go
-on with others. The results are held, up to a number of bytes, and are written and finished after the commit. So all
-that the commit has to wait for is its own file.
+Before each commit, threads sync the outputs. Leases and visits continue meanwhile. Their results are held, up to a
+number of bytes, and are written and finished after the commit. So the commit only waits for its own file.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # seconds between two checks for external commands
 _FAILED = (Outcome.RETRY, Outcome.FAILURE, Outcome.DEAD)
 _SEEDS_TOLD = 10
-_CLOSING = (FrontierError, OSError)  # what may have closed the frontier, or a disk that fails: nothing may be finished
+_CLOSING = (FrontierError, OSError)  # the frontier may be closed, or the disk fails: finish nothing
 NO_TIMEOUT = 300.0  # seconds that a page waits for its robots.txt if fetches have no timeout
 
 log = logging.getLogger("budgetfrontier.crawl")
@@ -99,7 +98,7 @@ class MainLoop:
         self._done: list[asyncio.Task[Visit]] = []
         self._closed = False  # whether the frontier may have been closed during one of them
         self._unwritten = UnwrittenResults()
-        self._written: list[tuple[Finish, FetchResult]] = []  # those in the outputs whose leases are to be finished
+        self._written: list[tuple[Finish, FetchResult]] = []  # in the outputs, leases not finished yet
         self._slots = list(range(parts.most_visits, 0, -1))
         self._failures = self._seeds_told = 0
         self._next_commit = self._last_reports = self._last_statistics = self._last_renewal = time.monotonic()
@@ -111,7 +110,7 @@ class MainLoop:
         self._ttl, self._on_stop, self._on_visited = parts.lease_ttl, parts.on_stop, parts.on_visited
 
     async def run(self) -> None:
-        """Crawl until nothing is left to do or there is a reason to stop; then end what is in flight, and commit."""
+        """Crawl until nothing is left to do or there is a reason to stop; then end visits in flight, and commit."""
         loop = asyncio.get_running_loop()
         self._interrupts.listen(lambda: loop.call_soon_threadsafe(self._interrupt))
         if self._interrupts.count:
@@ -137,7 +136,7 @@ class MainLoop:
         self._wake.set()
 
     def _interrupt(self) -> None:
-        """Take in what the signals ask for by now."""
+        """Take in the effects of signals so far."""
         if self._interrupts.count > 1 or self.stop is StopReason.POLICY:
             self.stop = StopReason.FORCED
             return
@@ -185,7 +184,7 @@ class MainLoop:
             self._lead = min(1.5 * (now - self._sync_began), self._commit_interval / 2)
             self._commit()
             if self._done or self._unwritten:
-                self._wake.set()  # what has ended meanwhile has waited long enough
+                self._wake.set()  # visits that ended meanwhile have waited long enough
         if self._syncing is not None:  # it would wait for the threads
             self._frontier.postpone_commit(2 * LONGEST_SLEEP)
 
@@ -290,7 +289,7 @@ class MainLoop:
     # One visit
 
     def _start(self, lease: Lease) -> None:
-        """Start a visit; a page whose robots.txt is unknown is put back behind that robots.txt."""
+        """Start a visit; a page with an unknown robots.txt is put back behind that robots.txt."""
         if refused := self._visitor.refusal(lease.uri):
             self._hold(Result(lease, refused, 0))
             return
@@ -386,7 +385,7 @@ class MainLoop:
         except PolicyError:  # those before the URI for which it failed have ended
             late = []
             written = [one for one in written if self._finish_alone(one[0], late)]
-            late = [lease for lease in late if lease.expires <= began]  # the others are those that have ended
+            late = [lease for lease in late if lease.expires <= began]  # the others had already ended
         expired = {lease.id for lease in late}
         for finish, response in written:
             if finish.lease.id in expired:

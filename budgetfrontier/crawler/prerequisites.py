@@ -4,8 +4,8 @@ A robots.txt is fetched as a URI of its own, with directive HIGHEST and cost 0 i
 Thus politeness applies to it, and the pages of the queue come after it.
 
 It may redirect to any host, hop by hop (RFC 9309, section 2.3.1.2). Each hop is a visit of its own. Until the
-politeness of the target host allows it, the URI waits in the queue of the site whose robots.txt it is. The result of
-each hop is cached by URL, so that a target that a thousand sites redirect to is fetched once.
+politeness of the target host allows it, the URI waits in the queue of its own site. The result of each hop is cached by
+URL, so that a target that a thousand sites redirect to is fetched once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class RobotsResult(NamedTuple):
 
 
 def retry_wait(response: FetchResult, settings: QueueSettings) -> float:
-    """Return the seconds until what has failed is requested again: a Retry-After, up to the longest back-off."""
+    """Return the seconds until a failed request is repeated: a Retry-After, up to the longest back-off."""
     asked = response.retry_after
     return settings.retry_delay if asked is None else min(asked, settings.backoff_max_delay)
 
@@ -82,7 +82,7 @@ class Prerequisites:
         self._in_flight: dict[int, tuple[CrawlUri, str]] = {}  # by lease: the URI requested, and the queue of its host
 
     def request_for(self, lease: Lease) -> CrawlUri | FetchResult | None:
-        """Return what to fetch for a lease: its URI, or the target that its robots.txt redirects to.
+        """Return the URI to fetch for a lease: its own, or the target that its robots.txt redirects to.
 
         Returns a FetchResult instead if the request failed a moment ago for another site. Returns None if the lease has
         been finished here: the URI was put back, behind its robots.txt or until a host may be requested, or it is a
@@ -174,7 +174,7 @@ class Prerequisites:
         self._frontier.finish(lease, Outcome.DEFERRED, delay=wait, reason=why)
 
     def _queue_of(self, uri: CrawlUri) -> str:
-        """Return the key of the queue whose politeness applies to a URI."""
+        """Return the key of the queue for a URI's politeness."""
         try:
             return self._frontier.queue_key(uri)
         except ValueError:  # such a URI cannot be queued, but may be requested

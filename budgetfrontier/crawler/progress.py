@@ -31,7 +31,7 @@ log = logging.getLogger("budgetfrontier.crawl")
 
 
 class _ProgressSample(NamedTuple):
-    """The counters at a point in time; `used` has what was used of each limit."""
+    """The counters at a point in time; `used` has the used part of each limit."""
 
     time: float
     fetched: int

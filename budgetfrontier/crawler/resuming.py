@@ -24,7 +24,7 @@ from budgetfrontier.storage.start_command import start_command
 def stored_settings(path: Path) -> Settings | None:
     """Return the settings of the last run of the frontier at `path`; None if there is no frontier yet.
 
-    Raises SettingsError for the frontier of a database worker, whose spiders crawl it.
+    Raises SettingsError for the frontier of a database worker, which spiders crawl.
     """
     try:
         with Reader(path) as reader:

@@ -1,7 +1,7 @@
-"""The rules of robots.txt files by site (RFC 9309): which sites' are known, awaited or given up, and what these permit.
+"""The rules of robots.txt files by site (RFC 9309): known, awaited or given up, and their permissions.
 
-The results are stored in the crawl's cache on disk, and in this process for the sites used last. `prerequisites` says
-how a robots.txt is fetched, `robots_txt` what it means.
+The results are stored in the crawl's cache on disk, and in this process for the sites used last. `prerequisites`
+describes how a robots.txt is fetched, `robots_txt` its meaning.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ LIFETIME = 86400.0
 STALE_LIFETIME = 3600.0
 """Seconds for which expired rules continue to apply if their host does not respond, as section 2.4 allows."""
 
-_MOST_WAITED_FOR = 10_000  # sites whose robots.txt is awaited or unreachable
+_MOST_WAITED_FOR = 10_000  # sites with an awaited or unreachable robots.txt
 _SITE_SIZE, _RULE_SIZE = 2048, 800  # approximate bytes in memory of a site, and of each of its rules
-_INCOMPLETE = frozenset({"timeTrunc", "connTrunc", "badEncoding"})  # notes of a response whose body may be incomplete
+_INCOMPLETE = frozenset({"timeTrunc", "connTrunc", "badEncoding"})  # notes of a possibly incomplete body
 _LARGE = 16 * 1024  # bytes of rules from which matching, which then takes milliseconds, is done in a thread
 
 
@@ -45,7 +45,7 @@ class Permission(Enum):
 
 
 class _Site:
-    """A site whose rules are known."""
+    """A site with known rules."""
 
     __slots__ = ("delay", "expires", "is_large", "rules", "size")
 
@@ -56,14 +56,14 @@ class _Site:
 
 
 class _Awaited:
-    """A site whose rules are not known: its robots.txt is awaited, failing, postponed, or given up."""
+    """A site with unknown rules: its robots.txt is awaited, failing, postponed, or given up."""
 
     __slots__ = ("failing", "failure", "given_up", "postponed", "settled")
 
     def __init__(self) -> None:
         self.failing = False
         self.given_up: float | None = None  # until when, epoch seconds
-        self.failure = ""  # what it was given up for
+        self.failure = ""  # the cause for which it was given up
         self.postponed: float | None = None  # until when, for a host that it redirects to
         self.settled = asyncio.Event()
 
@@ -204,7 +204,7 @@ class Robots:
         return Permission.STOPPED if self._stopped else Permission.LATER
 
     def failure(self, url: str) -> str:
-        """Return what the robots.txt of this URL's site was given up for, "" if it was not."""
+        """Return the cause for which the robots.txt of this URL's site was given up, "" if it was not."""
         site = self._waiting(site_of(url))
         return "" if site is None else site.failure
 
@@ -219,7 +219,7 @@ class Robots:
         async with self._thread:  # one at a time: hostile rules take up to 0.2 s for a long URL
             return await in_thread(partial(site.rules.allows, url))
 
-    # Sites whose rules are known
+    # Sites with known rules
 
     def _known(self, key: str) -> _Site | None:
         """Return the unexpired rules of a site, from this process or from the cache on disk; None if there are none."""
@@ -240,7 +240,7 @@ class Robots:
         self._sites.put(key, site)
         return site
 
-    # Sites whose rules are not known
+    # Sites with unknown rules
 
     def _waiting(self, key: str) -> _Awaited | None:
         site = self._awaited.get(key)
@@ -248,7 +248,7 @@ class Robots:
         return None if over is not None and over <= self._now() else site
 
     def _await(self, key: str) -> _Awaited:
-        """Return a new entry for a site whose robots.txt is awaited; those waiting on an old one are woken."""
+        """Return a new entry for a site with an awaited robots.txt; those waiting on an old one are woken."""
         self._drop(key)
         while len(self._awaited) >= _MOST_WAITED_FOR:
             self._drop(next(iter(self._awaited)))

@@ -14,7 +14,7 @@ from budgetfrontier.crawler.fetch.response import FetchResult
 MAX_BODY = 500 * 1024
 """The most bytes of a robots.txt that are parsed: the minimum that RFC 9309, section 2.5, requires."""
 
-# The misspellings are those that Google's parser accepts, as is a missing colon if one word follows:
+# Google's parser accepts these misspellings, and a missing colon if one word follows:
 # https://github.com/google/robotstxt. Other lines, "Sitemap" among them, do not end a group: RFC 9309, section 2.2.4.
 _LINE = re.compile(
     rb"^[ \t]*(user[ -]?agent|allow|diss?all?ow|disallaw|diasllow|crawl[ -]delay)"

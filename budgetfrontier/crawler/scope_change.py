@@ -43,7 +43,7 @@ def count_loss(path: Path, scope: Scope, *, say: Callable[[str], None]) -> Scope
     """Count the waiting URIs that `scope` disregards in the frontier at `path`, as of its last commit.
 
     O(URIs), about 6 us each. A sample would not do: in the first thousand URIs, the scope of another crawl may look
-    the same as one that drops a single rare host. `say` is called with the progress after every million URIs.
+    like one that drops a single rare host. `say` is called with the progress after every million URIs.
     """
     out = of = 0
     examples: list[str] = []

@@ -42,7 +42,7 @@ def scheduled_seeds(settings: Settings) -> Iterator[CrawlUri]:
 
 
 def refused_seeds(tally: Tally) -> Iterator[str]:
-    """Yield what an operator should know of the scheduling of the seeds: how many were refused, and why."""
+    """Yield sentences for operators on the scheduling of the seeds: how many were refused, and why."""
     full, invalid = reasons_of(tally)
     others = [(reason, count) for reason, count in invalid if reason not in _REFUSED]
     if others:
@@ -69,7 +69,7 @@ def left_out(seeds: Iterable[Seed]) -> Iterator[str]:
 
 
 def bad_lines(seeds: Iterable[Seed]) -> Iterator[str]:
-    """Yield what is wrong in files of seeds, as `file:line:column: words`. Raises OSError."""
+    """Yield the faults in files of seeds, as `file:line:column: words`. Raises OSError."""
     for seed in seeds:
         for number, entry in url_lists.entries(seed) if seed.file else ():
             if isinstance(entry, BadLine):
@@ -77,7 +77,7 @@ def bad_lines(seeds: Iterable[Seed]) -> Iterator[str]:
 
 
 def metadata_notes(seeds: Iterable[Seed]) -> Iterator[str]:
-    """Yield a sentence for each file of seeds that has metadata: what becomes of it. Raises OSError."""
+    """Yield a sentence on the metadata of each file of seeds that has any. Raises OSError."""
     for seed in seeds:
         found = (
             (entry.meta for _, entry in url_lists.entries(seed) if isinstance(entry, ListedUrl)) if seed.file else ()

@@ -1,6 +1,6 @@
 """Threads for work that would block the event loop, and with it all fetches.
 
-They are separate from the loop's own pool, whose threads may all be busy.
+They are separate from the loop's own pool, which may be busy.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Visit(msgspec.Struct):
 
 
 class Visits(Protocol):
-    """The methods of a visitor that the main loop calls: of `Visitor`, or of one that does more."""
+    """The methods of a visitor that the main loop calls."""
 
     def refusal(self, uri: CrawlUri) -> Visit | None:
         """Return the result of a visit that ends without a fetch; None if the URI may be fetched."""
@@ -189,7 +189,7 @@ class Visitor:
         return self._redirected(uri, child) if hop == "R" else child
 
     def _redirected(self, uri: CrawlUri, target: CrawlUri) -> CrawlUri:
-        """Return the target of a redirect with what it takes over from the URI that redirects to it."""
+        """Return the target of a redirect with the fields that it takes over from the redirecting URI."""
         href, hops = target.url, target.hops
         target = replace(target, directive=uri.directive, priority=uri.priority)
         chain = [*_redirects(uri), uri.url][-_MOST_REDIRECTS:]
@@ -225,7 +225,7 @@ def _redirects(uri: CrawlUri) -> list[str]:
 
 
 def keep_request(uri: CrawlUri, status: int, found: list[CrawlUri]) -> list[CrawlUri]:
-    """Return what was found, the target of a redirect with the method, body and Content headers of the request.
+    """Return the found URIs, the target of a redirect with the method, body and Content headers of the request.
 
     As in browsers, after 303, and after 301 and 302 of a POST, the target is requested with GET; HEAD stays HEAD. Other
     headers, such as credentials, are not passed on.

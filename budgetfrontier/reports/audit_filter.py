@@ -22,10 +22,10 @@ Covers = Callable[[AuditEntry], str | None]
 
 
 def coverage(view: View, key: str, *, looked_at: int = _LOOKED_AT) -> Covers:
-    """Return a function that tells how an entry concerns a queue: "named", "yes", "partly", "perhaps", or None: not.
+    """Return a function for the relation of an entry to a queue: "named", "yes", "partly", "perhaps", or None: not.
 
-    "yes" and "partly" are of patterns: all URIs of the queue match, of its first ones, or some. "perhaps": its URIs do
-    not tell, because it has none, or other settings were given at an opening.
+    "yes" and "partly" are of patterns: all or some of the queue's first URIs match. "perhaps": the queue is empty, or
+    an opening brought other settings.
     """
     queue = view.find_queue(key)
     urls = [] if queue is None else [item.uri.url for item in view.pending(queue, looked_at)]
@@ -33,7 +33,7 @@ def coverage(view: View, key: str, *, looked_at: int = _LOOKED_AT) -> Covers:
         urls = [queue.last_enqueued]
 
     def covers_match(text: str) -> str | None:
-        """Tell how the pattern of an override concerns the queue."""
+        """Return how the pattern of an override concerns the queue."""
         try:
             match = parse_match(text)
         except SettingsError:
@@ -46,7 +46,7 @@ def coverage(view: View, key: str, *, looked_at: int = _LOOKED_AT) -> Covers:
         return None if not hits else "yes" if hits == len(urls) else "partly"
 
     def covers(entry: AuditEntry) -> str | None:
-        """Tell how an entry concerns the queue: by its pattern, the queue it names, or what it may have changed."""
+        """Return how an entry concerns the queue: by its pattern, its queue, or its possible changes."""
         effect = entry.effect
         withdrawn = effect.get("withdrawn")
         match = entry.args.get("match") or (withdrawn["match"] if withdrawn else None)
@@ -74,10 +74,10 @@ def coverage(view: View, key: str, *, looked_at: int = _LOOKED_AT) -> Covers:
 
 
 def touches(view: View, match: Match) -> Callable[[AuditEntry], bool]:
-    """Return a function that tells whether a command may have changed a queue that a pattern matches.
+    """Return a function that returns whether a command may have changed a queue that a pattern matches.
 
-    Only one that surely has not is told apart: it names queues, hosts or domains that the pattern does not match, or
-    concerns no queue at all.
+    Only a command that surely has not is excluded: it names queues, hosts or domains that the pattern does not match,
+    or concerns no queue at all.
     """
 
     def is_matched(key: str) -> bool:

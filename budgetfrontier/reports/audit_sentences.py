@@ -15,7 +15,7 @@ _Values = Mapping[str, Any]
 
 
 def sentence(entry: AuditEntry) -> str:
-    """Return what the command of an entry has done, on one line; one that was refused gives the error."""
+    """Return the sentence on the effect of an entry's command; for a refused one, on its error."""
     if entry.error and not entry.effect:
         return clean(f"Refused: {entry.error}")
     says = _SENTENCES.get(entry.command)
@@ -30,7 +30,7 @@ def deleted(effect: _Values, *, verb: str = "deleted") -> str:
 
 
 def undone(effect: _Values) -> str:
-    """Return what an undo has done."""
+    """Return the effect of an undo."""
     if "returned" in effect:
         letters = effect["command"] in ("drop", "bury")
         where = "" if letters else f" to {counted(effect['queues'], 'queue')}"
@@ -98,7 +98,7 @@ def _concerned(effect: _Values) -> str:
 
 
 def _promised(effect: _Values) -> str:
-    """Return the figures that a dry run had shown to whoever applied the change."""
+    """Return the figures of the dry run that was shown before the change."""
     figures = effect.get("promised")
     if not figures:
         return ""
@@ -159,7 +159,7 @@ def _on_crawl(verb: str) -> Callable[[_Values, _Values], str]:
 
 
 def _tallied(does: str, noun: str) -> Callable[[_Values, _Values], str]:
-    """Return the sentence of a command to which URIs were given: how many, and what became of them."""
+    """Return the sentence of a command on URIs: how many there were, and their results."""
 
     def says(args: _Values, effect: _Values) -> str:
         found = ", ".join(f"{effect[name]:,} {word}" for name, word in _TALLY.items() if effect.get(name))

@@ -39,7 +39,7 @@ def text(value: str) -> str:
 
 
 def states_bar(counts: Mapping[str, int], *, link: str = "") -> str:
-    """Return a bar of all queues by state, with its legend; `link` is what comes before the name of a state."""
+    """Return a bar of all queues by state, with its legend; `link` is the text before the name of a state."""
     total, left, parts, legend = sum(counts.values()) or 1, 0.0, [], []
     for state in STATES:
         count = counts.get(state, 0)
@@ -59,7 +59,7 @@ def states_bar(counts: Mapping[str, int], *, link: str = "") -> str:
 
 
 def share_bar(part: float, whole: float, *, kind: str = "s-ready") -> str:
-    """Return a small bar that shows a part of a whole; what is over it is drawn in the color of RETIRED."""
+    """Return a small bar that shows a part of a whole; the excess is drawn in the color of RETIRED."""
     share = part / whole if whole > 0 else 1.0
     inner = f'<rect class="{kind if share <= 1 else "s-retired"}" width="{100 * min(share, 1.0):.1f}" height="8"/>'
     return (

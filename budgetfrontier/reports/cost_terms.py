@@ -12,17 +12,17 @@ _HERITRIX = {"ZeroCost": "zero", "UnitCost": "unit", "WagCost": "wag", "AntiCale
 
 
 class CostTerm(NamedTuple):
-    """One term of a cost: what it is for, and how much."""
+    """One term of a cost: its cause and amount."""
 
     text: str
     amount: int
 
 
 def cost_terms(policy: Any, uri: CrawlUri) -> list[CostTerm] | None:
-    """Return the terms of what a cost policy, as it is written in the settings, asks for a URI.
+    """Return the terms of a URI's cost by a cost policy as written in the settings.
 
-    None for a policy that is not built in: its terms are not known. The cost that is stored may be another: it was
-    fixed when the URI was scheduled, by the settings then in force, or given with it.
+    None for a policy that is not built in: its terms are not known. The stored cost may be another: it was fixed when
+    the URI was scheduled, by the settings then in force, or given with it.
     """
     name, options = _name(policy)
     base = [CostTerm("each URI", 1)]

@@ -1,4 +1,4 @@
-"""Reader of crawl.log: its lines, for reports, and the URIs whose last line has a status, to be scheduled again."""
+"""Reader of crawl.log: its lines, for reports, and the URIs to schedule again, by the status of their last lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
 
 class CrawlLogLine(NamedTuple):
-    """A line of crawl.log, `b"-"` for what has no value."""
+    """A line of crawl.log, `b"-"` for missing values."""
 
     time: bytes
     status: int
@@ -82,7 +82,7 @@ def entry(line: bytes) -> CrawlLogLine | None:
 
 
 def _first_at(file: BinaryIO, floor: bytes) -> int:
-    """Return the offset of the first line whose time is at least `floor`, or of the end."""
+    """Return the offset of the first line with at least the time `floor`, or of the end."""
     low, high = 0, file.seek(0, os.SEEK_END)
     while low < high:  # the line looked for begins at low, or after it
         middle = (low + high) // 2
@@ -112,7 +112,7 @@ def statuses(text: str) -> str:
 
 
 def last_with(path: Path, status: str, *, since: str = "") -> Iterator[Line]:
-    """Yield the lines of URIs whose last line has a status of `statuses`, each once, in the order of these lines.
+    """Yield the last lines of URIs if they have one of `statuses`, in their order.
 
     Lines up to the time `since` ("2026-11-20T22:00:01.005Z") do not count. Reads the log once, then the selected lines
     again; O(URIs with that status) memory, about 120 bytes each. Raises OSError.

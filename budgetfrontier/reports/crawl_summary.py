@@ -32,8 +32,8 @@ def crawl_summary(
 ) -> dict[str, Any]:
     """Return the figures by name; `alive`: a process has the frontier open.
 
-    With `since` (epoch seconds), those of the log count from then on. Without a log, they are None but for those `told`
-    with the ends of fetches, by name.
+    With `since` (epoch seconds), those of the log count from then on. Without a log, they are None except those in
+    `told`, which came with the ends of fetches.
 
     A body counts as novel when its digest appears for the first time, otherwise as a duplicate. One pass over the log,
     in bounded memory.
@@ -76,7 +76,7 @@ FETCHED = (
 """The figures that come from the log."""
 
 TOLD = ("bytes", "robots_denials")
-"""Those of them that the totals have, too, as they were told with the ends of fetches."""
+"""Figures of the log that the totals have, too, from the ends of fetches."""
 
 
 def _fetched(entries: Iterable[CrawlLogLine]) -> dict[str, Any]:

@@ -59,9 +59,9 @@ def explain(
 ) -> Explanation:
     """Explain why `target`, a queue key or else a URL, is not being crawled.
 
-    `job` is the folder for the suggested commands; `scope` returns the decision of the crawl's scope, `past` what its
-    logs have on a URL that is not pending, `refusal` why it would not fetch a URL. Cost: a pass over the queues whose
-    turn comes first, and for a URL the cost of `Reader.find`, which looks for it `anywhere` or where its host is.
+    `job` is the folder for the suggested commands; `scope` returns the decision of the crawl's scope, `past` the log's
+    records of a URL that is not pending, `refusal` the reason not to fetch a URL. Cost: a pass over the queues with
+    earlier turns, and for a URL the cost of `Reader.find`, in all queues (`anywhere`) or in its host's.
     """
     now = time.time() if now is None else now
     return _Explainer(reader, job, now, scope, past, refusal, anywhere).explain(target)
@@ -256,13 +256,13 @@ class _Explainer:
         )
 
     def _explain_redirect(self, explanation: Explanation, url: str, past: Past) -> None:
-        """Add that the scope keeps out what a page redirects to, if it does."""
+        """Add that the scope excludes the target of a page's redirect, if it does."""
         location = (past.page or {}).get("location")
         if not isinstance(location, str) or self._scope is None:
             return
         try:
             target = uris.parse(urljoin(url, location))
-        except ValueError:  # an InvalidUrl, or what urljoin refuses
+        except ValueError:  # an InvalidUrl, or an error of urljoin
             return
         hops = "LR" if past.attempts[-1].via else "R"
         decision = self._scope(target, CrawlUri(target, via=url, hops=hops))
@@ -318,7 +318,7 @@ class _Explainer:
         return effective.for_uri(url, key)
 
     def _first_url(self, queue: QueueRecord) -> str:
-        """Return the URL of a queue's first URI, or of the last one that was added if it is empty."""
+        """Return the URL of a queue's first URI, or of the last one added if it is empty."""
         first = self._reader.pending(queue.queue, 1)
         return first[0].uri.url if first else queue.last_enqueued or "http://unknown/"
 
@@ -429,7 +429,7 @@ class _Explainer:
         return told if most > settings.max_retries else f"{told}, or after attempt {most:,} if that gets an error page"
 
     def _failure_of(self, queue: QueueRecord) -> str:
-        """Return what the last attempt failed for, when, which one it was, and when its URI is given up.
+        """Return the cause, time and number of the last failed attempt, and the attempt that gives up the URI.
 
         "" if the queue does not wait for its retry.
         """
@@ -449,7 +449,8 @@ class _Explainer:
         return f"{first[0].uri.url} failed {ago} ago{why}. That was {told}{others}"
 
     def _failure_of_robots(self, queue: QueueRecord, url: str) -> str:
-        """Return what the robots.txt failed for that a URL waits for, and when it is tried again; "" if it does not.
+        """Return the cause of a failed robots.txt that a URL waits for, and when it is tried again; "" if it does not
+        wait.
 
         With `retry.scope: uri` it is set aside, and its pages are put back until it is due.
         """

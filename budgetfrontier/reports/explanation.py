@@ -59,7 +59,7 @@ class Explanation:
     """The result of `explain`. `when` is the earliest time (epoch seconds), if it is known.
 
     `scope` has the keys `accepted` (None: unknown) and `rule`, for a URL of a crawl that has a scope; `past` the
-    `attempts` in the log, for one that is seen and not pending.
+    `attempts` in the log, for a seen URL that is not pending.
     """
 
     target: str

@@ -45,7 +45,7 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def called(figure: str) -> str:
-    """Return what people call a figure over time.
+    """Return the usual name of a figure over time.
 
     >>> called("buried"), called("fetched")
     ('dead letters', 'fetched')

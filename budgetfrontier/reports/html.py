@@ -45,7 +45,7 @@ def render(
 ) -> str:
     """Return the report as an HTML document, with at most `limit` queues in each table; else as the text report.
 
-    `wrong` is the list of what is wrong now: see `reports.wrong_now`.
+    `wrong` is the list of present problems: see `reports.wrong_now`.
     """
     now = time.time() if now is None else now
     return "".join(_document(report, overview or Overview(limit).gather(report.queues), over_time, wrong, now))

@@ -91,7 +91,7 @@ EXACT = ListingLayout()
 def layout_for(out: IO[str], *, wide: bool, environment: Mapping[str, str] = os.environ) -> ListingLayout:
     """Return the layout for a stream: by its terminal, or by the variable COLUMNS, which `watch` sets.
 
-    What is piped without COLUMNS gets everything. Colours need a terminal, or FORCE_COLOR; NO_COLOR forbids them.
+    Piped output without COLUMNS gets everything. Colours need a terminal, or FORCE_COLOR; NO_COLOR forbids them.
     """
     tty = _is_terminal(out)
     forced = environment.get("FORCE_COLOR", "") not in ("", "0")
@@ -159,7 +159,7 @@ def plan(
         cap = low
     chosen = [min(widths[i], cap) if cuttable[i] else widths[i] for i in shown]
     spare = max(width - least(cap), 0)
-    for place, i in enumerate(shown):  # what rounding left goes to the first value that was cut
+    for place, i in enumerate(shown):  # the rest from rounding goes to the first value that was cut
         if spare and chosen[place] < widths[i]:
             chosen[place], spare = min(chosen[place] + spare, widths[i]), 0
     return ColumnPlan(shown, chosen, [name for i, name in enumerate(names) if i not in shown])

@@ -68,8 +68,8 @@ def write(
 def spooled(out: TextIO) -> Iterator[IO[str]]:
     """Open a file whose content is copied to `out`, the standard output, at the end.
 
-    Rows are read from a snapshot, and the frontier's file grows while one is held: output to a pager that nobody
-    scrolls must not prolong that. If reading fails, nothing is printed, rather than a part.
+    Rows are read from a snapshot, which makes the frontier's file grow while it is held: output to an idle pager must
+    not prolong that. If reading fails, nothing is printed, rather than a part.
     """
     with SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="") as spool:
         yield spool

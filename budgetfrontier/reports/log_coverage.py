@@ -29,14 +29,14 @@ def lacks_beginning(view: View, runs: Iterable[Run], first_line: str, since: flo
         return False
     if _attempts_before(view, begins) > _attempts_before(view, since):
         return True
-    # The totals of single minutes are kept for a day: of what is older, the runs tell.
+    # The totals of single minutes are kept for a day: older times are known from runs.
     return begins < now - _DAY and any(
         run.leased and run.ended is not None and (since or 0.0) <= run.began and run.ended < begins for run in runs
     )
 
 
 def _attempts_before(view: View, time: float | None) -> int:
-    """Return how many attempts were charged before a time, as far as totals over time tell."""
+    """Return how many attempts were charged before a time, by totals over time."""
     if time is None:
         return 0
     rows = series.totals(view.txn, view.db, time, time + 1, preceded=True)

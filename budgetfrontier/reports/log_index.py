@@ -1,8 +1,8 @@
 """An index of a log by URL, in a folder beside it: built on demand, and continued with later lines.
 
 It consists of sorted segments, each of at most a million lines: 64-bit numbers of 24 bits of the URL's hash and 40 bits
-of the line's offset, little-endian. A search reads a few pages of each segment, and then the lines that it names, since
-only these tell URLs of equal hashes apart. Memory: one segment, some 60 MB while it is built. Disk: 8 bytes a line.
+of the line's offset, little-endian. A search reads a few pages of each segment, and then the lines that it names, to
+distinguish URLs of equal hashes. Memory: one segment, some 60 MB while it is built. Disk: 8 bytes a line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OFFSET_BITS = 40
 _MOST_BYTES = 1 << _OFFSET_BITS
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, *NO_ROOM)
 _CHECKED = 4096
-"""Bytes at the start and before the end of what is indexed, by which a log that was replaced is noticed."""
+"""Bytes compared at the start and before the end of the indexed part, to notice that a log was replaced."""
 
 
 class _Manifest(TypedDict):
@@ -51,7 +51,7 @@ _decode = msgspec.json.Decoder(_Manifest).decode
 KeyOf = Callable[[bytes], bytes]
 """A function that returns the URL of a line as the log has it, b"" if the line has none."""
 Progress = Callable[[int], None]
-"""It is told how many bytes will be indexed, before that begins."""
+"""Called with the number of bytes to index, before that begins."""
 
 
 class LogIndex:
@@ -66,13 +66,13 @@ class LogIndex:
         """Whether the last search was one of the whole log: one `at_once` may not be."""
 
     def find(self, key: bytes, progress: Progress | None = None) -> Iterator[bytes]:
-        """Yield the lines of a URL, in the order of the log, after indexing what is new in it. Raises OSError."""
+        """Yield the lines of a URL, in the order of the log, after indexing new lines. Raises OSError."""
         return (line for _, line in self.find_all([key], progress))
 
     def find_all(
         self, keys: Collection[bytes], progress: Progress | None = None, *, at_once: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the lines of URLs, each behind its URL, in the order of the log, after indexing what is new in it.
+        """Yield the lines of URLs, each behind its URL, in the order of the log, after indexing new lines.
 
         `at_once` indexes one segment at the most, and reads no log that cannot be indexed. Raises OSError.
         """
@@ -152,7 +152,7 @@ class LogIndex:
         return not room
 
     def _write(self, file: BinaryIO, numbers: array[int], manifest: dict[str, Any], replaced: str) -> None:
-        """Write a segment, then the manifest that names it; remove what neither needs."""
+        """Write a segment, then the manifest that names it; remove unused files."""
         place = file.tell()
         ordered = array("Q", sorted(numbers))
         if sys.byteorder == "big":
@@ -175,7 +175,7 @@ class LogIndex:
         file.seek(place)
 
     def _manifest(self) -> dict[str, Any]:
-        """Return the stored manifest, {} if there is none that can be used."""
+        """Return the stored manifest, {} without a usable one."""
         try:
             manifest: dict[str, Any] = {**_decode((self.folder / "manifest.json").read_bytes())}
             usable = manifest["version"] == VERSION and all(

@@ -18,9 +18,9 @@ _encode = msgspec.json.encode
 
 
 def past_of(url: str, log: Path, *, progress: Progress | None = None) -> Past | None:
-    """Return what a crawl's log, and the pages.jsonl beside it, have on a URL; None if there is no such log.
+    """Return the records of a URL in a crawl's log, and in the pages.jsonl beside it; None if there is no such log.
 
-    The first search reads the log, about a second for a million lines, the others only what was logged since.
+    The first search reads the log, about a second for a million lines, later ones only new lines.
     """
     if not log.is_file():
         return None
@@ -43,7 +43,7 @@ def past_of(url: str, log: Path, *, progress: Progress | None = None) -> Past | 
 def last_statuses(log: Path, urls: Iterable[str], *, at_once: bool = False) -> dict[str, int] | None:
     """Return the last status of URLs in a crawl's log, of those that are in it.
 
-    None if that would take long, and is to be done `at_once`: further calls index the log part by part.
+    None if that would take long, and `at_once` is set: further calls index the log part by part.
     """
     wanted = {url.encode() for url in urls}
     if not wanted or not log.is_file():
@@ -67,7 +67,7 @@ def _url_of_page(line: bytes) -> bytes:
 
 
 def _page(line: bytes) -> dict[str, Any] | None:
-    """Return the page of a line, None if the line is damaged, such as one that a crash has cut."""
+    """Return the page of a line, None if the line is damaged, as by a crash."""
     try:
         page = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -20,7 +20,7 @@ Rows = Iterator[tuple[Any, ...]]
 FORBIDDEN = -9998
 OUT_OF_SCOPE = -5000
 REFUSED = -5001
-"""The status of URIs whose address or port was refused."""
+"""The status of URIs with a refused address or port."""
 DISREGARDED = (FORBIDDEN, OUT_OF_SCOPE)
 """The statuses of URIs that were disregarded."""
 _NOT_MODIFIED = 304
@@ -47,7 +47,7 @@ _MEANINGS = {
 
 
 def meaning(code: int) -> str:
-    """Return what a status of crawl.log means, "" if there is no name for it."""
+    """Return the meaning of a status of crawl.log, "" if there is no name for it."""
     if code < 0:
         return _MEANINGS.get(code, "")
     from http import HTTPStatus
@@ -101,10 +101,9 @@ _STATES = ("", "READY", "IN_PROCESS", "SNOOZED", "INACTIVE", "RETIRED", "EXHAUST
 
 
 def hosts(entries: Iterable[CrawlLogLine] | None, queues: Iterable[QueueRecord], *, limit: int | None) -> Rows:
-    """Yield what is known of each host: from the log what was fetched (None: no log), from its queue what is left.
+    """Yield a row for each host: fetches from the log (None: no log), remaining URIs from its queue.
 
-    A queue whose key is no host has a row of its own. Without a log, bytes are those with which fetches were finished,
-    if they were told.
+    A queue with a key that is no host has a row of its own. Without a log, bytes are those given to finishes.
     """
     sums = Sums(11)
     for entry in entries or ():

@@ -27,7 +27,7 @@ from budgetfrontier.storage.standing import standing
 
 PREFIX = "budgetfrontier_"
 Sources = Mapping[str, Callable[[], Reader]]
-"""By the name of a job's folder, what returns the reader of its frontier, or raises a FrontierError."""
+"""By the name of a job's folder, a function that returns the reader of its frontier, or raises a FrontierError."""
 FRESH = 1.0
 """Seconds for which a reading is good."""
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -82,7 +82,7 @@ class MetricsReading(NamedTuple):
 
 
 def read(reader: Reader) -> MetricsReading:
-    """Read a frontier as of its last commit. O(1). Raises what Reader raises, and OSError."""
+    """Read a frontier as of its last commit. O(1). Raises the errors of Reader, and OSError."""
     space = reader.space()  # before the snapshot, which would be a reader, too
     free = shutil.disk_usage(reader.path).free
     with reader.view() as view:
@@ -92,11 +92,11 @@ def read(reader: Reader) -> MetricsReading:
 
 
 Readings = Callable[[], Mapping[str, MetricsReading | None]]
-"""Reads frontiers, by the names of their jobs' folders; None for one that cannot be read."""
+"""Reads frontiers, by the names of their jobs' folders; None for an unreadable one."""
 
 
 def of_readers(sources: Sources) -> Readings:
-    """Return what reads frontiers that this thread, or no other thread of this process, has open."""
+    """Return a reader of frontiers that this thread, or no other thread of this process, has open."""
 
     def read_all() -> dict[str, MetricsReading | None]:
         found: dict[str, MetricsReading | None] = dict.fromkeys(sources)
@@ -145,7 +145,7 @@ def _accepts_openmetrics(accepts: str) -> bool:
 
 
 class _Frontiers(Collector):
-    """A collector that reads frontiers. Those that cannot be read are only said to be so."""
+    """A collector that reads frontiers. Unreadable ones have only the metric that says so."""
 
     def __init__(self, readings: Readings) -> None:
         self._readings = readings

@@ -19,7 +19,7 @@ Answer = Callable[[str], tuple[bytes, str]]
 """By the Accept header of a scrape, its answer and the content type: `Exposition.answer`."""
 ANSWERED_WITHIN = 5.0
 """Seconds after which a connection is closed, whether or not a request has come."""
-_PAUSE = 0.01  # seconds between two connections: whoever floods the port waits, and not the crawl
+_PAUSE = 0.01  # seconds between two connections: a flood of them delays itself, not the crawl
 _BACKLOG = 512  # that wait for their turn: about 5 s, half the time that Prometheus waits
 _NO_FILES = 1.0  # seconds until the next one if the process has no descriptor for it
 _WRONG_HOST = "This name is not known here: scrape an address, or start again with --allow-host NAME.\n"
@@ -51,8 +51,8 @@ class MetricsServer:
     async def serving(self, answer: Answer) -> AsyncIterator[None]:
         """Answer scrapes. Nothing is done between them.
 
-        What strangers can cost is bounded: it takes a connection every 10 ms, holds at most SCRAPES, and closes the
-        oldest for one more. Others wait in the queue of the socket.
+        The cost of strangers is bounded: a connection is taken every 10 ms, at most SCRAPES are held, and the oldest is
+        closed for one more. Others wait in the queue of the socket.
         """
 
         async def scrape(request: web.Request) -> web.Response:

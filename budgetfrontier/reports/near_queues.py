@@ -13,7 +13,7 @@ from budgetfrontier.rules.queue_keys import queue_key_bytes
 from budgetfrontier.storage.url_search import queue_of
 from budgetfrontier.storage.view import View
 
-_LONGEST = 100  # characters of what was asked for that are compared
+_LONGEST = 100  # characters of the given text that are compared
 _COMPARED = 500  # keys of each beginning
 _BEGINNINGS = (16, 8, 4, 2, 1, 0)  # characters
 _ALIKE = 0.8  # of 1.0, by difflib
@@ -34,10 +34,10 @@ def meant(view: View, text: str) -> str | None:
 
 
 def nearest(view: View, text: str, *, most: int = 3) -> list[str]:
-    """Return the keys most similar to `text`, the best first: what it means, the same host with a port, similar names.
+    """Return the keys most similar to `text`, the best first: an exact one, the host with a port, similar names.
 
-    Similar is a key that is one mistyped character away, and among 3,000 that begin like the text, those that have most
-    in common with it. At most about 0.1 s, however many queues there are.
+    Similar are keys that are one mistyped character away, and the closest of 3,000 that begin like the text. At most
+    about 0.1 s for any number of queues.
     """
     text = text.encode("utf-8", "replace").decode()  # an argument of the command line need not be text
     sure = meant(view, text)
@@ -63,7 +63,7 @@ def did_you_mean(view: View, text: str) -> str:
 
 
 def _one_character_off(text: str) -> Iterator[str]:
-    """Yield what `text` would be with one character more, less or another, or two of them exchanged."""
+    """Yield `text` with one character more, less or another, or two of them exchanged."""
     for at in range(len(text) + 1):
         before, here, after = text[:at], text[at : at + 1], text[at + 1 :]
         if here:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 HOUR, DAY = 3600.0, 86_400.0
 LATELY = 600.0
-"""The seconds of the last minutes, whose rates count if the crawl has changed its pace."""
+"""The seconds of the last minutes; their rates count if the crawl has changed its pace."""
 LONGEST = 30 * DAY
 """The longest time that can be looked at, beside the same time before it."""
 _POINTS = 96  # of a curve
@@ -42,7 +42,7 @@ UNKNOWN = "nothing is known of that time: totals are kept from the first minute 
 
 
 Between = Callable[[float, float], Window]
-"""Takes two times; returns what happened between them."""
+"""Takes two times; returns the figures between them."""
 
 
 class Curve(NamedTuple):
@@ -86,13 +86,13 @@ def read(view: View, since: float, now: float) -> list[SeriesRow]:
     found = series.totals(view.txn, view.db, since, now + INTERVAL, preceded=True)
     rows = sorted(found, key=lambda row: row.time)
     counters = view.counters()
-    if rows and 0 < counters.time - rows[-1].time <= INTERVAL:  # the part of a minute of which no row is stored yet
+    if rows and 0 < counters.time - rows[-1].time <= INTERVAL:  # the part of a minute without a stored row yet
         rows.append(series.row_of(view.summary(counters), counters.time, run=counters.epoch))
     return rows
 
 
 def between(*series: Sequence[Totals], figures: Mapping[str, Sequence[str]] = FIGURES) -> Between:
-    """Return the function of what happened between two times, from totals: of one frontier, or of each partition.
+    """Return a function of the figures between two times, from totals: of one frontier, or of each partition.
 
     `figures` are those of `rules.rates.window`.
     """
@@ -141,7 +141,7 @@ def rates_known(happened: Between, now: float, length: float) -> str:
 
 
 def busiest_rows(busiest: Busiest) -> Iterator[tuple[Any, ...]]:
-    """Yield the busiest queues, with their share of what all of these spent."""
+    """Yield the busiest queues, with their shares of the sum of all of these."""
     spent = sum(queue.spent for queue in busiest.queues)
     for queue in busiest.queues:
         share = round(queue.spent / spent, 4) if spent else 0.0
@@ -149,7 +149,7 @@ def busiest_rows(busiest: Busiest) -> Iterator[tuple[Any, ...]]:
 
 
 def busiest_known(busiest: Busiest) -> str:
-    """Return what is not exact about the busiest queues."""
+    """Return the sentence on inexact counts of the busiest queues."""
     untold = busiest.untold_spent or busiest.untold_fetched
     if not busiest.queues and not untold:
         return UNKNOWN
@@ -188,14 +188,14 @@ def forecast_rows(
 
 
 def forecast_table(found: Sequence[forecasts.Forecast]) -> Iterator[tuple[Any, ...]]:
-    """Yield a row for each bound; the last column tells which of them would end the crawl first."""
+    """Yield a row for each bound; the last column marks the one that would end the crawl first."""
     first = forecasts.binding(found)
     for forecast in found:
         yield *forecast, forecast is first
 
 
 def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR) -> str:
-    """Return what ends the crawl first, when, and how sure that is, at the rates of `length`, in one sentence."""
+    """Return the sentence on what ends the crawl first, when, and how sure that is, at the rates of `length`."""
     first = forecasts.binding(found)
     if first is None:
         begins = {"unknown": "When the crawl ends is not known", "over": "The crawl has ended"}
@@ -210,14 +210,14 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR)
 
 
 def held(view: View, now: float | None = None) -> forecasts.Held:
-    """Return what queues hold, for `forecast_rows`. O(queues)."""
+    """Return the holdings of queues, for `forecast_rows`. O(queues)."""
     holdings = forecasts.Holdings()
     deque(holdings.through(view.compact_queues(), terms_of(view, now)), maxlen=0)
     return holdings.held
 
 
 def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], forecasts.Terms]:
-    """Return what `Holdings.through` asks of each queue that holds URIs, by the settings in force."""
+    """Return the `terms` for `Holdings.through`: of each queue that holds URIs, by the settings in force."""
     settings_of, at = BudgetsInForce(view, forecast=True).for_forecast, time.time() if now is None else now
     soonest = next((keys.due.unpack(key)[0] for key, _ in view.items(keys.FUTURE)), 0.0)
 
@@ -234,7 +234,7 @@ def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], fo
 
 
 def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit]:
-    """Return what is left to each limit of the crawl of the frontier at `path`.
+    """Return the rest of each limit of the crawl of the frontier at `path`.
 
     The time since the last commit counts if a process runs, unless the crawl is paused.
     """

@@ -170,8 +170,8 @@ class Overview:
     ) -> Report:
         """Gather all queues of a frontier, as of its last commit; return the report without rows.
 
-        `through` may look at the queues on their way: as they are stored, with the budgets of their last turn. Only
-        those that are listed get the budgets in force.
+        `through` may look at the queues in passing: as stored, with the budgets of their last turn. Only listed ones
+        get the budgets in force.
         """
         with reader.view() as view:
             head = report_head(view, reader.path, generated=time.time())
@@ -187,7 +187,7 @@ class Overview:
             complete(queue)
 
     def gathered(self) -> Gathered:
-        """Return what was gathered."""
+        """Return the gathered part."""
         return Gathered(
             self._longest.best(),
             self._top.best(),
@@ -202,7 +202,7 @@ class Overview:
         )
 
     def add(self, part: Gathered) -> None:
-        """Add what was gathered from another part of the crawl, with at least the same limit."""
+        """Add the gathered part of another partition, with at least the same limit."""
         lists = [(self._longest, part.longest), (self._top, part.top), (self._stranding, part.stranding)]
         lists += [(self._states[state], queues) for state, queues in part.listed.items()]
         for best, queues in lists:

@@ -13,7 +13,7 @@ FOR_PATTERNS = 3000
 """The URIs from which the patterns of a queue's paths are taken."""
 
 WALKED = 100_000
-"""Keys that are passed one by one, at 0.1 us each; what comes after them is jumped to."""
+"""Keys that are passed one by one, at 0.1 us each; later ones are jumped to."""
 
 
 def spread(view: View, queue: QueueRecord, count: int) -> list[PendingUri]:

@@ -38,7 +38,7 @@ def write(frontier: Path, folder: Path) -> tuple[Report, Overview]:
 
 
 def read(frontier: Path) -> tuple[Report, Overview]:
-    """Return what both reports would say, as of the last commit, without the rows."""
+    """Return the contents of both reports, as of the last commit, without the rows."""
     overview = Overview(20)
     with Reader(frontier) as reader:
         return overview.read(reader), overview

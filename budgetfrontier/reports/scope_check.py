@@ -34,9 +34,9 @@ def scope_verdict(reader: Reader, href: str, uri: CrawlUri | None) -> ScopeVerdi
 
 
 def preview_in_scope(view: View, change: Change) -> dict[str, Any]:
-    """Return what a change of adjustments would do, without the URIs that the stored scope disregards.
+    """Return the effect of a change of adjustments, without the URIs that the stored scope disregards.
 
-    `scope_unknown` says why it is not known what the scope disregards: then all URIs count. See `preview`.
+    `scope_unknown` says why the scope cannot be applied: then all URIs count. See `preview`.
     """
     settings, last = view.settings()[0], last_position(view)
     if not settings.seeds and not last and settings.scope == ScopeSettings():

@@ -1,4 +1,4 @@
-"""Heritrix's seeds report: the fate of each seed of the frontier's list, and of those that are not in it."""
+"""Heritrix's seeds report: the fate of each seed, also of seeds missing from the frontier's list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = ("code", "status", "seed", "redirect", "queue", "label", "origin", "de
 DROP = ("detail", "origin", "label", "queue", "redirect")
 
 StatusesOf = Callable[[Collection[str]], Mapping[str, int]]
-"""Returns the last status of URLs in the crawl's log, of those that are there."""
+"""Returns the last status of URLs in the crawl's log, if they are there."""
 
 _STATUS = "status "
 _CHUNK = 10_000
@@ -60,7 +60,7 @@ _NAMES = {
 
 
 def fate_of(found: ListedSeed) -> SeedStatus:
-    """Return the fate of a seed; one that waits on a RETIRED queue is STRANDED."""
+    """Return the fate of a seed; one waiting on a RETIRED queue is STRANDED."""
     if found.row.fate is SeedFate.WAITING and found.leased:
         return SeedStatus.LEASED
     if found.row.fate is SeedFate.WAITING and found.state is QueueState.RETIRED:
@@ -71,7 +71,7 @@ def fate_of(found: ListedSeed) -> SeedStatus:
 
 
 def _detail_of(found: ListedSeed, statuses: Mapping[str, int]) -> str:
-    """Return what explains the fate of a seed."""
+    """Return the reason of a seed's fate."""
     row, fate = found.row, fate_of(found)
     if fate is SeedStatus.REDIRECTED:
         return _target(found, statuses)
@@ -85,7 +85,7 @@ def _detail_of(found: ListedSeed, statuses: Mapping[str, int]) -> str:
 
 
 def seed_rows(seeds: Iterable[ListedSeed], statuses_of: StatusesOf = lambda urls: {}) -> Iterator[dict[str, Any]]:
-    """Yield a row for each seed of the list. `statuses_of` is asked for those whose status the list has not."""
+    """Yield a row for each seed of the list. `statuses_of` is called for seeds without a status in the list."""
     for chunk in chunks(seeds, _CHUNK):
         asked = {row.url for found in chunk for row in (found.row, found.end) if row is not None and _is_in_log(row)}
         statuses = statuses_of(asked) if asked else {}
@@ -171,7 +171,7 @@ def _entries(seeds: Iterable[Seed], unread: list[str]) -> Iterator[tuple[str, st
 
 
 def _target(found: ListedSeed, statuses: Mapping[str, int]) -> str:
-    """Return what became of the last target of redirects."""
+    """Return the fate of the last target of redirects."""
     end = found.end
     if found.is_cut and _is_redirect(_code_in(end or found.row)):
         return f"more than {MOST_REDIRECTS} redirects: crawl.log has what followed"

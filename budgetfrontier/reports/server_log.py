@@ -10,7 +10,7 @@ SERVER_LOG = logging.getLogger("budgetfrontier.server")
 
 def _is_ours(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
-    return getattr(error, "code", None) != 400  # aiohttp's HttpProcessingError; what sends it may be anybody
+    return getattr(error, "code", None) != 400  # aiohttp's HttpProcessingError, which anybody can cause
 
 
 SERVER_LOG.addFilter(_is_ours)

@@ -55,7 +55,7 @@ def _adjustment(view: View, override: Override) -> dict[str, Any]:
 
 
 def source_lines(found: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each setting that an override or an adjustment has set: its value, from what, over what."""
+    """Yield a line for each setting of an override or adjustment: its value, source, and replaced value."""
     for setting in found:
         *over, source = setting["sources"]
         if over:

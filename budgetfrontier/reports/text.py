@@ -47,7 +47,7 @@ def summary_line(source: Report | Summary) -> str:
 
 
 def state_line(report: Report) -> str:
-    """Return the state of the crawl, the reason of a pause, and what the state is worth without a process."""
+    """Return the state of the crawl, the reason of a pause, and whether a process runs it."""
     text = f"{report.state}" + (f" ({clean(report.pause_reason)})" if report.pause_reason else "")
     if report.state not in (CrawlState.RUNNING, CrawlState.PAUSING):
         return text

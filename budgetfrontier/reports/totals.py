@@ -12,7 +12,7 @@ from budgetfrontier.rules import admission_limits
 
 
 class OutcomeTotals(NamedTuple):
-    """The attempts that ended with one outcome, or what was charged besides them."""
+    """The attempts that ended with one outcome, or additional charges."""
 
     name: str
     attempts: int | None
@@ -44,7 +44,7 @@ def tiles(totals: Summary) -> list[tuple[str, str]]:
 
 
 def by_outcome(totals: Summary) -> Iterator[OutcomeTotals]:
-    """Yield attempts and spend by outcome, and what was charged besides."""
+    """Yield attempts and spend by outcome, and additional charges."""
     tried = totals.succeeded + totals.failed + totals.retried + totals.given_up
 
     def ended(outcome: Outcome, attempts: int, spent: int, note: str = "") -> OutcomeTotals:

@@ -24,7 +24,7 @@ UNLESS_ALLOWED = (
 
 
 class Attempt(NamedTuple):
-    """A line of crawl.log; "" for what has no value."""
+    """A line of crawl.log; "" for missing values."""
 
     time: str
     status: int
@@ -72,9 +72,9 @@ _ELSEWHERE = (
 
 
 def tell(past: Past | None, settings: QueueSettings, *, searched: bool = True) -> UrlPast:
-    """Return what became of a URL that is seen and not pending; `past` is None if there is no log, or no search.
+    """Return the fate of a URL that is seen and not pending; `past` is None if there is no log, or no search.
 
-    `settings` are those in force for the URL, which say what is tried again and how often.
+    `settings` are those in force for the URL, with its retries.
     """
     if not searched:
         text = "It is seen and not pending: it succeeded, failed or was disregarded, as `explain` tells from the log"

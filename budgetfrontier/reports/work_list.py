@@ -14,9 +14,9 @@ from budgetfrontier.storage.view import View
 class Raised(NamedTuple):
     """The spend of a queue with a total budget for one more session.
 
-    `raise_to` is that budget, None if the one that it has is not what holds it. `floor` is what the URIs cost that it
-    would hand out of those it holds now, `ceiling` what the budget leaves once more come, None without a maximum; the
-    last URI may go beyond it. Both are 0 for one that has reached its limit of completed URLs.
+    `raise_to` is that budget, None if another limit holds the queue. `floor` is the cost of the present URIs that it
+    would hand out, `ceiling` the rest of the budget for new ones, too, None without a maximum; the last URI may go
+    beyond it. Both are 0 for a queue that has reached its limit of completed URLs.
     """
 
     raise_to: int | None
@@ -33,7 +33,7 @@ class WorkList:
         self._replenish = view.settings()[0].frontier.balance_replenish_amount
 
     def raised(self, queue: QueueRecord) -> Raised:
-        """Return what a queue would spend if its budget were raised. O(URIs that it would hand out)."""
+        """Return the spend of a queue after raising its budget. O(URIs that it would hand out)."""
         total, reached, raise_to = queue.total_budget, self._budgets.reached(queue), None
         if is_over_total(queue.expenditure, total, reached):
             session = replenish_amount(queue.balance_replenish_amount, self._replenish)

@@ -15,9 +15,9 @@ _RETIRED, _PENALTIES, _ONE_QUEUE = 0.2, 0.25, 0.5  # shares worth a line
 
 
 def wrong_now(path: Path | None, totals: Summary, spend: SpendDistribution | None) -> list[str]:
-    """Return what an operator should know, a sentence each; `spend` is None as long as it is not known.
+    """Return the present problems, a sentence each; `spend` is None as long as it is not known.
 
-    `path` is the folder whose disk is looked at, None for a crawl that has no one folder.
+    `path` is a folder on the disk to check, None for a crawl without one folder.
     """
     counts = totals.queues
     found: list[str] = []

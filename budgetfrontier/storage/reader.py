@@ -274,8 +274,10 @@ class Reader:
             return list(series.totals(view.txn, view.db, since, until, preceded=preceded))
 
     def busiest(self, since: float, until: float = inf) -> Busiest:
-        """No count is too high; one that may be too low has the most that it may be beside it. At most 1,000 queues of
-        each hour are known, for 30 days, and of each day before that. O(hours).
+        """Return the queues that spent and fetched most between two times (epoch seconds), the busiest first.
+
+        No count is too high; one that may be too low comes with its upper bound. At most 1,000 queues of each hour are
+        known, for 30 days, and of each day before that. O(hours).
         """
         with self.view() as view:
             counters = view.counters()

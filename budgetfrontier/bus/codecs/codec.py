@@ -118,7 +118,7 @@ class Codec:
             return decode()
         except BadMessage:
             raise
-        except Exception as error:  # the code may be the user's, what it returns lazy, and the bytes anything
+        except Exception as error:  # a codec may be the user's, its result lazy, and the bytes anything
             raise BadMessage(f"{self._name}: {type(error).__name__}: {error}"[:500]) from error
 
 

@@ -59,7 +59,7 @@ class Encoder:
 
 
 class Decoder:
-    """Decodes what `Encoder` or Frontera has encoded, into objects of the models."""
+    """Decodes messages of `Encoder` or Frontera into objects of the models."""
 
     def __init__(self, request_model: type[Request], response_model: type[Response]) -> None:
         self._request_model, self._response_model = request_model, response_model

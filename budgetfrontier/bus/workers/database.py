@@ -1,16 +1,16 @@
 """The database worker: a frontier between the logs of spiders and strategy workers, and the spider feed.
 
-A step reads messages, applies them, leases what the feed has room for, and stores all of it in one transaction of the
-frontier, with the offsets of the messages and the requests that are to be sent (`note`). Then it sends the requests,
-and lets the bus forget the messages. So, whenever the worker is killed:
+A step reads messages, applies them, leases URIs for the room in the feed, and stores all of it in one transaction of
+the frontier, with the offsets of the messages and the requests to send (`note`). Then it sends the requests, and lets
+the bus forget the messages. So, whenever the worker is killed:
 
 - before the transaction, nothing has happened: the messages are read again;
 - between the transaction and the sending, the requests are in the note: they are sent when the worker is started again;
 - between the sending and the next transaction, the note still has them: they are sent twice, under the same leases. A
   spider drops the second; if another spider fetches it, its result comes under a lease that has ended, and is dropped.
 
-Leases outlive the worker. One that a spider has taken with it expires, and its URI is leased again under another id;
-what is reported under the old one later is dropped. So each attempt is charged once, whatever is delivered twice.
+Leases outlive the worker. A lease lost with a spider expires, and its URI is leased again under another id; later
+reports under the old id are dropped. So each attempt is charged once, even if messages are delivered twice.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MAX_NEXT_REQUESTS = 64
 BATCH = 512
 """Messages of a log in one step."""
 ASIDE = 5.0
-"""Seconds for which a queue is set aside whose partition of the feed is full, so that others have their turn."""
+"""Seconds for which a queue is set aside if its partition of the feed is full, so that others have their turn."""
 
 log = logging.getLogger("budgetfrontier.workers")
 
@@ -89,7 +89,7 @@ class DatabaseWorker:
     ) -> None:
         """Take the hosts in `partitions` of the spider log (none given: all of them), always the same for a frontier.
 
-        Raises FrontierError if the frontier has the hosts of others, or the messages of another crawl.
+        Raises FrontierError if the frontier has the hosts of other partitions, or the messages of another crawl.
         """
         self._note = note.opened(frontier.note, streams.spider_log, partitions)
         own = self._note.partitions
@@ -121,10 +121,10 @@ class DatabaseWorker:
     # -- a step
 
     def step(self, wait: float = 0.0) -> bool:
-        """Read messages, waiting up to `wait` seconds for the first, and do what follows; return whether any came.
+        """Read messages, waiting up to `wait` seconds for the first, and process them; return whether any came.
 
-        Raises BusAway if the bus does not answer: call it again, nothing is lost. Whatever else is raised ends the
-        worker; a new one goes on from the frontier as it is on disk.
+        Raises BusAway if the bus does not answer: call it again, nothing is lost. Other errors end the worker; a new
+        one continues from the frontier on disk.
         """
         self.send()
         came = self.receive(wait)
@@ -170,7 +170,7 @@ class DatabaseWorker:
         self._scoring_log.applied()
 
     def send(self) -> None:
-        """Send what was leased. Raises BusError."""
+        """Send the leased requests. Raises BusError."""
         sent, self._to_send = self._to_send, []
         self._feed.send(sent)
         self.counters["pushed_requests"] += len(sent)
@@ -181,7 +181,7 @@ class DatabaseWorker:
         self._scoring_log.commit()
 
     def close(self) -> None:
-        """Send what waits, if the bus takes it at once, and leave it. What could not be sent is in the note."""
+        """Send waiting messages, if the bus takes them at once, and leave it. The note has the rest."""
         try:
             self._feed.close()
         except BusError as error:
@@ -234,7 +234,7 @@ class DatabaseWorker:
     # -- results
 
     def _end_leases(self, messages: Iterable[Message]) -> None:
-        """End the leases of what spiders report; mark what they have fetched without a lease as seen."""
+        """End the leases of results; mark URLs fetched without a lease as seen."""
         retries = self._frontier.settings.frontier.retry.max_retries > 0
         endings: list[Finish] = []
         unleased: list[CrawlUri] = []
@@ -285,7 +285,7 @@ class DatabaseWorker:
         return any(self._room) and self._frontier.next_ready_in() == 0.0
 
     def _lease(self) -> list[Item]:
-        """Lease what the feed has room for; return the requests, each with its partition."""
+        """Lease URIs for the room in the feed; return the requests, each with its partition."""
         room, requests, ended = list(self._room), [], list[Finish]()
         try:
             leases = self._frontier.lease(sum(room))
@@ -308,11 +308,11 @@ class DatabaseWorker:
         return requests
 
     def _set_apart(self, request: TooLarge) -> list[Item]:
-        """Make a dead letter of a request that is too large for the feed; its lease ends with what is applied next."""
+        """Make a dead letter of a request too large for the feed; its lease ends with the next messages."""
         partition, data, reason = request
         self._letters.reject(Received(partition, NOT_SENT, data), self._spider_feed, reason)
         self.counters["dropped_too_large"] += 1
-        with suppress(BadMessage):  # a lease that cannot be told expires
+        with suppress(BadMessage):  # a lease without a message expires
             if (leased := request_meta.lease_of(self._codec.decode_request(data).meta)) is not None:
                 self._dead.append(dead(leased[1], f"too large for the spider feed: {reason}"))
         return []

@@ -15,7 +15,7 @@ LOOK_AGAIN = 0.25
 class Feed:
     """The spider feed. A partition has room for `limit` requests that its spider has not taken yet.
 
-    What was sent since the last look counts as not taken, so that the lag is asked for only when room runs out.
+    Requests sent since the last look count as not taken, so that the lag is asked for only when room runs out.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Feed:
         return sum(self._not_taken or ())
 
     def send(self, requests: Sequence[Item]) -> None:
-        """Send requests, each to its partition, with those that could not be sent before.
+        """Send requests, each to its partition, after those left from earlier calls.
 
         Returns once the broker has them. Raises BusError; with BusAway, call it again, without requests.
         """
@@ -57,7 +57,7 @@ class Feed:
         self._outbox.flush()
 
     def close(self) -> None:
-        """Send what waits, and close. Raises BusError."""
+        """Send waiting requests, and close. Raises BusError."""
         self._outbox.close(1.0)
 
     def _may_look(self) -> bool:

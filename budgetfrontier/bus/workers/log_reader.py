@@ -1,4 +1,4 @@
-"""Readers of a log whose offsets are stored together with the effects of its messages, so that each has them once."""
+"""Readers of a log that store its offsets with the effects of its messages, so that each is applied once."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class LogReader(Generic[T]):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether messages were read whose offsets are not stored yet, or the id of their log is not."""
+        """Whether there are messages read whose offsets are not stored yet, or the id of their log is not."""
         return (self.next_offsets, self.next_log_id) != (self.offsets, self.log_id)
 
     def applied(self) -> None:
@@ -126,7 +126,7 @@ class LogReader(Generic[T]):
         self.messages = []
 
     def commit(self) -> None:
-        """Tell the bus what need not be kept any more."""
+        """Let the bus drop messages that are no longer needed."""
         if self._uncommitted:
             self._consumer.commit(self.offsets)
             self._uncommitted = False

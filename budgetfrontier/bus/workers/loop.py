@@ -35,10 +35,10 @@ class BusWorker(Protocol):
 def run(
     worker: BusWorker, bus: Bus, streams: Streams, codec: Codec, *, every: float, stopped: Callable[[float], bool]
 ) -> None:
-    """Step until `stopped`, which is asked with seconds to wait for it, is true.
+    """Step until `stopped`, called with the seconds that it may wait, is true.
 
-    Statistics are sent `every` so many seconds; 0: never. Raises what a step raises, apart from BusAway: what does not
-    pass by itself ends the worker.
+    Statistics are sent `every` so many seconds; 0: never. Raises all errors of a step but BusAway: those that do not
+    pass by themselves end the worker.
     """
     statistics = StatisticsSender(bus.producer(streams.statistics))
     due = monotonic() + every

@@ -12,12 +12,12 @@ from budgetfrontier.errors import FrontierError
 
 
 class WorkerNote(msgspec.Struct, array_like=True, tag="budgetfrontier.bus 1"):
-    """The place of a worker in its logs, and what it has to send."""
+    """The place of a worker in its logs, and the requests that it has to send."""
 
     stream: str
-    """The name of the spider log, by which the streams of one crawl are told from those of another."""
+    """The name of the spider log, which differs between crawls."""
     partitions: tuple[int, ...]
-    """The partitions of the spider log and the scoring log whose hosts are in this frontier: they never change."""
+    """The partitions of the spider log and the scoring log for the hosts of this frontier: they never change."""
     of: int
     """The number of partitions that there are."""
     frontier: bytes

@@ -36,7 +36,7 @@ def meta_of(result: PageCrawled | RequestError) -> Mapping[Any, Any]:
 
 
 def dead(lease_id: int, reason: str) -> Finish:
-    """Return how a lease ends whose request can reach no spider."""
+    """Return the end of a lease whose request can reach no spider."""
     return Finish(_lease(lease_id), Outcome.DEAD, reason=reason[:LONGEST_REASON])
 
 
@@ -45,7 +45,7 @@ def _lease(lease_id: int) -> Lease:
 
 
 def _seconds(meta: Mapping[Any, Any], key: bytes) -> float | None:
-    """Return a number of seconds of the meta; None if it has none that is possible."""
+    """Return a number of seconds of the meta; None if it has no valid one."""
     seconds = request_meta.get(meta, key, float)
     return seconds if seconds is not None and 0.0 <= seconds < 1e9 else None
 

@@ -1,6 +1,6 @@
 """Crawling strategies: the choice of URLs to crawl, and their order.
 
-A strategy is any object with some of the methods of `Strategy`; those that it lacks do nothing. They return scores, and
+A strategy is any object with some of the methods of `Strategy`; missing ones do nothing. They return scores, and
 have no other effect, so that a message may come twice.
 """
 
@@ -24,7 +24,7 @@ class Score(NamedTuple):
 
 
 class Strategy(Protocol):
-    """The methods of a strategy, all of which may be left out."""
+    """The methods of a strategy, all optional."""
 
     def add_seeds(self, seeds: list[Request]) -> Iterable[Score]:
         """Return the scores of seeds. Without this method, each has the score 1.0."""
@@ -54,7 +54,7 @@ FRONTERAS: Final = {
     "frontier_start": "the constructor is called at the start",
     "frontier_stop": "a strategy has no effects that would have to end",
 }
-"""Methods of a strategy of Frontera that nobody would call here, with what to do instead."""
+"""Methods of Frontera's strategies that are not called here, with the replacement for each."""
 
 
 def check(strategy: Any) -> None:

@@ -46,7 +46,7 @@ from budgetfrontier.rules.scope import Scope
 BATCH = 512
 """Messages in one step."""
 MOST_SCORES = 500_000
-"""URLs whose scores are remembered: about 80 MB."""
+"""URLs with remembered scores: about 80 MB."""
 _MOST_HOPS = 255
 
 log = logging.getLogger("budgetfrontier.workers")
@@ -90,11 +90,11 @@ class StrategyWorker:
         batch: int = BATCH,
         remember: int = MOST_SCORES,
     ) -> None:
-        """Read `partitions` of the spider log; none given: those that no other worker of the group reads.
+        """Read `partitions` of the spider log; none given: a share of the group's.
 
-        Links out of `scope` are dropped. `job` is the number of the job: what belongs to others is dropped, and what
-        belongs to those before it is dropped by the database workers, too. Raises SettingsError for a strategy with
-        methods that would not be called.
+        Links out of `scope` are dropped. `job` is the number of the job: messages of other jobs are dropped, those of
+        earlier jobs by the database workers, too. Raises SettingsError for a strategy with methods that would not be
+        called.
         """
         strategies.check(strategy)
         self._strategy, self._codec, self._scope, self._job, self._batch = strategy, codec, scope, job, batch
@@ -169,13 +169,13 @@ class StrategyWorker:
     # -- messages
 
     def _handle(self, received: Received) -> None:
-        """Ask the strategy about a message; one that it fails on becomes a dead letter."""
+        """Pass a message to the strategy; if that fails, it becomes a dead letter."""
         for _, message in self._letters.decoded([received], self._streams.spider_log, self._codec.decode):
             self.counters[f"consumed_{name_of(message)}"] += 1
             try:
                 scores = list(self._scores_of(message))
             except Exception as error:  # the strategy is the user's
-                if type(error) not in self._failures:  # the dead letters tell of each
+                if type(error) not in self._failures:  # each has a dead letter
                     self._failures.add(type(error))
                     log.exception(
                         "the strategy failed on a message %s, which is among the dead letters", name_of(message)

@@ -48,7 +48,7 @@ def uri_of(update: UpdateScore) -> CrawlUri:
     for key, known in (
         (request_meta.JOB, True),
         (request_meta.FORCE, True),
-        (request_meta.PRIORITY, added is not None),  # what is of another type is the sender's own
+        (request_meta.PRIORITY, added is not None),  # values of other types are the sender's own
         (request_meta.SOURCE, source is not None),
     ):
         if known:

@@ -115,7 +115,7 @@ def _loop(socket: zmq.Socket[bytes], broker: Broker, stop: threading.Event) -> N
 def _received(
     socket: zmq.Socket[bytes], broker: Broker, client: bytes, frames: list[bytes]
 ) -> _PendingOperation | None:
-    """Perform an operation of a client, or return it to be tried again; answer one that is not valid with an error."""
+    """Perform an operation of a client, or return it to be tried again; answer invalid ones with an error."""
     request = 0
     try:
         (data,) = frames

@@ -1,7 +1,7 @@
 """The journal of a broker: every change, in order, in one file, from which a broker that was killed goes on.
 
-What the operating system has been given survives a kill of the broker. Only `close` waits for the disk, so a machine
-that loses its power may lose the last seconds. A record that was cut off is dropped when the file is opened.
+Changes given to the operating system survive a kill of the broker. Only `close` waits for the disk, so a power failure
+may lose the last seconds. An incomplete last record is dropped when the file is opened.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Journal:
         return file
 
     def _replay(self) -> int:
-        """Make all changes of the file, cut off what follows the last whole one, and return its size in bytes."""
+        """Make all changes of the file, cut off an incomplete last one, and return its size in bytes."""
         data = self._path.read_bytes()
         if not data.startswith(_MAGIC):
             self._file.close()

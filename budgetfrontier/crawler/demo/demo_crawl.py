@@ -61,7 +61,7 @@ def _crawl(settings: Settings, folder: Path) -> bool:
 
 
 def _program() -> str:
-    """Return what runs this program in the user's shell: `make demo` has an environment that need not be active."""
+    """Return the command of this program in the user's shell: the environment of `make demo` may be inactive."""
     called = Path(sys.argv[0])
     return str(called) if called.name == "budgetfrontier" and not shutil.which(called.name) else "budgetfrontier"
 

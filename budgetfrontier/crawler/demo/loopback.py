@@ -59,7 +59,7 @@ class Loopback:
         transports = [connection.transport for connection in self._server.connections]
         await self._runner.cleanup()
         for transport in filter(None, transports):
-            transport.abort()  # one whose client does not read would stay open with what it has to send
+            transport.abort()  # with a client that does not read, it would stay open with unsent data
 
     async def _start(self) -> int:
         self._server = web.Server(self._handler, access_log=None)

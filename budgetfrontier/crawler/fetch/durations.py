@@ -37,7 +37,7 @@ def seconds_of_exchange(transport: Any, *, round_trips: int = 0) -> float | None
 
 
 def seconds_in(info: bytes, *, round_trips: int) -> float | None:
-    """Return the same for the kernel's description of a connection."""
+    """Return the seconds of round trips by the kernel's description of a connection."""
     if len(info) < _INFO.size:
         return None
     sent, received, round_trip, repeated = _INFO.unpack_from(info)

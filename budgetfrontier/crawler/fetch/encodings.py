@@ -23,7 +23,7 @@ ACCEPTED = "gzip, deflate, br, zstd"
 """The Accept-Encoding header that requests send."""
 
 FOR_ARCHIVES = "gzip, deflate"
-"""The same for a crawl that writes WARC files, which store bodies as received: what all their readers can decode."""
+"""Those for a crawl that writes WARC files, which store bodies as received: all their readers can decode these."""
 
 MOST_ENCODINGS = 3
 """The most encodings on top of each other that are decoded; a body with more is kept as sent."""

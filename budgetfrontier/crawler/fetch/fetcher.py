@@ -59,9 +59,9 @@ _NOTHING: Mapping[str, str] = {}
 class Fetcher:
     """The HTTP client of a crawl: no cookies kept, no redirects followed, limited time and size. Use with `async with`.
 
-    `seeds` are URLs exempt from two rules: a seed whose host is localhost or an IP address may have a private address,
-    and a seed that names a blocked port may use it. Raises SettingsError, before anything is fetched, if an environment
-    variable that the settings name is not set. `accepted` are the content encodings that requests offer to servers.
+    `seeds` are URLs exempt from two rules: a seed on localhost or an IP address may have a private address, and a seed
+    that names a blocked port may use it. Raises SettingsError, before anything is fetched, if an environment variable
+    named in the settings is not set. `accepted` are the content encodings that requests offer to servers.
 
     Timeouts, each from the start of the fetch: `connect_timeout` for the connection (DNS and TLS included),
     `first_byte_timeout` for the response header, `timeout` for all of it. Each `min_speed` * 20 bytes of the body have
@@ -119,7 +119,7 @@ class Fetcher:
         await self._session.close()
 
     def refusal(self, href: str) -> FetchResult | None:
-        """Return the FetchResult for a URL whose port is blocked or whose host is a private IP address; else None."""
+        """Return the FetchResult for a URL with a blocked port or a private IP address; else None."""
         try:
             self._check(href)
         except (PrivateAddressError, BlockedPortError) as error:
@@ -134,7 +134,7 @@ class Fetcher:
     async def get(self, uri: CrawlUri, *, max_body: int | None = None, accept: Accept | None = None) -> FetchResult:
         """Fetch a URI (its url a normalized href) and return the FetchResult.
 
-        Raises PutBack if this machine lacks what a fetch needs, and otherwise nothing but CancelledError.
+        Raises PutBack for a shortage of this machine, and otherwise nothing but CancelledError.
 
         Reads at most `max_body` bytes of a robots.txt, or as the setting says (None), compressed or not. `accept` is
         called when the header has arrived; if it returns a reason, the fetch ends without the body ("midFetchAbort").
@@ -171,7 +171,7 @@ class Fetcher:
             self._fail(response, error)
         response.seconds = loop.time() - begin
         if exchange is not None and exchange.seconds is not None and not self._proxy:
-            response.seconds = min(response.seconds, exchange.seconds)  # without what this process was busy with
+            response.seconds = min(response.seconds, exchange.seconds)  # without the time this process was busy
         return response
 
     async def _send(self, uri: CrawlUri, response: FetchResult) -> AddressedResponse:

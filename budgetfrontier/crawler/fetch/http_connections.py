@@ -59,7 +59,7 @@ class Connector(aiohttp.TCPConnector):
 
 
 class HttpExchange:
-    """One request on a connection, and its response: `seconds` is what `seconds_of_exchange` says at its end."""
+    """One request on a connection, and its response: `seconds` is the result of `seconds_of_exchange` at its end."""
 
     __slots__ = ("round_trips", "seconds")
 
@@ -193,7 +193,7 @@ class _Handler(ResponseHandler):
             super().feed_data(data, size)
         elif self._received > self._max_header and _size(message) > self._max_header:
             self._refuse()
-        else:  # the rest of what was received is the beginning of the body
+        else:  # the remaining bytes are the beginning of the body
             self._heading, self._received = False, 0
             data[1].on_eof(self._measure)  # before aiohttp lets the connection go
             super().feed_data(data, size)

@@ -78,9 +78,9 @@ class Exempt(NamedTuple):
 
 
 def exempt_endpoints(urls: Iterable[str]) -> Exempt:
-    """Return the endpoints of those URLs whose host is an IP address or localhost, or whose port is blocked.
+    """Return the endpoints of those URLs with an IP address, localhost or a blocked port.
 
-    URLs that are not valid are skipped.
+    Invalid URLs are skipped.
     """
     local: set[Endpoint] = set()
     blocked: set[Endpoint] = set()
@@ -138,9 +138,9 @@ def _is_local_name(host: str) -> bool:
 
 
 def refusal(settings: Settings, href: str) -> str | None:
-    """Return why a crawl with these settings would not fetch a normalized href, whatever its host; None if it would.
+    """Return why a crawl with these settings would not fetch a normalized href, on any host; None if it would.
 
-    Reads the files of seeds; one that cannot be read exempts nothing.
+    Reads the files of seeds; an unreadable one exempts nothing.
     """
     exempt = exempt_endpoints(_seeds(settings))
     try:

@@ -89,7 +89,7 @@ class Proxy(NamedTuple):
 
 
 def proxy_of(text: str | None, *, environment: Mapping[str, str] = os.environ) -> Proxy | None:
-    """Return the proxy given by `fetch.proxy`; None if empty. Raises SettingsError, whose message omits the value."""
+    """Return the proxy given by `fetch.proxy`; None if empty. Raises SettingsError, without showing the value."""
     if not text:
         return None
     if messages := [problem.message for problem in proxy_problems(text, ("fetch", "proxy"), environment)]:

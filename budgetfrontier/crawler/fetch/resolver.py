@@ -20,10 +20,9 @@ class Resolver(AbstractResolver):
     """A resolver that maps hosts by the setting `fetch.resolve` (the first matching glob applies), and others by DNS.
 
     The request itself, with its Host header and TLS server name, is unaffected: both lack a dot at the end of the host,
-    which only the DNS gets. Of the addresses from the DNS, only
-    public ones are returned, unless the endpoint is in `allowed` (None: all are); mapped addresses may be private. The
-    connection is made to the addresses returned here, so that a name whose address changes (DNS rebinding) gains
-    nothing.
+    which only the DNS gets. Of the addresses from the DNS, only public ones are returned, unless the endpoint is in
+    `allowed` (None: all are); mapped addresses may be private. The connection is made to the addresses returned here,
+    so that DNS rebinding gains nothing.
     """
 
     def __init__(self, addresses: Mapping[str, str], *, allowed: Collection[Endpoint] | None = None) -> None:

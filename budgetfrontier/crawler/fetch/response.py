@@ -52,7 +52,7 @@ class FetchResult(msgspec.Struct, kw_only=True):
     - lenTrunc: the body was cut at `max_body` or `max_expansion`.
     - timeTrunc: the body was cut at `timeout`, or for `min_speed`.
     - headerTrunc: the fetch was ended because the header exceeded `max_header`.
-    - midFetchAbort: the fetch was ended after the header, because of what it says.
+    - midFetchAbort: the fetch was ended after the header, because of its contents.
 
     and five more:
 
@@ -88,7 +88,7 @@ class FetchResult(msgspec.Struct, kw_only=True):
 
     @property
     def mime(self) -> str:
-        """The media type in lower case, without parameters; "" if the response has none that is valid."""
+        """The media type in lower case, without parameters; "" if the response has no valid one."""
         return self._content_type[0]
 
     @property
@@ -143,9 +143,9 @@ class FetchResult(msgspec.Struct, kw_only=True):
 
 
 def cause_of(response: FetchResult) -> str:
-    """Return what an attempt failed for: the same for one cause, whatever the host and the sizes.
+    """Return the cause of a failed attempt: equal texts for equal causes, without hosts and sizes.
 
-    crawl.log has the error in the words of the library.
+    crawl.log has the library's error message.
     """
     status = f"status {response.status}"
     if response.status not in _WITHOUT_RESPONSE:

@@ -12,14 +12,14 @@ from budgetfrontier.crawler.fetch.response import PutBack
 from budgetfrontier.errors import MORE_FILES, NO_FILES
 
 REST = 10.0
-"""Seconds after which a URI is tried again whose fetch this machine could not make."""
+"""Seconds after which a URI is tried again if this machine could not fetch it."""
 _SHORTAGES = frozenset({*NO_FILES, errno.ENOMEM, errno.ENOBUFS})
 
 log = logging.getLogger("budgetfrontier.crawl")
 
 
 def put_back(error: BaseException) -> PutBack | None:
-    """Return what puts a URI back if its fetch failed for a shortage of this machine, which is logged; else None."""
+    """Return a PutBack if a fetch failed for a shortage of this machine, which is logged; else None."""
     lacking = _shortage(error)
     if lacking is None:
         return None
@@ -28,11 +28,11 @@ def put_back(error: BaseException) -> PutBack | None:
 
 
 def _shortage(error: BaseException | None) -> int | None:
-    """Return the number of the system's error that says what is lacking; None for any other failure."""
+    """Return the system's error number of a shortage; None for any other failure."""
     while error is not None:
         if isinstance(error, MemoryError):
             return errno.ENOMEM
-        if isinstance(error, socket.gaierror):  # which tells no shortage from a name server that does not answer
+        if isinstance(error, socket.gaierror):  # it may be a shortage, or a name server that does not answer
             return _no_file_can_be_opened()
         if isinstance(error, OSError) and error.errno in _SHORTAGES:
             return error.errno

@@ -1,9 +1,9 @@
 """Parsing contexts of a page in which raw text elements may be ordinary ones: SVG, MathML and framesets.
 
-Within these, `<title>`, `<style>` and others may be ordinary elements, whose content is markup, while in plain HTML
-their content is text. Which applies depends on the tree of the page, which is not built. A context is the list of open
-foreign elements, () in plain HTML. It is conservative: it may contain elements that are closed already, but never lacks
-one that is open.
+Within these,
+the content of `<title>`, `<style>` and others may be markup, while in plain HTML it is text. Which applies depends on
+the tree of the page, which is not built. A context is the list of open foreign elements, () in plain HTML. It is
+conservative: it may contain elements that are closed already, but never lacks one that is open.
 
 https://html.spec.whatwg.org/multipage/parsing.html#parsing-main-inforeign
 """
@@ -37,9 +37,9 @@ _VOID = names(
 )
 OPENING = _ROOTS | {"frameset"}
 CONTEXT_CHANGING = OPENING | _POINTS | _BREAKOUT
-"""Names whose start tags change a context that is not `nested`."""
+"""Names of elements; their start tags change a context that is not `nested`."""
 CLOSING = _ROOTS
-"""Names whose end tags change a context that is not `nested`."""
+"""Names of elements; their end tags change a context that is not `nested`."""
 
 
 def nested(context: Context) -> bool:

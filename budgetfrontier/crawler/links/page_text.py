@@ -20,7 +20,7 @@ _SEEMING = re.compile(_META, re.IGNORECASE)
 _PRESCAN = re.compile(_META + b"|" + _OTHER, re.IGNORECASE | re.DOTALL)
 _DECLARATION = re.compile(rb"""\s{0,99}<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([^"'>]{1,40})["']""")
 
-# Python's codec for each encoding, and its labels; where several codecs fit, the one that covers most characters. The
+# Python's codec for each encoding, and its labels; of several codecs that fit, that with most characters. The
 # encodings that the standard maps to "replacement" (HZ, ISO-2022-KR) are missing: such pages count as unlabelled.
 # https://encoding.spec.whatwg.org/#names-and-labels
 _LABELS = {

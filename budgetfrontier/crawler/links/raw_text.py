@@ -7,10 +7,10 @@ import re
 from budgetfrontier.crawler.links.tag_patterns import ATTRIBUTES
 
 NAMES = frozenset({"iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp"})
-"""Elements whose content is text according to the HTML standard."""
+"""Elements with text as content, according to the HTML standard."""
 
 HIDDEN = frozenset({"iframe", "noembed", "noframes"})
-"""Those among them whose content is markup to browsers that do not support them: links in it are extracted."""
+"""Elements with markup as content to browsers that do not support them: links in it are extracted."""
 
 _COMMENT, _NO_COMMENT, _COMMENT_END = re.compile("<!--"), re.compile("-?>"), re.compile("--!?>")
 _CDATA_END = re.compile(r"\]\]>")
@@ -30,17 +30,17 @@ class Ends:
         self._known: dict[re.Pattern[str], tuple[int, Span | None]] = {}
 
     def comment(self, position: int) -> int | None:
-        """Return the end of the comment whose text begins at `position`; None if it is not closed."""
+        """Return the end of a comment with its text at `position`; None if it is not closed."""
         if match := _NO_COMMENT.match(self._text, position):
             return match.end()
         return self._after(_COMMENT_END, position)
 
     def cdata(self, position: int) -> int | None:
-        """Return the end of the CDATA section whose text begins at `position`; None if it is not closed."""
+        """Return the end of a CDATA section with its text at `position`; None if it is not closed."""
         return self._after(_CDATA_END, position)
 
     def content(self, name: str, position: int, *, sure: bool) -> Span | None:
-        """Return start and end of the end tag of an element whose content begins at `position`; None if there is none.
+        """Return start and end of the end tag of an element with its content at `position`; None if there is none.
 
         In a script, comments may hide end tags. Unless it is `sure` that the element is a script, only a limited number
         of comments is followed, which bounds the time that many nested candidates take.

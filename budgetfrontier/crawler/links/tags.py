@@ -94,7 +94,7 @@ class _TagReader:
         self._templates = self._counted = 0
 
     def batches(self) -> Iterator[list[Tag]]:
-        """Yield the tags of all interpretations, always continuing the one that is furthest behind."""
+        """Yield the tags of all interpretations, always continuing the one furthest behind."""
         branches = self._branches
         found: list[Tag] = []
         while branches:

@@ -194,7 +194,7 @@ class _XmlReader:
                 return len(self._rest) <= _LONGEST_TOKEN
 
     def _other(self, data: str, start: int) -> int:
-        """Return the position after a "<" that begins no tag; -1 if more text is needed to tell what it begins."""
+        """Return the position after a "<" that begins no tag; -1 if more text is needed to decide."""
         if data[start + 1 : start + 2] not in ("", "!", "?", "/"):
             return self._literal(start)
         if data.startswith("</", start):

@@ -56,8 +56,8 @@ class Outputs:
     def write(self, lease: Lease, response: FetchResult, outcome: Outcome, *, slot: int) -> None:
         """Write one attempt by the worker `slot` (from 1); `response` is the response to the lease's own URI.
 
-        All attempts go to crawl.log. pages.jsonl, the WARC files and the sinks get HTTP responses only: not those ended
-        after the header, nor those that say `noindex` if the settings leave them out.
+        All attempts go to crawl.log. pages.jsonl, the WARC files and the sinks get HTTP responses only: neither those
+        ended after the header, nor pages with `noindex` if the settings leave them out.
         """
         sha1 = response.digest()
         text = digest(sha1) if sha1 else ""
@@ -75,7 +75,7 @@ class Outputs:
             self._sinks.give(page(lease, response, outcome, digest=text))
 
     def said_of_robots_tags(self) -> Iterator[str]:
-        """Yield lines on what robots tags have kept out of the outputs, or from being crawled."""
+        """Yield lines on exclusions by robots tags, from the outputs or from being crawled."""
         if self.left_out:
             pages = "1 page that says" if self.left_out == 1 else f"{self.left_out:,} pages that say"
             yield f"{pages} noindex: in crawl.log only (`output.noindex: store` stores such pages)"
@@ -99,7 +99,7 @@ class Outputs:
     def begin_sync(self) -> list[Callable[[], None]]:
         """Write out everything, and return the calls that make it durable, which may run in another thread.
 
-        The files may be written to meanwhile; a `sync` is then left with what was written after this call.
+        The files may be written to meanwhile; a `sync` is then left with the bytes written after this call.
         """
         return [rest for file in self._files() if (rest := file.begin_sync())]
 

@@ -76,9 +76,9 @@ class GrowingFile:
             rest()
 
     def begin_sync(self) -> Callable[[], None] | None:
-        """Flush, and return the rest of `sync`, None if nothing is left to do. Raises what `sync` raises.
+        """Flush, and return the rest of `sync`, None if nothing is left to do. Raises the errors of `sync`.
 
-        The rest may run in another thread, and this object may be used meanwhile. What is written then is not synced.
+        The rest may run in another thread, and this object may be used meanwhile. Bytes written then are not synced.
         """
         if self._failure:
             raise self._failure
@@ -116,7 +116,7 @@ class GrowingFile:
         raise self._failure
 
     def _rotate(self) -> None:
-        """Continue in a new file at the path: the one that is open has another name now."""
+        """Continue in a new file at the path: the open one has another name now."""
         with self._syncing:
             old = self._file
             try:
@@ -134,7 +134,7 @@ class GrowingFile:
         log.warning("%s was renamed: what follows is in a new file of that name", self._path)
 
     def _sync_up_to(self, size: int) -> None:
-        with self._syncing:  # of two at a time, the kernel would tell only one of an error
+        with self._syncing:  # of two syncs at a time, the kernel would report an error to only one
             if self._failure:
                 raise self._failure
             if self._synced >= size:

@@ -126,7 +126,7 @@ class WarcFiles:
             self._path = self._folder / (name + OPEN)
             try:
                 self._file = GrowingFile(self._path)
-            except FrontierLocked:  # by the recovery of another crawl, or one whose files have the same names
+            except FrontierLocked:  # by the recovery of another crawl, or by one with files of the same names
                 continue
             self._names_changed = True
             own_id = warc_records.record_id()
@@ -193,8 +193,8 @@ def warcinfo(settings: Settings) -> bytes:
 def recover(folder: Path) -> None:
     """Finish the files that a crash left open: truncate each after its last whole record and rename it.
 
-    Reads these files and checks all their records; a file without whole records is deleted. Leaves files alone that
-    another crawl is writing, or has just finished.
+    Reads these files and checks all their records; a file without whole records is deleted. Skips files that another
+    crawl is writing, or has just finished.
     """
     unfinished = sorted(folder.glob(f"*{OPEN}"))
     for path in unfinished:

@@ -41,7 +41,7 @@ class Allowance:
         self._all += SOURCE_RATIO * size
 
     def begin(self, size: int = 0) -> None:
-        """Begin the next record, of which `size` bytes have been read. Raises AllowanceExhausted."""
+        """Begin the next record, with `size` bytes read so far. Raises AllowanceExhausted."""
         self._record = RECORD_ALLOWANCE
         self._all -= STEP_SIZE + size
         if self._all < 0:

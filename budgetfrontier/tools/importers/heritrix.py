@@ -2,8 +2,8 @@
 
 `F+ URI HOPS VIA` was scheduled; `Fs` succeeded and `Ff` failed have the same form; `Fe` (emitted), `Fr` (tried again),
 `Fd` (disregarded) and `Fi` (included, by another journal) have the URI alone; `T` is the time, every 10,000 lines. As
-in Heritrix, URIs that succeeded or were included are first marked as seen, with their cost; then URIs that were
-scheduled and are not seen are queued: those that failed or were disregarded are tried again.
+in Heritrix, URIs that succeeded or were included are first marked as seen, with their cost; then scheduled URIs that
+are not seen are queued: failed and disregarded ones are tried again.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _uri(rest: str) -> CrawlUri | None:
 
 
 def line(uri: CrawlUri) -> str:
-    """Return the line of a pending URI without what `left_out` names. White space in via is percent-encoded."""
+    """Return the line of a pending URI without the fields in `left_out`. White space in via is percent-encoded."""
     if not uri.hops or not are_hops(uri.hops):
         return f"F+ {uri.url}"
     via = _GAP.sub(lambda gap: quote(gap[0], errors="replace"), uri.via or "")

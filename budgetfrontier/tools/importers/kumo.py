@@ -172,7 +172,7 @@ def _decoded_at(location: str, text: str, at: int, allowance: Allowance) -> tupl
             containers = text.count("[", at, end) + text.count("{", at, end)
             if containers <= _MAX_DEPTH and (
                 end < len(text) or text[end - 1] in '"]}'
-            ):  # a number at the end may continue in what is not read yet
+            ):  # a number at the end may continue in unread data
                 allowance.spend(end - at + json_size(containers, text.count(",", at, end)))
                 return end, value
     end, size, depth = _span(text, at)
@@ -191,9 +191,7 @@ def _span(text: str, at: int) -> tuple[int, int, int]:
         end = _after(_SCALAR, text, at)
         if end == at < len(text):  # an unmatched bracket or quote
             return 0 if text[at] == '"' else at + 1, STEP_SIZE, 0
-        complete = text[at:end].endswith('"') or end < len(
-            text
-        )  # a number at the end may continue in what is not read yet
+        complete = text[at:end].endswith('"') or end < len(text)  # a number at the end may continue in unread data
         return end if complete else 0, STEP_SIZE + end - at, 0
     depth = deepest = containers = items = 0
     for token in _TOKEN.finditer(text, at):

@@ -1,7 +1,7 @@
 """Decoder of pickles of plain data, without unpickling: nothing that a pickle names is imported, called or created.
 
-`pickletools.genops` yields the operations of a pickle; those that make containers, numbers and text are carried out
-here. Any other object is represented by an Opaque, so that the data around it can still be used.
+`pickletools.genops` yields the operations of a pickle; operations that make containers, numbers and text are carried
+out here. Any other object is represented by an Opaque, so that the data around it can still be used.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ _SETS: dict[str, type[SetOf]] = {
 
 
 def _name(value: object) -> str:
-    """Return text used as a name. Raises TypeError for other types, whose conversion to text may not end."""
+    """Return text used as a name. Raises TypeError for other types: their conversion to text may not end."""
     if not isinstance(value, str):
         raise TypeError(f"{type(value).__name__} where text is expected")
     return value

@@ -1,6 +1,6 @@
 """Reader of qcrawl's disk queue: a folder with one msgpack file per request, `{priority:010d}_{counter:010d}.req`.
 
-The queue has no record of what was fetched. qcrawl takes the lowest priority first although its manual promises the
+The queue has no record of fetched URLs. qcrawl takes the lowest priority first although its manual promises the
 highest; here the highest comes first.
 """
 

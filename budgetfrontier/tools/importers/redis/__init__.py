@@ -95,7 +95,7 @@ def _crawl(server: RedisConnection, crawl: RedisCrawl, allowance: Allowance) -> 
 
 
 def _kumo(server: RedisConnection, crawl: RedisCrawl, allowance: Allowance) -> Iterator[Item]:
-    """Yield the URIs of leases, in their order, then those that are ready, then delayed ones, then dead letters."""
+    """Yield the URIs of leases, in their order, then ready, delayed and dead ones."""
     parts = crawl.parts
     if "leases" in parts and "lease_deadlines" in parts:
         key = parts["leases"].key

@@ -58,7 +58,7 @@ def connected(url: str) -> Iterator[RedisConnection]:
 
 @contextmanager
 def explained(name: str, *, first: bool = False) -> Iterator[None]:
-    """Turn an error of the client into a FrontierError that says what to do; `first` is for that of the first try."""
+    """Turn an error of the client into a FrontierError with advice; `first` is for that of the first try."""
     from redis import RedisError
 
     try:
@@ -69,7 +69,7 @@ def explained(name: str, *, first: bool = False) -> Iterator[None]:
 
 
 def _about_tls(name: str, error: Exception) -> str:
-    """Return what a first try without success may mean if one side alone has TLS; "" if it means something else.
+    """Return the sentence on a failed first try if only one side may have TLS; "" otherwise.
 
     A server without TLS waits for the rest of a command, or answers in plain text, as the bytes of the handshake are.
     """
@@ -86,7 +86,7 @@ def _about_tls(name: str, error: Exception) -> str:
 
 
 def explanation(error: Exception, *, tries: int = RETRIES + 1) -> str:
-    """Return what an error of the client means, after so many tries of a read."""
+    """Return the meaning of an error of the client, after so many tries of a read."""
     from redis import exceptions
 
     text = str(error).rstrip(". ")

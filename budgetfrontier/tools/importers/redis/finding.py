@@ -27,10 +27,10 @@ PENDING = {
     "kumo": ("leases", "ready", "delayed"),
     "qcrawl": ("queue:zset",),
 }
-"""The parts with what is pending: a crawl that has none of them is done."""
+"""The parts with pending URIs: a crawl without them is done."""
 _ALONE = ("requests", "start_urls", "ready", "delayed", "dead_letters")
 """The parts that can be read without the others."""
-_MOST = 10_000  # crawls in one database, of which the names are kept
+_MOST = 10_000  # crawls in one database with their names kept
 _SHOWN = 20
 _SIZE = {SORTED: "zcard", LIST: "llen", SET: "scard", HASH: "hlen"}
 
@@ -52,7 +52,7 @@ class RedisCrawl(NamedTuple):
 
 
 def find(client: Any, kind: str | None, key: str | None) -> RedisCrawl:
-    """Return the crawl to import. Raises FrontierError if there is none, or several of which none was named."""
+    """Return the crawl to import. Raises FrontierError if there is none, or several and none is named."""
     if key:
         return _named(client, kind, key)
     if kind == "list":
