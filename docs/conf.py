@@ -1,4 +1,4 @@
-"""Sphinx builds the pages from Markdown; what can be read off the code is filled in from `generated.py`."""
+"""Sphinx builds the pages from Markdown; facts in the code are filled in from `generated.py`."""
 
 from __future__ import annotations
 

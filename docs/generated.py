@@ -29,7 +29,7 @@ def fill(page: str) -> str:
 
 
 def settings() -> str:
-    """Every setting, one table for each section; then what an entry of the longer lists may hold."""
+    """Every setting, one table for each section; then the fields of entries of the longer lists."""
     from budgetfrontier.settings import Settings
     from budgetfrontier.settings.field import all_settings
     from budgetfrontier.settings.schema import RequestSettings, Seed
@@ -67,13 +67,13 @@ def _default(row: Row) -> str:
 
 
 def _value(row: Row) -> str:
-    """What a setting may be; how durations and sizes are written is said once, elsewhere."""
+    """The values of a setting; how durations and sizes are written is said once, elsewhere."""
     kind = row.type.partition(" (")[0] if row.type.startswith(("a duration", "a size")) else row.type
     return re.sub(r"^a (duration|size)\b", r"a [\1](yaml.md#values)", kind)
 
 
 def _bars(row: str) -> str:
-    """Return a table row with what Markdown would take for HTML quoted."""
+    """Return a table row with text that Markdown would take for HTML quoted."""
     return row.replace("<", "&lt;")
 
 
@@ -164,14 +164,14 @@ def _directive(head: str, body: str, *, fence: str = ":::") -> str:
 
 
 def _call(function: Callable[..., Any]) -> str:
-    """Return the arguments of a function and what it returns, with their types."""
+    """Return the arguments of a function and its result, with their types."""
     signature = inspect.signature(function)
     parameters = [p for p in signature.parameters.values() if p.name != "self"]
     return re.sub(r"<([\w.]+): '\w+'>", r"\1", str(_Signature(parameters, signature.return_annotation)))
 
 
 class _Signature(inspect.Signature):
-    """A signature whose annotations are printed as they are written in the code."""
+    """A signature with annotations printed as written in the code."""
 
     def __init__(self, parameters: Any, returned: Any) -> None:
         plain = [p.replace(annotation=_Written(p.annotation)) if p.annotation is not p.empty else p for p in parameters]
