@@ -24,7 +24,7 @@ class CrawlFrontier(Protocol):
         """Lease up to `count` URIs."""
 
     def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
-        """End leases; return those that are known to have ended before."""
+        """End leases; return those known to have ended before."""
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Set the deadline of a lease."""
