@@ -31,7 +31,6 @@ from budgetfrontier.core.model import (
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import FrontierError, PolicyError
-from budgetfrontier.remote import AsyncRemoteFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
 
@@ -66,6 +65,7 @@ class AsyncClusterFrontier:
         self.transport = AsyncClusterTransport(
             self._asking, directory, {"token": token, "tls": tls, "timeout": timeout}
         )
+        """The connections to workers, and the way of calls to them."""
         self._keep_leases = keep_leases
 
     def __repr__(self) -> str:
@@ -268,14 +268,6 @@ class AsyncClusterFrontier:
     def held(self) -> int:
         """The number of leases that this client holds."""
         return len(self._calls.held.ids())
-
-    async def remote(self, address: str) -> AsyncRemoteFrontier:
-        """Return the connection to a worker, made if need be. Raises ConnectionLost."""
-        return await self.transport.remote(address)
-
-    def connected(self, address: str) -> AsyncRemoteFrontier | None:
-        """Return the connection to a worker, if there is one."""
-        return self.transport.connected().get(address)
 
     async def commit(self) -> None:
         """Return at once: all that was acknowledged is in the logs."""

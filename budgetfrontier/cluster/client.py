@@ -33,7 +33,6 @@ from budgetfrontier.core.model import (
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import FrontierError, PolicyError
-from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
 
@@ -64,6 +63,7 @@ class ClusterFrontier:
         self._calls = Calls(crawl, retry_for)
         self._asking = self._calls.asking
         self.transport = ClusterTransport(self._asking, directory, {"token": token, "tls": tls, "timeout": timeout})
+        """The connections to workers, and the way of calls to them."""
         self._keep_leases = keep_leases
 
     def __repr__(self) -> str:
@@ -269,14 +269,6 @@ class ClusterFrontier:
     def held(self) -> int:
         """The number of leases that this client holds."""
         return len(self._calls.held.ids())
-
-    def remote(self, address: str) -> RemoteFrontier:
-        """Return the connection to a worker, made if need be. Raises ConnectionLost."""
-        return self.transport.remote(address)
-
-    def connected(self, address: str) -> RemoteFrontier | None:
-        """Return the connection to a worker, if there is one."""
-        return self.transport.connected().get(address)
 
     def commit(self) -> None:
         """Return at once: all that was acknowledged is in the logs."""

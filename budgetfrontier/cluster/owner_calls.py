@@ -97,7 +97,7 @@ class OwnerCalls:
                 return None
             is_new = address not in self._there
         try:
-            remote = self._frontier.remote(address)
+            remote = self._frontier.transport.remote(address)
             if is_new:
                 remote.timeout = SIGN_OF_LIFE
                 with suppress(NotOwner):
@@ -150,6 +150,6 @@ class OwnerCalls:
             self.silent[address] = told
             if isinstance(error, WrongCredentials):
                 self._refused.add(address)
-            remote = self._frontier.connected(address)
+            remote = self._frontier.transport.connected().get(address)
         if remote is not None:
             remote.timeout = SIGN_OF_LIFE  # also where it says good-bye

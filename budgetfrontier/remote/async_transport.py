@@ -11,7 +11,6 @@ import grpc
 import grpc.aio
 
 from budgetfrontier.core import protocol
-from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.remote import link
 from budgetfrontier.remote.calls import Rpc, Steps, Train
 
@@ -23,38 +22,24 @@ class AsyncTransport:
 
     def __init__(self, session: link.Link) -> None:
         self._link = session
-        self._channel: Any = None
-        self._methods: dict[protocol.Method, Any] = {}
-        self.is_closed = False
-        """Whether `close` was called."""
 
     def __repr__(self) -> str:
         return f"<AsyncTransport of {self._link!r}>"
 
-    @property
-    def is_open(self) -> bool:
-        """Whether calls may be made: it was opened, and not closed."""
-        return self._channel is not None and not self.is_closed
-
     def open(self) -> None:
         """Open the channel, unless that was done. It connects with the first call."""
-        if self._channel is None:
-            self._channel = self._link.open(grpc.aio.secure_channel, grpc.aio.insecure_channel)
-            self._methods = {method: self._channel.unary_unary(method.path) for method in protocol.METHODS}
+        self._link.open(grpc.aio.secure_channel, grpc.aio.insecure_channel)
 
     def check(self) -> None:
         """Raise FrontierClosed if no call can be made."""
-        if self.is_closed:
-            raise FrontierClosed(f"this client of {self._link.address} was closed; make another")
-        if self._channel is None:
-            raise FrontierClosed("this client is not connected; use it with `async with`, or await its `connect()`")
+        self._link.check()
 
     async def close(self) -> None:
         """Close the channel. A second call does nothing."""
-        if not self.is_closed:
-            self.is_closed = True
-            if self._channel is not None:
-                await self._channel.close()
+        if not self._link.is_closed:
+            self._link.is_closed = True
+            if self._link.channel is not None:
+                await self._link.channel.close()
 
     async def run(self, steps: Steps[_T]) -> _T:
         """Send the messages that a call of `calls` yields, and return its result."""
@@ -95,7 +80,7 @@ class AsyncTransport:
 
     def _begin(self, rpc: Rpc, body: bytes) -> Any:
         """Send a call; return what is awaited for its reply."""
-        return self._methods[rpc.method](body, timeout=self._link.timeout_of(rpc), metadata=self._link.metadata)
+        return self._link.stubs[rpc.method](body, timeout=self._link.timeout_of(rpc), metadata=self._link.metadata)
 
     async def _send_all(self, train: Train) -> list[Any]:
         """Send calls, some at a time, in order; return their replies."""

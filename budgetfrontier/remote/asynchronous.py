@@ -23,7 +23,7 @@ from budgetfrontier.core.model import (
     Tally,
 )
 from budgetfrontier.engine.arguments import Letters
-from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired, PolicyError
+from budgetfrontier.errors import ConnectionLost, LeaseExpired, PolicyError
 from budgetfrontier.remote import calls, lease_calls, link
 from budgetfrontier.remote.async_transport import AsyncTransport
 from budgetfrontier.settings import Settings
@@ -74,7 +74,7 @@ class AsyncRemoteFrontier:
         # sync: self.connect()
 
     def __repr__(self) -> str:
-        closed = " closed" if self.transport.is_closed else ""
+        closed = " closed" if self._link.is_closed else ""
         return f"<AsyncRemoteFrontier {self._link.crawl!r} at {self._link.address}{closed}>"
 
     @property
@@ -332,7 +332,7 @@ class AsyncRemoteFrontier:
         If the server does not answer, its leases expire. `end` and `reason` are ignored: the run is the server's.
         """
         try:
-            if self.transport.is_open:
+            if self._link.is_open:
                 self.transport.check()
                 self.retry_for = 0.0
                 await self.transport.run(calls.leave([] if self._keep_leases else self._held.ids()))
@@ -356,5 +356,6 @@ class AsyncRemoteFrontier:
     def _first(self) -> protocol.Connected:
         """Return the reply to the first exchange. Raises FrontierClosed before it."""
         if self._connected is None:
-            raise FrontierClosed("this client is not connected; use it with `async with`, or await its `connect()`")
+            self._link.check()
+        assert self._connected is not None
         return self._connected

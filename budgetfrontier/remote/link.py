@@ -15,7 +15,7 @@ from budgetfrontier.core import protocol
 from budgetfrontier.core.endpoints import addresses
 from budgetfrontier.core.endpoints.addresses import NO_PROXY
 from budgetfrontier.engine import arguments
-from budgetfrontier.errors import ConnectionLost, FrontierError, SettingsError
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierError, SettingsError
 from budgetfrontier.remote import client_credentials
 from budgetfrontier.remote.calls import Rpc
 from budgetfrontier.remote.connecting import Connecting, reason
@@ -77,6 +77,11 @@ class Link:
         self.connecting = Connecting(self.address, tls=tls is not False, token=token is not None, quiet=quiet)
         self.retry_for = arguments.number(retry_for, "retry_for")
         self.timeout = None if timeout is None else arguments.number(timeout, "timeout")
+        self.channel: Any = None
+        self.stubs: dict[protocol.Method, Any] = {}
+        """The functions that send a call of a method over the channel."""
+        self.is_closed = False
+        """Whether the client was closed, or could not connect."""
         self._name = os.urandom(16)
         self._numbers = count(1)
         self._open: set[int] = set()
@@ -88,11 +93,27 @@ class Link:
     def __repr__(self) -> str:
         return f"<Link to crawl {self.crawl!r} at {self.address}>"
 
-    def open(self, secure: Any, insecure: Any) -> Any:
-        """Open a channel by the functions of `grpc` or `grpc.aio`."""
+    @property
+    def is_open(self) -> bool:
+        """Whether calls may be made: the channel was opened, and not closed."""
+        return self.channel is not None and not self.is_closed
+
+    def open(self, secure: Any, insecure: Any) -> None:
+        """Open the channel by the functions of `grpc` or `grpc.aio`, unless that was done; the first call connects."""
+        if self.channel is not None:
+            return
         if self.credentials is None:
-            return insecure(self.address, options=_OPTIONS)
-        return secure(self.address, self.credentials, options=_OPTIONS)
+            self.channel = insecure(self.address, options=_OPTIONS)
+        else:
+            self.channel = secure(self.address, self.credentials, options=_OPTIONS)
+        self.stubs = {method: self.channel.unary_unary(method.path) for method in protocol.METHODS}
+
+    def check(self) -> None:
+        """Raise FrontierClosed if no call can be made."""
+        if self.is_closed:
+            raise FrontierClosed(f"this client of {self.address} was closed; make another")
+        if self.channel is None:
+            raise FrontierClosed("this client is not connected; use it with `async with`, or await its `connect()`")
 
     def number(self, rpc: Rpc) -> int:
         """Return the number of a new call; 0 if it changes nothing."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import grpc
 
 from budgetfrontier.core import protocol
-from budgetfrontier.errors import FrontierBusy, FrontierClosed
+from budgetfrontier.errors import FrontierBusy
 from budgetfrontier.remote import link
 from budgetfrontier.remote.calls import Rpc, Steps, Train
 from budgetfrontier.remote.calls_in_progress import ThisThread, UnderWay
@@ -22,10 +22,6 @@ class Transport:
 
     def __init__(self, session: link.Link) -> None:
         self._link = session
-        self._channel: Any = None
-        self._methods: dict[protocol.Method, Any] = {}
-        self.is_closed = False
-        """Whether `close` was called."""
         self._thread = ThisThread()
         self._waits = UnderWay()
         """The calls that wait for URIs on the server."""
@@ -33,21 +29,13 @@ class Transport:
     def __repr__(self) -> str:
         return f"<Transport of {self._link!r}>"
 
-    @property
-    def is_open(self) -> bool:
-        """Whether calls may be made: it was opened, and not closed."""
-        return self._channel is not None and not self.is_closed
-
     def open(self) -> None:
         """Open the channel, unless that was done. It connects with the first call."""
-        if self._channel is None:
-            self._channel = self._link.open(grpc.secure_channel, grpc.insecure_channel)
-            self._methods = {method: self._channel.unary_unary(method.path) for method in protocol.METHODS}
+        self._link.open(grpc.secure_channel, grpc.insecure_channel)
 
     def check(self) -> None:
         """Raise FrontierClosed after `close`, and FrontierBusy in the middle of a call of this thread."""
-        if self.is_closed:
-            raise FrontierClosed(f"this client of {self._link.address} was closed; make another")
+        self._link.check()
         self._check_thread()
 
     def _check_thread(self) -> None:
@@ -61,10 +49,10 @@ class Transport:
 
     def close(self) -> None:
         """Close the channel. A second call does nothing."""
-        if not self.is_closed:
+        if not self._link.is_closed:
             self._check_thread()
-            self.is_closed = True
-            self._channel.close()
+            self._link.is_closed = True
+            self._link.channel.close()
 
     def run(self, steps: Steps[_T], under_way: UnderWay | None = None) -> _T:
         """Send the messages that a call of `calls` yields, and return its result. `under_way` may cancel it."""
@@ -121,7 +109,9 @@ class Transport:
 
     def _begin(self, rpc: Rpc, body: bytes) -> Any:
         """Send a call; return the future of its reply."""
-        return self._methods[rpc.method].future(body, timeout=self._link.timeout_of(rpc), metadata=self._link.metadata)
+        return self._link.stubs[rpc.method].future(
+            body, timeout=self._link.timeout_of(rpc), metadata=self._link.metadata
+        )
 
     def _send_all(self, train: Train, under_way: UnderWay) -> list[Any]:
         """Send calls, some at a time, in order; return their replies."""

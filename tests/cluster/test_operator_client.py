@@ -223,7 +223,7 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     assert out == "*: queue_total_budget 1 -> 6\nmatches 12 queues\n12 retired queues are reconsidered\n"
     name = operator.give(OperatorCommand("adjust", {"match": "*", "set": {"queue_total_budget": 7}}, "me"))
     order = ["adjust", {"match": "*", "set": {"queue_total_budget": 7}}, "me", "", ""]
-    operator.frontier.remote(operator.frontier.owners()[3].address).plain("give_command", name, order)
+    operator.frontier.transport.remote(operator.frontier.owners()[3].address).plain("give_command", name, order)
     assert len(operator.applied(name)) == PARTITIONS
     marker = operator.give(OperatorCommand("pause", {}, "me"))
     assert len(operator.applied(marker)) == PARTITIONS
