@@ -1,4 +1,4 @@
-"""Conversion of a Scrapy request to a CrawlUri: its URL, queue and cost."""
+"""Conversion of a Scrapy request to a CrawlUri: its URL, queue and cost, and the budget of its queue."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.engine.regulation import MOST_BUDGET
 from budgetfrontier.errors import InvalidUrl
 
 COST, QUEUE, BUDGET = "budgetfrontier_cost", "budgetfrontier_queue", "budgetfrontier_budget"
@@ -44,3 +46,21 @@ def crawl_uri(request: Any, url: str, *, queue: object, payload: bytes, method: 
     if queue is not None and type(queue) is not str:
         raise InvalidMeta(f"{QUEUE} is text, not {queue!r}")
     return CrawlUri(url, method=method, body=request.body, payload=payload, queue=queue, priority=priority, cost=cost)
+
+
+def wanted_budget(request: Any) -> int | None:
+    """Return the total budget that a request asks for its queue, None if it asks for none. Raises InvalidMeta."""
+    if BUDGET not in request.meta:
+        return None
+    budget = request.meta[BUDGET]
+    if type(budget) is not int or not -1 <= budget <= MOST_BUDGET:
+        raise InvalidMeta(f"{BUDGET} is a whole number, -1 for no maximum, not {budget!r}")
+    return budget
+
+
+def set_budget(frontier: Frontier, uri: CrawlUri, budget: int) -> None:
+    """Set the total budget of the queue of a URI that was scheduled, unless an operator has adjusted it.
+
+    Raises PolicyError.
+    """
+    frontier.regulate(frontier.queue_key(uri), total_budget=budget)

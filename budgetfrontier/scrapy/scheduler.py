@@ -23,11 +23,10 @@ from budgetfrontier.errors import InvalidUrl, PolicyError, StorageFull
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import end_of_spider
 from budgetfrontier.scrapy import options
-from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
+from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta, set_budget, wanted_budget
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake, refusal
 from budgetfrontier.scrapy.order import PriorityMapping, order
-from budgetfrontier.scrapy.request_budgets import set_budget, wanted_budget
 from budgetfrontier.scrapy.scrapy_engine import ScrapyEngine
 from budgetfrontier.scrapy.seals import KeyedHash, RequestLost
 from budgetfrontier.scrapy.serialization import Serializer

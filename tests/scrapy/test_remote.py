@@ -60,7 +60,7 @@ def frontier(served: Served) -> Iterator[RemoteFrontier]:
 def told(scheduler: Any) -> None:
     """Wait until the server has stored all that a process has told it."""
     until(lambda: not scheduler._courier.waiting)
-    scheduler._hear()
+    scheduler._courier.answer()
 
 
 def enqueue(scheduler: Any, *requests: Request) -> None:
@@ -167,7 +167,7 @@ def test_a_finished_request_ends_its_lease(shared: Shared, frontier: RemoteFront
         until(lambda: not one.has_pending_requests())
         total = frontier.summary()
         assert (total.disregarded, total.in_process, total.queued) == (2, 0, 0)
-        one._hear()
+        one._courier.answer()
         assert stats(one)["budgetfrontier/finished/disregarded"] == 2
 
 
@@ -401,7 +401,7 @@ def test_a_lease_that_has_expired_is_logged_and_counted(
         clock.advance(3600.0)
         until(lambda: one._courier.ready == 2)  # they are leased again, as by another process
         one._finish_ended()
-        until(lambda: one._hear() or stats(one).get("budgetfrontier/late") == 2)
+        until(lambda: one._courier.answer() or stats(one).get("budgetfrontier/late") == 2)
         assert caplog.text.count("has expired") == 1 and "ERROR" not in caplog.text
         assert "budgetfrontier/finished/disregarded" not in stats(one)
 
@@ -428,7 +428,7 @@ def test_a_policy_that_fails_on_the_server_closes_the_spider(
         reasons: list[str] = []
         one._engine.close_spider = reasons.append
         one.enqueue_request(page("a"))
-        until(lambda: one._hear() or reasons)
+        until(lambda: one._courier.answer() or reasons)
         assert reasons[0] == "policy_error" and not one.enqueue_request(page("b"))
     assert "the cost policy has failed" in caplog.text
 

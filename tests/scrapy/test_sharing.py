@@ -143,7 +143,14 @@ class SlowLeases:
 
 def test_what_is_being_leased_at_the_end_is_given_back() -> None:
     slow = SlowLeases()
-    sender = Courier(slow, prefetch=4, ttl=60.0, wake=lambda: None)  # type: ignore[arg-type]
+    sender = Courier(
+        slow,  # type: ignore[arg-type]
+        prefetch=4,
+        ttl=60.0,
+        wake=lambda: None,
+        on_late=lambda lease: None,
+        on_failure=lambda error: None,
+    )
     assert slow.asked.wait(PATIENCE)
     assert sender.close(PATIENCE)
     assert slow.frontier.summary().in_process == 0

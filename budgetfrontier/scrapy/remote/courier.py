@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -36,44 +37,16 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class RequestScheduled(NamedTuple):
-    """The answer to a request that was sent."""
-
-    given: Any
-    admission: Admission
-
-
-class Late(NamedTuple):
-    """A lease that had ended before its end was told."""
-
-    lease: Lease
-
-
-class LeaseFinished(NamedTuple):
-    """A lease whose end the server has stored."""
-
-    given: Any
-
-
-class Failed(NamedTuple):
-    """An error that will not pass: nothing more is sent."""
-
-    error: Exception
-
-
-News = RequestScheduled | Late | LeaseFinished | Failed
-
-
 class _Out(NamedTuple):
     uri: CrawlUri
-    given: Any
+    done: Callable[[Admission], object]
     budget: int | None
     kept: bool
 
 
 class _End(NamedTuple):
     ending: Lease | Finish
-    given: Any
+    done: Callable[[], object]
     after: int
     """The number of requests that are to be stored before."""
 
@@ -88,17 +61,23 @@ class Courier:
         prefetch: int,
         ttl: float,
         wake: Callable[[], None],
+        on_late: Callable[[Lease], object],
+        on_failure: Callable[[Exception], object],
     ) -> None:
-        """Begin to lease. `wake` is called in a thread when there is news, or a lease."""
+        """Begin to lease. `wake` is called in a thread when `answer` has something to do, or a lease has come.
+
+        `on_late` takes a lease that had ended before its end was sent, `on_failure` an error after which nothing more
+        is sent; `answer` calls both.
+        """
         self._frontier = frontier
         self._prefetch, self._ttl = prefetch, ttl
-        self._wake = wake
+        self._wake, self._on_late, self._on_failure = wake, on_late, on_failure
         self._changed = threading.Condition()
         self._out: deque[_Out] = deque()
         self._ends: deque[_End] = deque()
         self._landed: dict[int, tuple[Lease, float | None, float]] = {}
         self._leases = LeaseTable(ttl)
-        self._news: deque[News] = deque()
+        self._answers: deque[Callable[[], object]] = deque()
         self._sending = self._scheduled = self._taken = 0
         self._bytes = 0
         self._last = LastSummary()
@@ -119,22 +98,24 @@ class Courier:
 
     # -- to the server
 
-    def schedule(self, uri: CrawlUri, given: Any, *, budget: int | None = None, kept: bool = False) -> None:
-        """Send a URI; the news will have `given`.
+    def schedule(
+        self, uri: CrawlUri, done: Callable[[Admission], object], *, budget: int | None = None, kept: bool = False
+    ) -> None:
+        """Send a URI; `answer` will call `done` with its admission.
 
         One that is `kept` stays with this process: the server marks it as seen, and charges its cost to its queue.
         """
         with self._changed:
-            self._out.append(_Out(uri, given, budget, kept))
+            self._out.append(_Out(uri, done, budget, kept))
             self._bytes += _size(uri)
             self._scheduled += 1
             self._changed.notify_all()
 
-    def finish(self, ending: Lease | Finish, given: Any) -> None:
-        """End a lease, after all URIs that were scheduled before; the news will have `given`, or be Late."""
+    def finish(self, ending: Lease | Finish, done: Callable[[], object]) -> None:
+        """End a lease, after all URIs that were scheduled before; `answer` will call `done` unless it was late."""
         with self._changed:
             self._landed.pop(_lease_of(ending).id, None)
-            self._ends.append(_End(ending, given, self._scheduled))
+            self._ends.append(_End(ending, done, self._scheduled))
             self._changed.notify_all()
 
     def landed(self, lease: Lease, seconds: float | None) -> None:
@@ -150,17 +131,15 @@ class Courier:
         with self._changed:
             found, expired = self._leases.take(1, monotonic() + self._ttl * TO_SPARE)
             if expired:
-                self._news.extend(map(Late, expired))
+                self._answers.extend(partial(self._on_late, lease) for lease in expired)
             if self._leases.is_low(self._prefetch):
                 self._changed.notify_all()
         return found[0] if found else None
 
-    def news(self) -> list[News]:
-        """Return what has happened since the last call."""
-        found = []
-        while self._news:
-            found.append(self._news.popleft())
-        return found
+    def answer(self) -> None:
+        """Call the functions that were given with what the server has answered since the last call."""
+        while self._answers:
+            self._answers.popleft()()
 
     # -- looking
 
@@ -230,7 +209,7 @@ class Courier:
             work()
         except Exception as e:
             if not self._abandoned:
-                self._tell([Failed(e)])
+                self._answered([partial(self._on_failure, e)])
 
     def _call(self, call: Callable[..., _T], *args: Any, **named: Any) -> _T:
         """Call the server until it has done it."""
@@ -247,8 +226,8 @@ class Courier:
         finally:
             self._calls.end(number)
 
-    def _tell(self, news: Iterable[News]) -> None:
-        self._news.extend(news)
+    def _answered(self, answers: Iterable[Callable[[], object]]) -> None:
+        self._answers.extend(answers)
         self._wake()
 
     def _lease_ahead(self) -> None:
@@ -280,8 +259,8 @@ class Courier:
     def _send_all(self) -> None:
         while True:
             with self._changed:
-                while not (self._out or self._ends or self._stopping or self._due()):
-                    self._changed.wait(self._pause())
+                while not (self._out or self._ends or self._stopping) and (pause := self._pause()) > 0.0:
+                    self._changed.wait(pause)
                 if self._stopping and not (self._out or self._ends):
                     return
                 out = [self._out.popleft() for _ in range(min(len(self._out), MOST))]
@@ -296,18 +275,14 @@ class Courier:
                 self._sending = len(out) + len(ends)
             self._send(out, ends, landed)
 
-    def _due(self) -> bool:
-        now = monotonic()
-        return now >= self._next_renewal or any(each[2] <= now for each in self._landed.values())
-
     def _pause(self) -> float:
         times = [self._next_renewal, *(each[2] for each in self._landed.values())]
-        return max(0.0, min(times) - monotonic())
+        return min(times) - monotonic()
 
     def _send(self, out: list[_Out], ends: list[_End], landed: list[tuple[Lease, float | None, float]]) -> None:
-        news: list[News] = []
+        answers: list[Callable[[], object]] = []
         if out:
-            news += self._schedule(out)
+            answers += self._schedule(out)
         if landed:
             self._call(self._frontier.landed_many, [(lease, seconds) for lease, seconds, _ in landed])
         if ends:
@@ -316,7 +291,7 @@ class Courier:
                 for each in ends:
                     lease = _lease_of(each.ending)
                     self._leases.drop(lease)
-                    news.append(Late(lease) if id(lease) in late else LeaseFinished(each.given))
+                    answers.append(partial(self._on_late, lease) if id(lease) in late else each.done)
         if monotonic() >= self._next_renewal:
             self._renew()
         with self._changed:
@@ -325,18 +300,18 @@ class Courier:
             if out or ends:
                 self._last.note_sent()
             sent, idle = self._last.sent, not (self._out or self._ends or self._leases.ready)
-        if news:
-            self._tell(news)
+        if answers:
+            self._answered(answers)
         if idle and ends and not self._leases and not self._stopping:
             self._look_around(sent)
 
-    def _schedule(self, out: list[_Out]) -> list[News]:
+    def _schedule(self, out: list[_Out]) -> list[Callable[[], object]]:
         marked = iter([self._marked(each.uri) for each in out if each.kept])
         sent = iter(self._call(self._frontier.schedule_each, [each.uri for each in out if not each.kept]))
-        found: list[News] = [RequestScheduled(each.given, next(marked if each.kept else sent)) for each in out]
+        answers = [partial(each.done, next(marked if each.kept else sent)) for each in out]
         if budgets := [(each.uri, each.budget) for each in out if each.budget is not None]:
             self._call(self._frontier.set_budgets, budgets)  # now that their queues are there
-        return found
+        return list(answers)
 
     def _marked(self, uri: CrawlUri) -> Admission:
         """Mark a URI as seen; tell whether it was new."""

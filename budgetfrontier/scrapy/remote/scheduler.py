@@ -1,7 +1,7 @@
 """The scheduler of a spider that shares a frontier with other processes.
 
-It has the interface and the rules of the scheduler with a frontier of its own. Answers of the server come later, as
-news of the courier: until then a request counts as enqueued, and a lease as finished.
+It has the interface and the rules of the scheduler with a frontier of its own. Answers of the server come later,
+from the courier: until then a request counts as enqueued, and a lease as finished.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from budgetfrontier import connections
 from budgetfrontier.core.leasing_ahead import SILENT
 from budgetfrontier.core.model import Admission, CrawlState, Finish, Lease, Outcome, QueueState
 from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl, PolicyError
-from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
+from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta, wanted_budget
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake, refusal
 from budgetfrontier.scrapy.order import PriorityMapping, RequestOrder, order
 from budgetfrontier.scrapy.remote.announcements import Announcements
-from budgetfrontier.scrapy.remote.courier import Courier, Failed, Late, LeaseFinished, RequestScheduled
+from budgetfrontier.scrapy.remote.courier import Courier
 from budgetfrontier.scrapy.remote.options import URL, SharedOptions, check_order, has_one_queue, shared_options
 from budgetfrontier.scrapy.remote.pace import Pace
 from budgetfrontier.scrapy.remote.request_seals import OtherKey
 from budgetfrontier.scrapy.remote.start_requests import StartRequests
 from budgetfrontier.scrapy.remote.staying import Stay, stay
 from budgetfrontier.scrapy.remote.unstorable_requests import KeptRequests
-from budgetfrontier.scrapy.request_budgets import wanted_budget
 from budgetfrontier.scrapy.scrapy_engine import ScrapyEngine
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
@@ -159,7 +158,9 @@ class SharedScheduler:
             frontier,
             prefetch=options.prefetch,
             ttl=options.lease_ttl,
-            wake=lambda: self._engine.post(self._on_news),
+            wake=lambda: self._engine.post(self._on_answers),
+            on_late=self._late,
+            on_failure=self._cannot_go_on,
         )
         self._says.sharing(options, self._pace.most_at_once, options.job(frontier.folder))
         if self._engine.is_running:
@@ -179,7 +180,7 @@ class SharedScheduler:
         return self._engine.leave(lambda: self._courier.close(within), partial(self._disconnected, reason))
 
     def _disconnected(self, reason: str, all_told: bool) -> Any:
-        self._hear()
+        self._courier.answer()
         lost, summary = self._kept.close(), self._courier.summary
         if summary is not None:
             for name in ("succeeded", "failed", "queued", "in_process", "dead"):
@@ -217,7 +218,8 @@ class SharedScheduler:
             return False
         budget = wanted_budget(request)
         candidate = self._intake.convert(request)
-        self._courier.schedule(candidate.uri, candidate, budget=budget, kept=bool(candidate.reason))
+        done = partial(self._admitted, candidate)
+        self._courier.schedule(candidate.uri, done, budget=budget, kept=bool(candidate.reason))
         return True
 
     def _admitted(self, candidate: Candidate, admission: Admission) -> None:
@@ -333,32 +335,27 @@ class SharedScheduler:
             self._kept.finish(ending)
             self._count_finished(outcome)
         else:
-            self._courier.finish(ending, outcome)
+            self._courier.finish(ending, partial(self._count_finished, outcome))
 
     def _count_finished(self, outcome: Outcome | None) -> None:
         if outcome is not None:
             self.stats.inc_value(f"budgetfrontier/finished/{outcome.lower()}")
 
-    # -- news
+    # -- answers
 
-    def _on_news(self) -> None:
-        """Hear what the courier has, and let the engine look for requests."""
+    def _on_answers(self) -> None:
+        """Take what the server has answered, and let the engine look for requests."""
         if not self._closed:
-            self._hear()
+            self._courier.answer()
             self._engine.wake()
 
-    def _hear(self) -> None:
-        for each in self._courier.news():
-            if isinstance(each, RequestScheduled):
-                self._admitted(each.given, each.admission)
-            elif isinstance(each, LeaseFinished):
-                self._count_finished(each.given)
-            elif isinstance(each, Late):
-                self.stats.inc_value("budgetfrontier/late")
-                self._says.late(each.lease.uri.url)
-            elif isinstance(each, Failed):
-                self._failed(each.error, "The shared frontier cannot go on")
-                self._stop("frontier_error")
+    def _late(self, lease: Lease) -> None:
+        self.stats.inc_value("budgetfrontier/late")
+        self._says.late(lease.uri.url)
+
+    def _cannot_go_on(self, error: Exception) -> None:
+        self._failed(error, "The shared frontier cannot go on")
+        self._stop("frontier_error")
 
     # -- sizes
 
