@@ -133,7 +133,7 @@ class BatchFinisher:
 
     def _end_in_order(self, part: list[Lease | Finish], bare: bool, late: list[Lease]) -> None:
         now = self._guard.now()
-        self._kernel.unfinished_leases.expire(now)
+        self._kernel.lease_expiry.expire(now)
         if self._tables.leases.next_expiry <= now:  # more have expired than one call ends
             part = self._in_time(part, late, now)
         if self._guard.hooks.on_finish:  # they are called in the order of events

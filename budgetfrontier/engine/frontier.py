@@ -30,7 +30,7 @@ from budgetfrontier.core.model import (
     Summary,
     Tally,
 )
-from budgetfrontier.engine import arguments, opening, queue_leases, regulation, reporting
+from budgetfrontier.engine import arguments, lease_by_queue, opening, regulation, reporting
 from budgetfrontier.engine.api_commands import Steering
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.batches import Batches
@@ -256,7 +256,7 @@ class Frontier:
         *,
         queue: str | None = None,
         ttl: float | None = None,
-        limit: int = queue_leases.LIMIT,
+        limit: int = lease_by_queue.LIMIT,
     ) -> list[Lease]:
         """Lease URIs of up to `queues` queues, so many of each that `per_queue` of it are out (0: as many as may be).
 
@@ -435,7 +435,7 @@ class Frontier:
 
         def operation() -> None:
             now = guard.now()
-            self._kernel.unfinished_leases.expire(now)
+            self._kernel.lease_expiry.expire(now)
             in_time, chosen = self._tables.leases.in_time, dict[int, Lease]()
             for lease in given:
                 mine = in_time(lease.id, now)
@@ -443,7 +443,7 @@ class Frontier:
                     late.append(lease)
                 else:
                     chosen[lease.id] = mine
-            self._kernel.unfinished_leases.give_back([chosen[lease_id] for lease_id in sorted(chosen)], now)
+            self._kernel.lease_expiry.give_back([chosen[lease_id] for lease_id in sorted(chosen)], now)
 
         guard.operate(operation, changes=len(given))
         return late

@@ -234,7 +234,7 @@ class Guard:
         now = self.now()
         try:
             self.owner = INSIDE
-            self.kernel.unfinished_leases.expire(now)
+            self.kernel.lease_expiry.expire(now)
             self.settle()
             self.owner = self.thread
         except BaseException as e:
@@ -359,7 +359,7 @@ class Guard:
 
     def _commit_last(self, end: RunEnd | None, reason: str, *, keep_leases: bool) -> None:
         if not keep_leases:
-            self.kernel.unfinished_leases.give_back(list(self.tables.leases.out.values()), self.now())
+            self.kernel.lease_expiry.give_back(list(self.tables.leases.out.values()), self.now())
             self.settle()
         state = self.kernel.counters.state
         self.tables.runs.end(end, reason, self.now(), leased=self.tables.leases.given_out, crawl=state)

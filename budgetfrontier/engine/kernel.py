@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from budgetfrontier.core.model import CrawlState, CrawlUri, Lease, Tally
-from budgetfrontier.engine.queue_leases import QueueLeases
+from budgetfrontier.engine.lease_by_queue import LeaseByQueue
+from budgetfrontier.engine.lease_expiry import LeaseExpiry
 from budgetfrontier.engine.returning_uris import Returns
 from budgetfrontier.engine.rollout import Rollout
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.engine.unfinished_leases import UnfinishedLeases
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.storage.environment import Environment
@@ -30,10 +30,10 @@ class Kernel:
         self.tables = Tables(env, counters)
         self.counters = counters
         self.turns = Turns(self.tables)
-        self.unfinished_leases = UnfinishedLeases(self.tables, self.turns)
+        self.lease_expiry = LeaseExpiry(self.tables, self.turns)
         self.returns = Returns(self.tables, self.turns)
         self.rollout = Rollout(self.tables, self.turns)
-        self.queue_leases = QueueLeases(self.tables, self.turns)
+        self.lease_by_queue = LeaseByQueue(self.tables, self.turns)
         self.underway = False
         """Whether a command of several steps is in progress: the crawl is not over before it is done."""
         self.put_again: Callable[[CrawlUri, float], Tally] | None = None
@@ -51,7 +51,7 @@ class Kernel:
     def catch_up(self, now: float) -> None:
         """End the leases that have expired, and continue a roll-out: the first steps of a lease."""
         if now >= self.tables.leases.next_expiry:
-            self.unfinished_leases.expire(now)
+            self.lease_expiry.expire(now)
         if self.counters.revive_upto > 0 or self.counters.regrade_upto > 0:  # copies `Rollout.waiting`
             self.rollout.step()
 
@@ -71,9 +71,9 @@ class Kernel:
             return leases
         try:
             if key is None:
-                self.queue_leases.lease(leases, queues, per_queue, ttl, now, limit)
+                self.lease_by_queue.lease(leases, queues, per_queue, ttl, now, limit)
             elif (queue := self.tables.queues.find(self.tables.queues.named(key))) is not None:
-                self.queue_leases.lease_from(leases, queue, per_queue, ttl, now, limit)
+                self.lease_by_queue.lease_from(leases, queue, per_queue, ttl, now, limit)
         except PolicyError:
             if not leases:
                 raise

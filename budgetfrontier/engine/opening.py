@@ -126,7 +126,7 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
         tables.leases.keep(lease)
         tables.pending.taken.add(lease.key)
     if not keep_leases:
-        kernel.unfinished_leases.drop(leases, now)
+        kernel.lease_expiry.drop(leases, now)
 
 
 def _follow_clock(kernel: Kernel, now: float) -> None:

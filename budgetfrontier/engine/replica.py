@@ -57,7 +57,7 @@ class Replica:
 
         def step() -> None:
             now = guard.now()
-            guard.kernel.unfinished_leases.expire(now)
+            guard.kernel.lease_expiry.expire(now)
             if job is not None:
                 guard.commands.step(now)
                 guard.commits.changes += STEP

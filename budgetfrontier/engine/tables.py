@@ -10,7 +10,7 @@ from budgetfrontier.engine.audit import Audit
 from budgetfrontier.engine.busiest_queues import BusiestQueues
 from budgetfrontier.engine.dead_letters import DeadLetterTable
 from budgetfrontier.engine.future import FutureTable
-from budgetfrontier.engine.leases import Leases
+from budgetfrontier.engine.lease_table import Leases
 from budgetfrontier.engine.pending import PendingTable
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.removed_files import RemovedFiles

@@ -33,6 +33,11 @@ def has_completed(queue: QueueRecord) -> bool:
     return 0 < queue.max_completed <= queue.completed
 
 
+def replenish(queue: QueueRecord) -> None:
+    """Set the balance of a queue that is activated: no debt and no credit is carried over."""
+    queue.balance = queue.balance_replenish_amount
+
+
 def take_budgets(queue: QueueRecord, settings: QueueSettings, revision: int) -> None:
     """Set the budgets of a queue to those in force for one of its URIs, but not its precedence."""
     queue.balance_replenish_amount = settings.balance_replenish_amount

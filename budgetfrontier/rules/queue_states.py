@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.model import QueueRecord, QueueState
-from budgetfrontier.rules.budgets import is_over_total, must_retire
+from budgetfrontier.rules.budgets import is_over_total, must_retire, replenish
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import QueueSettings
@@ -63,13 +63,10 @@ def _refilled(queue: QueueRecord) -> QueueState:
 
 
 def on_activation(queue: QueueRecord, settings: QueueSettings, now: float) -> QueueState:
-    """Return the state of a queue that is activated, and set its balance. Its budgets have just been read again.
-
-    No debt and no credit is carried over.
-    """
+    """Return the state of a queue that is activated, and set its balance. Its budgets have just been read again."""
     if must_retire(queue, settings.reached):
         return RETIRED
-    queue.balance = queue.balance_replenish_amount
+    replenish(queue)
     state = ready_or_snoozed(queue, now)
     return after_turn(queue, settings, now) if state is READY and queue.out else state
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from budgetfrontier import Frontier
-from budgetfrontier.engine import leases
+from budgetfrontier.engine import lease_table
 from tests.support import memory, pages
 
 
@@ -15,7 +15,7 @@ from tests.support import memory, pages
 def same_ids() -> Iterator[None]:
     """Let the ids of leases begin at the same number in each run, for twins: otherwise it is random."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leases, "randbits", lambda bits: 0)
+        patch.setattr(lease_table, "randbits", lambda bits: 0)
         yield
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine.leases import Leases
+from budgetfrontier.engine.lease_table import Leases
 from tests.support import START, crawl, crawl_state, memory, one, pages, state
 
 

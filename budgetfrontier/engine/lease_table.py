@@ -1,7 +1,7 @@
 """Leases: which URIs are out, until when, and which of the leases have to be on disk.
 
 A lease is only a mark: its URI stays in its queue. It is written only if it is still out at a commit, so that most are
-never written; a crash then needs no repair beyond counting a delivery. `engine.unfinished_leases` ends leases that
+never written; a crash then needs no repair beyond counting a delivery. `engine.lease_expiry` ends leases that
 expire or were lost with their process; `Guard.still_out` raises LeaseExpired for them.
 """
 

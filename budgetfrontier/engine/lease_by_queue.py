@@ -15,7 +15,7 @@ LARGEST_TURN = 10_000
 """URIs of a queue up to which its turn is not cut short by the limit of the call."""
 
 
-class QueueLeases:
+class LeaseByQueue:
     """Gives each queue a turn in which it may hand out several URIs. A tenth of a `Turns.lease` more for each."""
 
     def __init__(self, tables: Tables, turns: Turns) -> None:
@@ -23,7 +23,7 @@ class QueueLeases:
         self._turns = turns
 
     def __repr__(self) -> str:
-        return f"<QueueLeases of {self._turns!r}>"
+        return f"<LeaseByQueue of {self._turns!r}>"
 
     def lease(self, leased: list[Lease], queues: int, per_queue: int, ttl: float, now: float, limit: int) -> None:
         """Hand out up to `limit` URIs of up to `queues` queues, each in its turn, until each has `per_queue` out.

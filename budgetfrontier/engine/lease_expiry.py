@@ -19,7 +19,7 @@ MOST_EXPIRED = 5_000
 """The most leases that one call ends because their deadline has come. The next calls end the others."""
 
 
-class UnfinishedLeases:
+class LeaseExpiry:
     """Ends leases without an outcome. O(1) for each."""
 
     def __init__(self, tables: Tables, turns: Turns) -> None:
@@ -27,7 +27,7 @@ class UnfinishedLeases:
         self._turns = turns
 
     def __repr__(self) -> str:
-        return f"<UnfinishedLeases of {self._tables.leases!r}>"
+        return f"<LeaseExpiry of {self._tables.leases!r}>"
 
     def expire(self, now: float) -> None:
         """End leases past their deadlines, `MOST_EXPIRED` at most; their queues join the ring's back."""

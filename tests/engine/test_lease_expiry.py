@@ -10,7 +10,7 @@ import pytest
 
 from budgetfrontier import CrawlState, Finish, LeaseExpired, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import unfinished_leases
+from budgetfrontier.engine import lease_expiry
 from budgetfrontier.testing import crash
 from tests.support import START, memory, on_disk, one, pages, paths, record, state
 
@@ -48,7 +48,7 @@ def test_a_lease_expires_and_its_uri_is_delivered_again() -> None:
 def test_leases_that_expire_at_once_end_in_parts_and_none_of_them_can_be_finished(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(unfinished_leases, "MOST_EXPIRED", 2)
+    monkeypatch.setattr(lease_expiry, "MOST_EXPIRED", 2)
     clock = ManualClock(START)
     with memory(clock, hold_queues=False) as f:
         f.schedule_many(pages("ABCDEFG", 1))
