@@ -20,13 +20,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import process_state, support
+from tests.examples import MANY
 
 SHARED_MEMORY = Path("/dev/shm")
 ROOM = 4 << 30
 
 settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=200, derandomize=True)
-settings.register_profile("many", settings.get_profile("dev"), max_examples=2000)
+settings.register_profile("many", settings.get_profile("dev"), max_examples=MANY)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "dev"))
 
 for _name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):  # listings depend on them

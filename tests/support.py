@@ -10,9 +10,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from budgetfrontier import Frontier, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
@@ -21,6 +19,9 @@ from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage.environment import opened_here
+
+if TYPE_CHECKING:  # processes that tests start import this module, too
+    import pytest
 
 START = 1_000_000.0
 

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier import Frontier, Outcome, Settings
@@ -27,6 +27,7 @@ from budgetfrontier.engine import atomic
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.errors import FrontierError
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
+from tests.examples import few
 
 OWN = [host for host in (f"h{number}.test" for number in range(60)) if not partition_of_queue(host, PARTITIONS)]
 OTHER = [host for host in (f"h{number}.test" for number in range(60)) if partition_of_queue(host, PARTITIONS) == 1]
@@ -101,7 +102,7 @@ def random_log(owner: Owner, random: Random, steps: int) -> None:
     owner.apply()
 
 
-@settings(deadline=None, max_examples=40)
+@few(12)
 @given(
     random=st.randoms(use_true_random=False),
     jitter=st.sampled_from([0.0, 3.0]),

@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, LeaseExpired, Outcome, QueueState
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.storage import keys
 from tests.engine.by_rules import go_by_rules
+from tests.examples import few
 from tests.support import START, kernel, memory
 
 pytestmark = pytest.mark.usefixtures("same_ids")
@@ -273,7 +274,7 @@ def run(seed: int, name: str, steps: int) -> None:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-@settings(max_examples=max(15, settings().max_examples // 8))  # of nine kinds, each with 25 batches
+@few(15)  # of nine kinds, each with 25 batches
 @given(seed=st.integers(0, 1 << 32))
 def test_turns_and_finishes_are_those_of_the_rules(name: str, seed: int) -> None:
     run(seed, name, 25)

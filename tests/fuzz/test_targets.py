@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import MANY, at_most
 from tests.fuzz.targets import TARGETS, corpus
 
-SLOW = {"batches": 2, "mailbox": 5, "frontier": 2, "sources": 2}
-"""Those that open frontiers get fewer examples."""
+SLOW = {"batches": 25, "mailbox": 20, "frontier": 40, "records": 80, "sources": 50, "yaml": 80}
+"""Those that open frontiers, or read much, get fewer examples."""
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +29,7 @@ def _nothing_of_other_tests_is_collected() -> Iterator[None]:
 @pytest.mark.parametrize("name", TARGETS)
 def test_whatever_hypothesis_draws(name: str) -> None:
     target = TARGETS[name]
-    examples = settings().max_examples // SLOW.get(name, 1)
+    examples = at_most(SLOW.get(name, MANY))
 
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(target.strategy)

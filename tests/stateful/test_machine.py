@@ -25,6 +25,7 @@ from budgetfrontier.storage.keys import URLS
 from budgetfrontier.storage.records import decode_url
 from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.testing import crash
+from tests.examples import few
 from tests.stateful.model import PLAIN, Model, Seed
 from tests.stateful.undoing import discard, undo
 from tests.support import kernel
@@ -773,6 +774,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TestFrontierMachine = FrontierMachine.TestCase
+TestFrontierMachine.settings = few(50)
 
 
 # Rules drawn one by one seldom have two URIs of a host out, retry the later one alone, and ask again when it is due and
@@ -789,6 +791,7 @@ crowded = st.fixed_dictionaries(
 )
 
 
+@few(50)
 @given(options=option_sets, crowd=crowded, pages=st.integers(2, 8), hosts=st.sampled_from((1, 2)), steps=overlapping)
 def test_fetches_that_overlap(
     options: dict[str, Any], crowd: dict[str, Any], pages: int, hosts: int, steps: list[tuple[str, int]]
@@ -803,6 +806,7 @@ def test_fetches_that_overlap(
         machine.teardown()
 
 
+@few(50)
 @given(options=option_sets, crowd=crowded, hosts=st.sampled_from((1, 2)), steps=steering)
 def test_commands_on_queues_that_are_undone(
     options: dict[str, Any], crowd: dict[str, Any], hosts: int, steps: list[tuple[str, int]]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bus.workers.world import PROCESSES, World, a_graph
+from tests.examples import few
 
 
 def assert_everything_counted_once(world: World) -> None:
@@ -21,7 +22,7 @@ def assert_everything_counted_once(world: World) -> None:
     assert not any(total.queued or total.dead or total.future for total in totals)
 
 
-@settings(max_examples=15, deadline=None)
+@few(8)
 @given(order=st.permutations(PROCESSES), steps=st.lists(st.integers(0, 5), max_size=5))
 def test_every_start_order(order: list[str], steps: list[int]) -> None:
     """Without a kill each URL is fetched once, however late a process is started."""
@@ -66,7 +67,7 @@ def carry_out(world: World, plan: Plan, processes: tuple[str, ...]) -> None:
             world.step(name)
 
 
-@settings(max_examples=10, deadline=None)
+@few(5)
 @given(plan=plans(len(PROCESSES)), wait=st.sampled_from([0.0, 35.0, 70.0]), bound=st.booleans())
 def test_whatever_dies(plan: Plan, wait: float, bound: bool) -> None:
     """A kill between any two parts of a step loses nothing, and nothing is counted or charged twice."""
@@ -83,7 +84,7 @@ def test_whatever_dies(plan: Plan, wait: float, bound: bool) -> None:
 WORKERS = ("db0", "db1", "strategy0", "strategy1")
 
 
-@settings(max_examples=10, deadline=None)
+@few(5)
 @given(plan=plans(len(WORKERS)))
 def test_workers_that_die_hold_nothing_up(plan: Plan) -> None:
     """What was leased is sent, though the worker dies in between: no lease expires, and a spider fetches each once."""

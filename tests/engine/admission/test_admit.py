@@ -9,7 +9,7 @@ from unittest import mock
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier import Admission, CrawlUri, Directive, Frontier, Outcome, Tally
@@ -17,6 +17,7 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.admission import admit
 from budgetfrontier.engine.admission.candidates import Candidates
 from budgetfrontier.storage import keys
+from tests.examples import few
 from tests.support import START, crawl, kernel, memory, one, pages, paths
 
 
@@ -152,7 +153,7 @@ def stored(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
 
 @pytest.mark.parametrize("order", ["fifo", "lifo"])
 @pytest.mark.parametrize("limits", [{}, {"max_queued": 9}, {"max_queue_size": 2}, {"keep_urls": True}])
-@settings(max_examples=min(100, settings().max_examples))  # of ten mutants, the last was found by the 22nd example
+@few(50)  # of ten mutants, the last was found by the 22nd example
 @given(seed=st.integers(0, 1 << 32))
 def test_a_plain_url_alone_is_admitted_as_by_the_batch(order: str, limits: dict[str, int], seed: int) -> None:
     draw = random.Random(seed)

@@ -21,6 +21,7 @@ from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import uri_order
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import decode_counters
+from tests.examples import few
 from tests.support import START, kernel, memory
 
 pytestmark = pytest.mark.usefixtures("same_ids")
@@ -210,6 +211,7 @@ class Twins:
         self.together.check()
 
 
+@few(50)
 @given(options=frontiers, story=st.lists(steps, min_size=1, max_size=8))
 def test_a_batch_is_admitted_as_its_uris_one_by_one(options: dict[str, Any], story: list[tuple[Any, ...]]) -> None:
     twins = Twins(options)

@@ -18,6 +18,7 @@ from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.steer_process import SteerLine
 from budgetfrontier.tools.console.steering import Task
 from tests.engine_process import running_engine
+from tests.forked import begin_forked
 from tests.tools.console.conftest import TOKEN, Client, get, visit
 
 
@@ -29,6 +30,13 @@ def steered(request: pytest.FixtureRequest, job: Path) -> Iterator[Path]:
         return
     with running_engine(job):
         yield job
+
+
+@pytest.fixture(autouse=True)
+def forked_programs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the processes of dry runs, commands and scans, but for the test that has all three."""
+    if request.function is not test_a_command_is_tried_then_applied_and_confirmed_from_the_audit:
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_forked)
 
 
 class Operator:

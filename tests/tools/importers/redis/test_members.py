@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, Allowance
 from budgetfrontier.tools.importers.import_items import BadRecord, Item, Record
 from budgetfrontier.tools.importers.redis import members
+from tests.examples import few
 
 DECODERS: dict[str, Callable[[str, bytes, Allowance], Item]] = {
     "scrapy": members.of_scrapy,
@@ -37,6 +38,7 @@ def test_any_bytes(kind: str, value: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", DECODERS)
+@few(50)
 @given(changed=CHANGED, cut=st.integers(0, 20))
 def test_requests_with_fields_of_any_kind(kind: str, changed: dict[str, object], cut: int) -> None:
     fields = {**FIELDS, **changed}
