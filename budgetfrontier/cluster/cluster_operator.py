@@ -180,7 +180,7 @@ class ClusterOperator:
         yield from sorted(self.owners.each_queue(selection), key=lambda row: key(row[0]), reverse=reverse)
 
     def audit(
-        self, *, key: str | None = None, where: Where | None = None, count: int | None = None
+        self, *, key: str | None = None, where: Where | None = None, count: int | None = None, before: int = 0
     ) -> Listed[AuditRow]:
         """Return the audit, newest first, one row for a command to all partitions, of the newest `count` of each."""
         count = MOST_ROWS if count is None else min(count, MOST_ROWS)

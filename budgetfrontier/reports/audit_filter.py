@@ -14,14 +14,15 @@ from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry
 if TYPE_CHECKING:
     from budgetfrontier.storage.view import View
 
-_LOOKED_AT = 1000  # URIs of a queue that a pattern is tested on
+MANY_URIS, BRIEF_URIS = 1000, 20
+"""The URIs of a queue that a pattern is tested on, for a listing and for a page that is read again and again."""
 
 _OF_NO_QUEUE = PAUSING | {"terminate", "drop", "discard"}
 
 Covers = Callable[[AuditEntry], str | None]
 
 
-def coverage(view: View, key: str, *, looked_at: int = _LOOKED_AT) -> Covers:
+def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
     """Return a function for the relation of an entry to a queue: "named", "yes", "partly", "perhaps", or None: not.
 
     "yes" and "partly" are of patterns: all or some of the queue's first URIs match. "perhaps": the queue is empty, or

@@ -209,11 +209,11 @@ class CrawlOperator(Protocol):
         """Yield the selected queues, sorted by a column, only the first `end` if that is given."""
 
     def audit(
-        self, *, key: str | None = None, where: Where | None = None, count: int | None = None
+        self, *, key: str | None = None, where: Where | None = None, count: int | None = None, before: int = 0
     ) -> Listed[AuditRow]:
         """Return the audit, newest first, only those `where` is true for, and of a queue what concerns it.
 
-        `count` are wanted, all by default; it may return more.
+        `count` are wanted, all by default; it may return more. `before`: of a job, only those with lower ids.
         """
 
     def in_progress(self) -> str:

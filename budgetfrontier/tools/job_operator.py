@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from heapq import nlargest, nsmallest
+from itertools import dropwhile, islice
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +31,7 @@ from budgetfrontier.reports.operators import (
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.report import Report
-from budgetfrontier.storage.view import PendingUri
+from budgetfrontier.storage.view import PendingUri, View
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.crawl_log import CrawlLogLine
@@ -41,11 +42,29 @@ if TYPE_CHECKING:
     from budgetfrontier.storage.seed_list import ListedSeed
     from budgetfrontier.storage.series import Busiest
 
+BRIEF_ENTRIES = 5000
+"""Entries of the audit that are looked through for a page."""
 _MOST_NAMED = 10
+_COUNTED = 10_000  # queues between two reports of progress
 NO_LOG = "unknown: there is no {log}; `budgetfrontier crawl` writes one, with --frontier in the folder of its own job"
 MOVED = "unknown: there is no {log}, it was moved or deleted, or is not part of a backup: a log that was moved tells"
 LATE = "unknown: {log} {begins}, and attempts were made before that: a log that was moved tells"
 PART = "rows are those of {log} alone, which {begins}; attempts were made before that: a log that was moved has them"
+
+
+class _CountedView(View):
+    """A view that tells how far a pass over all queues has come."""
+
+    def __init__(self, view: View, progress: Callable[[float], None]) -> None:
+        super().__init__(view.txn, view.db)
+        self._progress = progress
+
+    def stored_queues(self) -> Iterator[QueueRecord]:
+        total = self.counters().queues or 1
+        for number, queue in enumerate(super().stored_queues()):
+            if not number % _COUNTED:
+                self._progress(min(number / total, 1.0))
+            yield queue
 
 
 class JobOperator:
@@ -53,16 +72,27 @@ class JobOperator:
 
     missing: Collection[int] = ()
 
-    def __init__(self, folder: Path, path: Path, *, timeout: float | None = 10.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        path: Path,
+        *,
+        reader: Reader | None = None,
+        timeout: float | None = 10.0,
+        brief: bool = False,
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
         """Look at the job in a folder, whose frontier is at `path`.
 
-        `timeout`: seconds that a running engine may take to answer a command, None: any.
+        `timeout`: seconds that a running engine may take to answer a command, None: any. `brief`: look
+        through the newest entries of the audit only, as for a page that is read again and again. `progress` takes the
+        share of queues that a dry run has passed.
         """
         self.job = str(folder)
         self.path = path
         self.log = folder / "logs" / "crawl.log"
-        self._timeout = timeout
-        self._reader: Reader | None = None
+        self._timeout, self._brief, self._progress = timeout, brief, progress
+        self._reader = reader
 
     def __repr__(self) -> str:
         return f"<JobOperator of {self.job}>"
@@ -231,18 +261,21 @@ class JobOperator:
                 yield queue, raised and raised(queue)
 
     def audit(
-        self, *, key: str | None = None, where: Where | None = None, count: int | None = None
+        self, *, key: str | None = None, where: Where | None = None, count: int | None = None, before: int = 0
     ) -> Listed[AuditRow]:
-        """Return the whole audit, newest first, read as it is asked for."""
-        return Listed(self._audit(key, where))
+        """Return the audit, newest first, read as it is asked for."""
+        return Listed(self._audit(key, where, before))
 
-    def _audit(self, key: str | None, where: Where | None) -> Iterator[AuditRow]:
-        from budgetfrontier.reports.audit_filter import coverage
+    def _audit(self, key: str | None, where: Where | None, before: int) -> Iterator[AuditRow]:
+        from budgetfrontier.reports.audit_filter import BRIEF_URIS, MANY_URIS, coverage
         from budgetfrontier.reports.audit_inverses import inverses
 
         with self.reader.view() as view:
-            covers = None if key is None else coverage(view, key)
-            for entry, inverse in inverses(view.newest_commands()):
+            covers = None if key is None else coverage(view, key, looked_at=BRIEF_URIS if self._brief else MANY_URIS)
+            found = inverses(view.newest_commands())
+            if before:
+                found = dropwhile(lambda pair: pair[0].id >= before, found)
+            for entry, inverse in islice(found, BRIEF_ENTRIES if self._brief else None):
                 if where is not None and not where(entry):
                     continue
                 how = covers and covers(entry)
@@ -329,8 +362,13 @@ class JobOperator:
         """Return the effect that a command would have, as of the last commit."""
         from budgetfrontier.reports import dry_runs
 
-        with self.reader.view() as view:
+        with self._counted() as view:
             return dry_runs.dry_run(view, self.path, op, args)
+
+    @contextmanager
+    def _counted(self) -> Iterator[View]:
+        with self.reader.view() as view:
+            yield view if self._progress is None else _CountedView(view, self._progress)
 
     def apply(self, command: OperatorCommand) -> Applied:
         """Apply a command, by the engine that runs, or in this process if there is none.
@@ -342,7 +380,7 @@ class JobOperator:
 
         args = command.args
         if command.op in dry_runs.OF_ADJUSTMENTS:
-            with self.reader.view() as view:
+            with self._counted() as view:
                 args = args | {"survey": dry_runs.survey(view, command.op, args)}
         self.close()  # a process cannot read and write one LMDB environment at once
         entry = steer(

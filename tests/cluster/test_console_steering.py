@@ -18,8 +18,8 @@ from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
-from budgetfrontier.tools.console.cluster_job import ClusterJob
-from budgetfrontier.tools.console.pages.cluster import PAGES
+from budgetfrontier.tools.console.pages.partitioned import PAGES
+from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 from tests.cluster.workers import running
 from tests.support import PATIENCE, token_file, until
 
@@ -46,7 +46,7 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         operator = Operator(second, job=URL, patience=PATIENCE)
 
         async def visit(scenario: Callable[[Do, Operator], Coroutine[Any, Any, None]]) -> None:
-            job = ClusterJob(URL, lambda: Operator(frontier, job=URL), lambda: Operator(second, job=URL))
+            job = PartitionedJob(URL, lambda: Operator(frontier, job=URL), lambda: Operator(second, job=URL))
             app = Console([job], Access(TokenFile(token_file(tmp_path, TOKEN))), pages=PAGES).application()
             async with TestClient(TestServer(app)) as client:
 

@@ -31,11 +31,11 @@ from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.tools.cli import clusters, main, submission
-from budgetfrontier.tools.console import cluster_job
+from budgetfrontier.tools.console import partitioned_job
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
-from budgetfrontier.tools.console.cluster_job import ClusterJob
-from budgetfrontier.tools.console.pages.cluster import PAGES
+from budgetfrontier.tools.console.pages.partitioned import PAGES
+from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 from tests.cluster.workers import Cluster, running
 from tests.support import PATIENCE, until
 
@@ -295,7 +295,7 @@ def test_the_crawl_and_its_queues_are_steered(cli: Cli) -> None:
 def test_the_console_shows_the_partitions_and_the_queues(
     directory: MemoryDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def pages(job: ClusterJob) -> list[tuple[int, str]]:
+    async def pages(job: PartitionedJob) -> list[tuple[int, str]]:
         console = Console([job], Access(None), pages=PAGES)
         async with TestClient(TestServer(console.application())) as client:
             found = []
@@ -315,10 +315,10 @@ def test_the_console_shows_the_partitions_and_the_queues(
             return found
 
     monkeypatch.setattr(owner_calls, "PATIENCE", 0.0)
-    monkeypatch.setattr(cluster_job, "FRESH", 1e9)
+    monkeypatch.setattr(partitioned_job, "FRESH", 1e9)
     lose(directory, 3)
     with ClusterFrontier("test", directory) as frontier:
-        job = ClusterJob(URL, lambda: Operator(frontier, job=URL))
+        job = PartitionedJob(URL, lambda: Operator(frontier, job=URL))
         (_, first), (_, some), (_, page), *others = asyncio.run(pages(job))
     assert "Partition 3 of 4 does not answer (last with lost#1)" in first
     assert first.count("does not answer</b>") == 1

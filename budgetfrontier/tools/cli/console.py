@@ -104,9 +104,9 @@ def _is_job(path: Path) -> bool:
 def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
     from budgetfrontier.cluster.operator_client import Operator
     from budgetfrontier.tools.cli import clusters
-    from budgetfrontier.tools.console.cluster_job import ClusterJob
     from budgetfrontier.tools.console.console_server import serve
-    from budgetfrontier.tools.console.pages.cluster import PAGES
+    from budgetfrontier.tools.console.pages.partitioned import PAGES
+    from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 
     if len(args.jobs) > 1:
         args.parser.error("a console shows one crawl in partitions, and nothing else: start one for each")
@@ -116,10 +116,10 @@ def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
         clusters.connected(url, tls_ca=args.tls_ca) as second,
     ):
 
-        def operator() -> Operator:
+        def owners() -> Operator:
             return Operator(first.frontier, job=first.job, ends=first.ends)
 
         def steersman() -> Operator:
             return Operator(second.frontier, job=second.job)
 
-        serve([ClusterJob(first.job, operator, steersman)], pages=PAGES, **options)
+        serve([PartitionedJob(first.job, owners, steersman)], pages=PAGES, **options)

@@ -24,7 +24,6 @@ from budgetfrontier.reports import metrics
 from budgetfrontier.reports.host_allowlist import REFUSED
 from budgetfrontier.tools.console import forms, rendering, static_files, steering
 from budgetfrontier.tools.console.access import HEADERS, Access, BrowserSession, cookie_name, is_inside
-from budgetfrontier.tools.console.changes_since import Since, since
 from budgetfrontier.tools.console.downloads import Downloads
 from budgetfrontier.tools.console.event_streams import EventStreams
 from budgetfrontier.tools.console.jobs import ConsoleJob
@@ -327,7 +326,7 @@ class Console:
         """
         forms.check_names(form, forms.APPLIED)
         shown = self.tasks.shown(form["dry_run"], who)
-        changed = await self._in_thread(partial(_since, job, shown))
+        changed = await self._in_thread(partial(job.since, shown.asked, shown.step))
         if shown.applied or changed.newest > Query(form).number("seen", 0, most=1 << 62):
             raise web.HTTPSeeOther(f"{job.base}/steer/{shown.applied or shown.id}")
         return shown
@@ -341,7 +340,7 @@ class Console:
         can_apply = task.has_shown and not task.applied
 
         def make() -> str:
-            context["since"] = _since(job, task) if can_apply else None
+            context["since"] = job.since(task.asked, task.step) if can_apply else None
             return rendering.page(self.templates, "task.html", context)
 
         return _html(await self._in_thread(make))
@@ -387,14 +386,6 @@ class Console:
         answer = web.HTTPSeeOther("/-/sign-in")
         answer.del_cookie(cookie_name(request.headers), path="/")
         raise answer
-
-
-def _since(job: ConsoleJob, shown: Task) -> Since:
-    if not job.is_folder:
-        found: Since = job.overtaken(shown.asked, shown.step)
-        return found
-    with job.view() as view:
-        return since(view, shown)
 
 
 def _cookie(request: web.Request) -> str | None:

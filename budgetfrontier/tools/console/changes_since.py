@@ -5,14 +5,13 @@ from __future__ import annotations
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
-from budgetfrontier.reports.audit_filter import coverage, deleted_queues, touches
+from budgetfrontier.reports.audit_filter import BRIEF_URIS, coverage, deleted_queues, touches
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.view import View
-from budgetfrontier.tools.console.steering import Task
+from budgetfrontier.tools.console.forms import SubmittedCommand
+from budgetfrontier.tools.console.steer_process import SteerLine
 
-MATCHED = 20
-"""URIs of a queue that the patterns of commands are compared with, for a page."""
 _READ = 1000  # entries of the audit
 
 
@@ -32,22 +31,22 @@ class Since(NamedTuple):
         return self.commands[0].id if self.commands else 0
 
 
-def since(view: View, task: Task) -> Since:
+def since(view: View, asked: SubmittedCommand, shown: SteerLine) -> Since:
     """Return what has changed since a dry run: the commands that may have changed its queue, or those that it matches.
 
     O(new commands).
     """
-    effect = task.step.effect or {}
-    newer = takewhile(lambda entry: entry.id > task.step.last_command, islice(view.newest_commands(), _READ))
+    effect = shown.effect or {}
+    newer = takewhile(lambda entry: entry.id > shown.last_command, islice(view.newest_commands(), _READ))
     commands = [entry for entry in newer if not entry.error]
     then = effect.get("before", {}).get("state")
     if then is None:
-        match = _match(task.asked.op, task.asked.args)
+        match = _match(asked.op, asked.args)
         return Since(commands if match is None else list(filter(touches(view, match), commands)))
     key = effect.get("queue")
     queue = view.find_queue(key) if isinstance(key, str) else None
     if queue is not None:
-        covers = coverage(view, queue.queue, looked_at=MATCHED)
+        covers = coverage(view, queue.queue, looked_at=BRIEF_URIS)
         commands = [entry for entry in commands if covers(entry)]
     now = str(view.summary().state if queue is None else queue.state)
     return Since(commands, (then, now) if then != now else None)

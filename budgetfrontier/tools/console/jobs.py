@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 from urllib.parse import quote
 
+import msgspec
+
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.operators import CrawlOperator
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import View
+from budgetfrontier.tools.console.changes_since import Since, since
+from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.sampling import Sample, Samples, read
 from budgetfrontier.tools.console.scan_schedule import Scanned, Scans
 from budgetfrontier.tools.console.status_counts import StatusCounts
+from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from budgetfrontier.tools.console.totals_history import OverTimeOfJob
+from budgetfrontier.tools.job_operator import JobOperator
 
 _FRESH = 1.5  # seconds for which a sample is good
+_LINE = 1 << 24  # bytes of a line
+_decode = msgspec.json.Decoder(SteerLine).decode
+_T = TypeVar("_T")
 
 
 class Gone(FrontierError):
@@ -112,13 +124,37 @@ class ConsoleJob:
         last = self.samples.last
         return last if last is not None and abs(time.time() - last.when) < _FRESH else self.sample()
 
-    def obey(self, order: Any) -> Any:
-        """Carry an order out, for a job whose files are not here; return the `Step` that has come of it."""
-        raise NotImplementedError
+    def look(self, read: Callable[[CrawlOperator], _T]) -> _T:
+        """Return what `read` returns for this job."""
+        return read(JobOperator(self.folder, self.path, reader=self.reader, brief=True))
 
-    def overtaken(self, asked: Any, step: Any) -> Any:
-        """Return what has changed since a dry run, for a job whose files are not here: an `overtaken.Since`."""
-        raise NotImplementedError
+    async def steer(self, order: SteerOrder) -> AsyncIterator[SteerLine]:
+        """Carry an order out in a process of its own, and yield how far it is; the last line has the result."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "budgetfrontier.tools.console.steer_process", str(self.path),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE,
+        )  # fmt: skip
+        assert process.stdin is not None and process.stdout is not None
+        step = SteerLine()
+        try:
+            process.stdin.write(msgspec.json.encode(order))
+            process.stdin.close()
+            async for line in process.stdout:
+                yield (step := _decode(line))
+            code = await process.wait()
+            if code or not (step.effect is not None or step.entry or step.error):
+                yield SteerLine(done=1.0, error=f"its process ended with code {code}; the console's log has more")
+        finally:
+            # A dry run can be ended at any time. A command goes on: it may be half-way through a stopped frontier.
+            if process.returncode is None and order.dry_run:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+
+    def since(self, asked: SubmittedCommand, shown: SteerLine) -> Since:
+        """Return what has changed since a dry run has shown what a command would do."""
+        with self.view() as view:
+            return since(view, asked, shown)
 
     @property
     def crawl(self) -> str:

@@ -103,6 +103,11 @@ def state(value: str) -> Markup:
     return Markup('<span class="state {}">{}</span>').format(charts.css_class(value), value)
 
 
+def as_sentence(text: str) -> str:
+    """Return a message as a sentence of a page; "" for ""."""
+    return text and f"{text[:1].upper()}{text[1:]}."
+
+
 def key_path(key: str) -> str:
     """Return what the page of a queue has after the path of the job."""
     # Browsers take dots and slashes out of paths, written as %2F too.

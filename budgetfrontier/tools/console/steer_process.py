@@ -9,20 +9,15 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.model import QueueRecord
-from budgetfrontier.engine.remote import steer
+from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import CommandInProgress, FrontierError
-from budgetfrontier.reports import dry_runs
-from budgetfrontier.storage.reader import Reader
-from budgetfrontier.storage.view import View
-
-_EVERY = 10_000  # queues between two reports of progress
+from budgetfrontier.reports.operators import OperatorCommand
+from budgetfrontier.tools.job_operator import JobOperator
 
 
 class SteerOrder(msgspec.Struct):
@@ -54,39 +49,26 @@ class SteerLine(msgspec.Struct, omit_defaults=True):
 _decode = msgspec.json.Decoder(SteerOrder).decode
 
 
-class _Counted(View):
-    """A view that tells how far a pass over all queues has come."""
-
-    def stored_queues(self) -> Iterator[QueueRecord]:
-        total = self.counters().queues or 1
-        for number, queue in enumerate(super().stored_queues()):
-            if not number % _EVERY:
-                _say(SteerLine(done=min(number / total, 1.0)))
-            yield queue
-
-
 def main(frontier: Path) -> None:
     """Obey the order on the standard input."""
     order = _decode(sys.stdin.buffer.read())
+    operator = JobOperator(frontier, frontier, timeout=order.timeout, progress=_say_done)
     try:
         if order.dry_run:
-            with Reader(frontier) as reader, reader.view() as view:
-                last = next((entry.id for entry in view.newest_commands()), 0)
-                counted = _Counted(view.txn, view.db)
-                effect = dry_runs.dry_run(counted, frontier, order.op, order.args)
-                _say(SteerLine(done=1.0, effect=effect, last_command=last))
+            last = next((row.entry.id for row in operator.audit().rows), 0)
+            _say(SteerLine(done=1.0, effect=operator.dry_run(order.op, order.args), last_command=last))
             return
-        args = order.args
-        if order.op in dry_runs.OF_ADJUSTMENTS:  # what is changed is found here: no engine waits for that
-            with Reader(frontier) as reader, reader.view() as view:
-                counted = _Counted(view.txn, view.db)
-                args = args | {"survey": dry_runs.survey(counted, order.op, args)}
-        entry = steer(frontier, order.op, args, who=order.who or None, reason=order.reason, timeout=order.timeout)
-        _say(SteerLine(done=1.0, entry=msgspec.structs.asdict(entry)))
+        applied = operator.apply(OperatorCommand(order.op, order.args, order.who or whoami(), order.reason))
+        assert applied.entry is not None
+        _say(SteerLine(done=1.0, entry=msgspec.structs.asdict(applied.entry)))
     except CommandInProgress as error:
         _say(SteerLine(done=1.0, error=str(error), in_progress=True))
     except (FrontierError, OSError) as error:
         _say(SteerLine(done=1.0, error=str(error)))
+
+
+def _say_done(share: float) -> None:
+    _say(SteerLine(done=share))
 
 
 def _say(step: SteerLine) -> None:

@@ -1,12 +1,10 @@
-"""Steering: a dry run, then the command, each in a process of its own that a page follows; or by the job itself."""
+"""Steering: a dry run, then the command, each carried out by its job while a page follows it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import secrets
-import sys
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -27,8 +25,6 @@ _NOT_GIVEN = (
     "crawl hangs, and give it again"
 )
 _KEPT = 100  # tasks whose results can be looked at
-_decode = msgspec.json.Decoder(SteerLine).decode
-_LINE = 1 << 24  # bytes of a line
 
 
 class Task:
@@ -87,28 +83,8 @@ class Task:
     async def _run(self) -> None:
         asked = self.asked
         order = SteerOrder(asked.op, asked.args | self.promised, self.who, asked.reason, self.dry_run)
-        if not self.job.is_folder:
-            self.step = await asyncio.to_thread(self.job.obey, order)
-            return
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "budgetfrontier.tools.console.steer_process", str(self.job.path),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE,
-        )  # fmt: skip
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdin.write(msgspec.json.encode(order))
-            process.stdin.close()
-            async for line in process.stdout:
-                self.step = _decode(line)
-            code = await process.wait()
-            if code or not (self.step.effect is not None or self.step.entry or self.step.error):
-                self.step = SteerLine(done=1.0, error=f"its process ended with code {code}; the console's log has more")
-        finally:
-            # A dry run can be ended at any time. A command goes on: it may be half-way through a stopped frontier.
-            if process.returncode is None and self.dry_run:
-                with suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
+        async for step in self.job.steer(order):
+            self.step = step
 
 
 class Tasks:

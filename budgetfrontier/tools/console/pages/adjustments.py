@@ -13,15 +13,15 @@ ROWS = 100
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of adjustments; the later ones win."""
     start = query.number("start", 0, most=10_000_000)
-    with job.view() as view:
-        found = view.adjustments()
-        overrides = view.settings()[0].overrides
-        rows = [(one, view.audit_entry(one.id)) for one in found[start : start + ROWS]]
+    found, overrides, missing = job.look(
+        lambda operator: (operator.adjustments(), operator.settings.overrides, operator.unanswered())
+    )
     return {
-        "rows": rows,
+        "rows": [(one, one.entry) for one in found[start : start + ROWS]],
         "count": len(found),
         "overrides": overrides[:ROWS],
         "overrides_count": len(overrides),
         "next": {"start": start + ROWS} if len(found) > start + ROWS else None,
         "first": {"start": max(start - ROWS, 0) or None} if start else None,
+        "missing": missing,
     }

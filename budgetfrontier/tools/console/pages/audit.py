@@ -2,73 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice, takewhile
+from itertools import islice
 from typing import Any
 
-from budgetfrontier.engine.remote import describe_progress
-from budgetfrontier.reports.audit_inverses import inverses
+from msgspec.structs import replace
+
 from budgetfrontier.reports.audit_sentences import sentence
-from budgetfrontier.storage import keys
-from budgetfrontier.storage.records import AuditEntry, decode_audit
-from budgetfrontier.storage.view import View
+from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.operators import AuditRow, CrawlOperator
+from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import NotThere, Query
+from budgetfrontier.tools.console.rendering import as_sentence
+from budgetfrontier.tools.job_operator import BRIEF_ENTRIES
 
 ROWS = 50
-READ = 5000
-"""Entries that are read for one page, at the most."""
 
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of entries, or one entry in full."""
-    before, only = query.number("before", 0, most=1 << 62), query.number("id", 0, most=1 << 62)
+    before, only = query.number("before", 0, most=1 << 62), query.text("id")
     command, who, text = query.text("command"), query.text("who"), query.text("q")
-    rows: list[AuditEntry] = []
-    following = None
-    with job.view() as view:
+    looked_at: list[int] = []
+
+    def matches(entry: AuditEntry) -> bool:
+        looked_at.append(entry.id)
+        return command in ("", entry.command) and who in ("", entry.who) and text in _all_of(entry, text)
+
+    def look(operator: CrawlOperator) -> dict[str, Any]:
+        following = None
         if only:
-            rows = [entry for entry in _back(view, only + 1, 1) if entry.id == only]
-            if not rows:
-                raise NotThere(f"There is no entry {only} in the audit.")
+            rows = [_one(operator, only)]
         else:
-            for looked_at, entry in enumerate(_back(view, before, READ + 1)):
-                if len(rows) == ROWS or looked_at == READ:
-                    following = entry.id + 1
-                    break
-                if command in ("", entry.command) and who in ("", entry.who) and text in _all_of(entry, text):
-                    rows.append(entry)
-        undoable = _undoable(view, rows)
-        begun = job.reader.in_progress()
-    return {
-        "rows": rows,
-        "undoable": undoable,
-        "only": only,
-        "command": command,
-        "who": who,
-        "q": text,
-        "next": None if following is None else {"before": following},
-        "first": {} if before else None,
-        "in_progress": describe_progress(*begun) if begun else "",
-    }
+            rows = [*islice(operator.audit(where=matches, before=before).rows, ROWS)]
+            if len(rows) == ROWS or len(looked_at) == BRIEF_ENTRIES:
+                following = looked_at[-1]
+        is_partitioned = operator.path is None
+        return {
+            "rows": [named_entry(row) for row in rows],
+            "undoable": {row.id for row in rows if row.inverse},
+            "places": {row.id: row.partitions for row in rows} if is_partitioned else None,
+            "next": None if following is None or is_partitioned else {"before": following},
+            "in_progress": operator.in_progress() or as_sentence(operator.unanswered()),
+        }
+
+    asked: dict[str, Any] = {"only": only, "command": command, "who": who, "q": text, "first": {} if before else None}
+    return asked | job.look(look)
 
 
-def _undoable(view: View, rows: list[AuditEntry]) -> set[int]:
-    """Return the ids of the entries of a page that can be undone, if they are among the newest READ ones."""
-    if not rows:
-        return set()
-    found = takewhile(lambda pair: pair[0].id >= rows[-1].id, inverses(islice(view.newest_commands(), READ)))
-    return {entry.id for entry, inverse in found if inverse}
+def _one(operator: CrawlOperator, name: str) -> AuditRow:
+    """Return the entry with an id. Raises NotThere."""
+    before = int(name) + 1 if name.isascii() and name.isdecimal() and len(name) < 19 else 0
+    row = next((row for row in operator.audit(before=before).rows if str(row.id) == name), None)
+    if row is None:
+        raise NotThere(f"There is no entry {clean(name[:40])} in the audit.")
+    return row
+
+
+def named_entry(row: AuditRow) -> AuditEntry:
+    """Return an entry with its name in the whole crawl as its id."""
+    return replace(row.entry, id=row.id)
 
 
 def _all_of(entry: AuditEntry, text: str) -> str:
     return f"{entry.reason} {entry.args} {entry.effect} {sentence(entry)}" if text else ""
-
-
-def _back(view: View, before: int, most: int) -> Iterator[AuditEntry]:
-    """Yield the entries below an id (0: all), the newest first."""
-    cursor = view.txn.cursor(view.db[keys.AUDIT])
-    found = cursor.last() if not before or not cursor.set_range(keys.u64.pack(before)) else cursor.prev()
-    while found and most and cursor.key() != keys.SENTINEL:
-        yield decode_audit(cursor.value())
-        found, most = cursor.prev(), most - 1

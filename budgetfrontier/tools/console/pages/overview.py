@@ -52,13 +52,14 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     if scanned:
         spend = scanned.scan.spend
         context |= {
-            "top": _ranked(job, spend.top, "expenditure"),
-            "longest": _ranked(job, scanned.scan.longest, "queued"),
-            "stranding": _ranked(job, spend.stranding, "queued"),
+            "top": ranked(job, spend.top, "expenditure"),
+            "longest": ranked(job, scanned.scan.longest, "queued"),
+            "stranding": ranked(job, spend.stranding, "queued"),
             "waiting_rows": [(f"precedence {grade}", "", count) for grade, count in scanned.scan.waiting[:TOP]],
         }
     return context
 
 
-def _ranked(job: ConsoleJob, queues: list[QueueRecord], amount: str) -> list[tuple[str, str, int]]:
+def ranked(job: ConsoleJob, queues: list[QueueRecord], amount: str) -> list[tuple[str, str, int]]:
+    """Return the first queues with the paths of their pages, and an amount of each."""
     return [(queue.queue, job.base + key_path(queue.queue), getattr(queue, amount)) for queue in queues[:TOP]]

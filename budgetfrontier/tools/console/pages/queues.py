@@ -69,7 +69,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "columns": COLUMNS, "state": state or "", "states": list(QueueState), "q": text, "sort": sort,
         "sorts": ("turn", "queue", *SORTS) if state in INDEXED else ("queue", *SORTS), "by_amount": by_amount,
         "start": start, "reverse": reverse, "waits": by_amount and scanned is None,
-        "scan_progress": job.scans.progress, "scan_error": job.scans.error,
+        "scan_progress": job.scans.progress, "scan_error": job.scans.error, "is_glob": False, "missing": "",
         "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
     }  # fmt: skip
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from budgetfrontier.cluster import steering_plan
 from budgetfrontier.cluster.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.merging import numbers_as_text
 from budgetfrontier.cluster.operator_client import Operator, PartitionRow
-from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.cluster.steering_plan import NOTHING_KEPT
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports.operators import AuditRow, OperatorCommand, Selection
+from budgetfrontier.reports.operators import AuditRow, CrawlOperator, OperatorCommand
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.storage.reader import Reader
-from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
 from budgetfrontier.tools.console.changes_since import Since
 from budgetfrontier.tools.console.forms import SubmittedCommand
@@ -57,52 +56,21 @@ NEWEST = 200
 _T = TypeVar("_T")
 
 
-def newest_commands(operator: Operator, count: int = NEWEST, *, key: str | None = None) -> list[AuditRow]:
-    """Return the newest commands of the audit, the newest first; only those that concern a queue if it is named."""
-    return [*islice(ClusterOperator(operator).audit(key=key, count=count).rows, count)]
-
-
-def named_entry(row: AuditRow) -> AuditEntry:
-    """Return an entry whose id is its name, for pages."""
-    return replace(row.entry, id=row.id)
-
-
-def _apply(operator: Operator, order: SteerOrder) -> SteerLine:
-    """Give a command to the partitions that it is for."""
-    command = OperatorCommand(order.op, order.args, order.who or whoami(), order.reason)
-    applied = ClusterOperator(operator).apply(command)
-    if applied.left or applied.entry is None:
-        return SteerLine(done=1.0, error=applied.left, in_progress=True)
-    effect = applied.entry.effect | _unanswered(operator)
-    if applied.refused:
-        effect["refused"] = applied.refused[:1000]
-    return SteerLine(done=1.0, entry={"id": applied.entry.id, "when": applied.entry.when, "effect": effect})
-
-
-def _unanswered(operator: Operator) -> dict[str, str]:
-    missing = operator.missing
-    return {"missing_partitions": numbers_as_text(missing)} if missing else {}
-
-
-def _missing_in_words(operator: Operator) -> str:
-    return operator.without_owner(operator.missing) if operator.missing else ""
-
-
-class ClusterJob(ConsoleJob):
+class PartitionedJob(ConsoleJob):
     """A crawl in partitions. Its methods may be called from any thread, one at a time looks at the owners."""
 
     is_folder = False
 
     def __init__(
-        self, url: str, operator: Callable[[], Operator], steersman: Callable[[], Operator] | None = None
+        self, url: str, owners: Callable[[], Operator], steersman: Callable[[], Operator] | None = None
     ) -> None:
-        """Show the crawl at a URL; `operator()` returns one that has no partition missing yet.
+        """Show the crawl at a URL; `owners()` returns its owners, of which no partition is missing yet.
 
         `steersman()` does so with a connection of its own, so that pages do not wait for commands.
         """
         super().__init__("", Path(url), Path(url))
-        self._url, self._operator = url, operator
-        self._steersman = steersman or operator
+        self._url, self._owners = url, owners
+        self._steered_by = steersman or owners
         self._looking = threading.Lock()
         self._steering = threading.Lock() if steersman else self._looking
         self._current: Current | None = None
@@ -132,15 +100,18 @@ class ClusterJob(ConsoleJob):
         current = self._current or self.current()
         return Sample(current.when, 0, current.report.standing.process.last_commit or 0.0, current.report.totals)
 
+    def sample_now(self) -> Sample:
+        """Return the totals that the owners tell, a few seconds old at the most."""
+        self.current()
+        return self.sample()
+
     def current(self) -> Current:
         """Return what the owners tell, a few seconds old at the most. Raises ConnectionLost if none answers."""
         with self._looking:
             now, current = time.time(), self._current
             if current is None or not 0 <= now - current.when < FRESH:
-                operator = self._operator()
-                report, partitions = operator.current()
-                missing = _missing_in_words(operator)
-                self._current = current = Current(now, report, partitions, missing)
+                operator = ClusterOperator(self._owners())
+                self._current = current = Current(now, *operator.owners.current(), operator.unanswered())
             return current
 
     def whole(self) -> Whole:
@@ -148,49 +119,53 @@ class ClusterJob(ConsoleJob):
         with self._looking:
             now, whole = time.time(), self._whole
             if whole is None or not 0 <= now - whole.when < EVERY:
-                self._whole = whole = Whole(now, self._operator().overview(LISTED))
+                self._whole = whole = Whole(now, self._owners().overview(LISTED))
             return whole
 
-    def ask(self, look: Callable[[Operator], _T]) -> tuple[_T, str]:
-        """Return what `look(operator)` returns, and which partitions have not answered, in words."""
+    def look(self, read: Callable[[CrawlOperator], _T]) -> _T:
+        """Return what `read` returns for this crawl, with no partition missing yet."""
         with self._looking:
-            operator = self._operator()
-            found = look(operator)
-            return found, _missing_in_words(operator)
+            return read(ClusterOperator(self._owners()))
 
-    def obey(self, order: SteerOrder) -> SteerLine:
-        """Carry an order out: tell what it would do, or give the command, and wait until it was applied."""
+    async def steer(self, order: SteerOrder) -> AsyncIterator[SteerLine]:
+        """Carry an order out in a thread."""
+        yield await asyncio.to_thread(self._steered, order)
+
+    def _steered(self, order: SteerOrder) -> SteerLine:
         try:
             with self._steering:
-                operator = self._steersman()
+                operator = ClusterOperator(self._steered_by())
                 if order.op == "delete" and not order.args.get("for_good"):
-                    raise FrontierError(f"{steering_plan.NOTHING_KEPT}: it cannot be undone. Say so with `for good`")
+                    raise FrontierError(f"{NOTHING_KEPT}: it cannot be undone. Say so with `for good`")
                 if order.dry_run:
-                    seen = [str(row.id) for row in newest_commands(operator)]
-                    effect = steering_plan.dry_run(operator, order.op, order.args)
+                    seen = [str(row.id) for row in _newest(operator)]
+                    effect = operator.dry_run(order.op, order.args)
                     return SteerLine(done=1.0, effect=effect | _unanswered(operator), seen=seen)
-                done = _apply(operator, order)
+                command = OperatorCommand(order.op, order.args, order.who or whoami(), order.reason)
+                applied = operator.apply(command)
                 self._current = self._whole = None  # whoever has changed something looks at it next
-                return done
         except (FrontierError, OSError) as error:
             return SteerLine(done=1.0, error=str(error))
+        if applied.left or applied.entry is None:
+            return SteerLine(done=1.0, error=applied.left, in_progress=True)
+        effect = applied.entry.effect | _unanswered(operator)
+        if applied.refused:
+            effect["refused"] = applied.refused[:1000]
+        return SteerLine(done=1.0, entry={"id": applied.entry.id, "when": applied.entry.when, "effect": effect})
 
-    def overtaken(self, asked: SubmittedCommand, step: SteerLine) -> Since:
+    def since(self, asked: SubmittedCommand, shown: SteerLine) -> Since:
         """Return the commands since a dry run that may have changed what it has shown."""
-        effect = step.effect or {}
+        effect = shown.effect or {}
         key = effect.get("queue") if asked.op != "delete" else None
-        with self._looking:
-            found = newest_commands(self._operator(), key=key if isinstance(key, str) else None)
-        rows = [row for row in found if row.id not in step.seen and not row.entry.error]
-        return Since([named_entry(row) for row in rows], None, len(rows))
+        found = self.look(lambda operator: _newest(operator, key=key if isinstance(key, str) else None))
+        rows = [row for row in found if row.id not in shown.seen and not row.entry.error]
+        return Since([replace(row.entry, id=row.id) for row in rows], None, len(rows))
 
-    def queues(
-        self, state: QueueState | None, match: str | None, *, sort: str, reverse: bool, count: int
-    ) -> tuple[list[QueueRecord], str]:
-        """Return the first queues in an order, and which partitions have not told theirs, in words."""
-        selection = Selection(None if state is None else [state], match)
-        with self._looking:
-            operator = self._operator()
-            rows = operator.best_queues(selection, sort=sort, reverse=reverse, count=count)
-            missing = _missing_in_words(operator)
-        return [queue for queue, _ in rows], missing
+
+def _newest(operator: CrawlOperator, *, key: str | None = None) -> list[AuditRow]:
+    """Return the newest commands of the audit, the newest first; only those that concern a queue if it is named."""
+    return [*islice(operator.audit(key=key, count=NEWEST).rows, NEWEST)]
+
+
+def _unanswered(operator: ClusterOperator) -> dict[str, str]:
+    return {"missing_partitions": numbers_as_text(operator.missing)} if operator.missing else {}

@@ -1,0 +1,95 @@
+"""The pages of a crawl in partitions: its overview with the partitions, its queues, and the table of all its pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.reports.operators import CrawlOperator, Selection
+from budgetfrontier.reports.totals import tiles
+from budgetfrontier.reports.wrong_now import wrong_now
+from budgetfrontier.rules.verdict import process_line
+from budgetfrontier.settings.matching import queue_test
+from budgetfrontier.tools.console.columns import SORTS
+from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.pages import ConsolePage, adjustments, audit, queue, steer
+from budgetfrontier.tools.console.pages.overview import TOP, ranked
+from budgetfrontier.tools.console.pages.queues import COLUMNS, ROWS
+from budgetfrontier.tools.console.partitioned_job import PartitionedJob
+from budgetfrontier.tools.console.query import BadRequest, Query
+from budgetfrontier.tools.console.rendering import as_sentence
+
+FARTHEST = 4000
+"""Rows before a page, at the most: all before it are sent by each owner."""
+
+
+def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
+    """Return what the overview shows."""
+    assert isinstance(job, PartitionedJob)
+    current, whole = job.current(), job.whole()
+    spend = whole.overview.spend()
+    report = current.report
+    wrong = [as_sentence(current.missing)] if current.missing else []
+    wrong += wrong_now(None, report.totals, spend)
+    return {
+        "verdict": report.verdict,
+        "process": process_line(report.standing),
+        "totals": report.totals,
+        "tiles": tiles(report.totals),
+        "partitions": current.partitions,
+        "told": current.when,
+        "wrong": wrong,
+        "scanned": whole.when,
+        "spend": spend,
+        "top": ranked(job, spend.top, "expenditure"),
+        "longest": ranked(job, whole.overview.longest(TOP), "queued"),
+        "stranding": ranked(job, spend.stranding, "queued"),
+    }
+
+
+def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
+    """Return a page of queues, of which each owner sends its first ones."""
+    state = QueueState(found) if (found := query.choice("state", list(QueueState))) else None
+    match, start = _match(query), query.number("start", 0, most=FARTHEST)
+    sort = query.choice("sort", ("queue", *SORTS), "queued")
+    reverse = query.flag("reverse")
+    selection, end = Selection(None if state is None else [state], match or None), start + ROWS + 1
+
+    def look(operator: CrawlOperator) -> tuple[list[QueueRecord], str]:
+        found = operator.sorted_queues(selection, sort=sort, reverse=(sort != "queue") is not reverse, end=end)
+        return [queue for queue, _ in found], operator.unanswered()
+
+    rows, missing = job.look(look)
+    more = len(rows) == end and start + ROWS <= FARTHEST
+    totals = job.sample_now().totals
+    return {
+        "rows": rows[start : start + ROWS], "missing": as_sentence(missing), "columns": COLUMNS, "state": state or "",
+        "states": list(QueueState), "q": match, "sort": sort, "sorts": ("queue", *SORTS), "by_amount": True,
+        "start": start, "reverse": reverse, "next": {"start": start + ROWS} if more else None,
+        "first": {"start": max(start - ROWS, 0) or None} if start else None, "waits": False, "cut": False,
+        "as_of": None, "scan_progress": None, "scan_error": "", "is_glob": True,
+        "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
+    }  # fmt: skip
+
+
+def _match(query: Query) -> str:
+    """Return the pattern that is asked for. Raises BadRequest."""
+    match = query.text("q")
+    try:
+        queue_test(match or None)
+    except SettingsError as error:
+        raise BadRequest(f"q: {error}") from None
+    return match
+
+
+PAGES = (
+    ConsolePage("", "Overview", "partitioned.html", overview, every=5.0),
+    ConsolePage("/queues", "Queues", "queues.html", queues),
+    ConsolePage(r"/queue/{target:[\s\S]+}", "Queue", "queue.html", queue.build, listed=False),
+    ConsolePage("/queue", "Queue", "queue.html", queue.build, listed=False),
+    ConsolePage("/adjustments", "Adjustments", "adjustments.html", adjustments.build),
+    ConsolePage("/steer", "Steer", "steer.html", steer.build, steers=True),
+    ConsolePage("/audit", "Audit", "audit.html", audit.build),
+)
+"""The pages of a crawl in partitions, in the order of the navigation."""
