@@ -43,7 +43,7 @@ class AsyncTransport:
 
     async def run(self, steps: Steps[_T]) -> _T:
         """Send the messages that a call of `calls` yields, and return its result."""
-        self.check()
+        self._link.check()
         reply: Any = None
         while True:
             try:

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from budgetfrontier import Settings
+from budgetfrontier import Admission, FrontierClosed, FrontierError, LeaseExpired, Outcome, Settings
 from budgetfrontier.cluster import partition_router
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
 from budgetfrontier.cluster.client import ClusterFrontier
@@ -106,6 +106,33 @@ def test_a_call_to_a_worker_that_hangs_is_made_to_the_next_owner(
                 assert await twin.finish_many([*leases, lease]) == [lease]
 
         asyncio.run(crawl())
+
+
+def test_the_client_for_asyncio_has_the_methods_of_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def crawl(directory: Directory) -> None:
+        frontier = AsyncClusterFrontier("test", directory)
+        with pytest.raises(FrontierClosed, match="not connected"):
+            _ = frontier.settings
+        async with frontier:
+            assert await frontier.schedule("https://a.test/1") is Admission.ADDED
+            assert (await frontier.admit_many(["https://a.test/2", "https://b.test/1"], maxsize=2)).added == 1
+            assert await frontier.admit_each(["https://b.test/1"], maxsize=2) == [Admission.FULL]
+            (lease,) = await frontier.lease(1)
+            await frontier.renew(lease, 60.0)
+            await frontier.finish(lease, Outcome.DEAD, reason="gone")
+            with pytest.raises(LeaseExpired):
+                await frontier.finish(lease)
+            assert [letter.reason for letter in await frontier.dead_letters()] == ["gone"]
+            with pytest.raises(FrontierError, match="schedule their URIs"):
+                await frontier.replay()
+            assert (await frontier.partitions(), await frontier.limit(), frontier.held) == (2, None, 0)
+            assert len(await frontier.owners()) == 2 and (await frontier.router()).partition("https://a.test/") < 2
+            await frontier.commit()
+        with pytest.raises(FrontierClosed, match="was closed"):
+            await frontier.commit()
+
+    with addressed(tmp_path, monkeypatch) as cluster:
+        asyncio.run(crawl(cluster.directory))
 
 
 def test_a_crawl_has_its_name_however_it_is_written() -> None:

@@ -451,6 +451,17 @@ def test_downloads_land_in_one_message(served: Served, kind: Any) -> None:
             remote.landed_many([(first, -1.0)])
 
 
+@pytest.mark.parametrize("kind", [RemoteFrontier, FromAsync])
+def test_admission_stops_at_so_many_uris(served: Served, kind: Any) -> None:
+    with kind(served.address, timeout=PATIENCE) as remote:
+        full = [Admission.ADDED, Admission.ADDED, Admission.FULL]
+        assert remote.admit_each(pages("A", 3), maxsize=2) == full
+        assert remote.admit_many(pages("B", 2), maxsize=3).added == 1
+        remote.adjust(queue_total_budget=1, reason="test")
+        assert remote.plain("adjustments")[0]["match"] == "*"
+        assert len(remote.lease(2)) == remote.held == 2 and remote.timeout == PATIENCE
+
+
 @pytest.mark.parametrize("together", [False, True])
 def test_a_host_that_is_overloaded_rests_longer_each_time(frontier: Any, clock: ManualClock, together: bool) -> None:
     frontier.schedule_many(pages("A", 2))

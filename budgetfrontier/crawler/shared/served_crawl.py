@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,29 +16,6 @@ from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 
 FOREVER = 1e9
 """Seconds for which calls are repeated once the crawl has begun: no end of a lease is given up."""
-
-
-class CrawlSettingsInForce:
-    """The settings of a crawl with its adjustments, as of the last look."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._adjustments: list[Override] = []
-        self._effective = Effective(settings.frontier, settings.overrides)
-
-    def __repr__(self) -> str:
-        return f"<CrawlSettingsInForce with {len(self._adjustments)} adjustments>"
-
-    def adjust(self, found: Sequence[Override]) -> None:
-        """Put adjustments in force, in place of those before."""
-        if list(found) != self._adjustments:
-            self._adjustments = list(found)
-            self._effective = Effective(self._settings.frontier, self._settings.overrides, self._adjustments)
-
-    def for_lease(self, lease: Lease) -> QueueSettings:
-        """Return the settings for a leased URI."""
-        effective = self._effective
-        return effective.base if effective.trivial else effective.for_uri(lease.uri.url, lease.queue)
 
 
 class ServedCrawl:
@@ -60,7 +37,8 @@ class ServedCrawl:
         self.frontier.retry_for = FOREVER
         self.settings: Settings = self.frontier.settings
         self.folder: Path = self.frontier.folder
-        self._in_force = CrawlSettingsInForce(self.settings)
+        self._adjustments: list[Override] = []
+        self._effective = Effective(self.settings.frontier, self.settings.overrides)
         await self.refresh()
 
     def by_partition(self, leases: Iterable[Lease]) -> dict[int, list[Lease]]:
@@ -76,11 +54,15 @@ class ServedCrawl:
 
     async def refresh(self) -> None:
         """Look which adjustments are in force, for `settings_for`."""
-        self._in_force.adjust(await self.frontier.adjustments())
+        found = await self.frontier.adjustments()
+        if found != self._adjustments:
+            self._adjustments = found
+            self._effective = Effective(self.settings.frontier, self.settings.overrides, found)
 
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a leased URI, as of the last `refresh`."""
-        return self._in_force.for_lease(lease)
+        effective = self._effective
+        return effective.base if effective.trivial else effective.for_uri(lease.uri.url, lease.queue)
 
     async def close(self, *, within: float) -> None:
         """Give back all leases and disconnect; wait for no answer for longer than so many seconds."""
