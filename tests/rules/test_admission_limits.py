@@ -68,3 +68,24 @@ def test_a_revisit_may_overfill_with_the_finish_of_its_own_uri() -> None:
     assert not admission_limits.may_overfill(replace(page, force=False), page)
     assert not admission_limits.may_overfill(page, other)
     assert not admission_limits.may_overfill(page, None)
+
+
+@pytest.mark.parametrize(
+    ("limit", "held", "more", "room"),
+    [
+        (0, 9, 9, True),
+        (1, 0, 1, True),
+        (1, 1, 1, False),
+        (1, 0, 2, False),
+        (5, 3, 2, True),
+        (5, 3, 3, False),
+        (1, 1, 0, True),
+    ],
+)
+def test_so_many_more_fit_in(limit: int, held: int, more: int, room: bool) -> None:
+    assert admission_limits.has_room(limit, held, more) is room
+
+
+def test_a_limit_of_one_holds_one() -> None:
+    assert full(max_queue_size=1) is None and full(size=1, max_queue_size=1) == "max_queue_size"
+    assert full(max_queued=1) is None and full(queued=1, max_queued=1) == "max_queued"

@@ -71,3 +71,33 @@ def total(state: CrawlState, reason: str | None, *, queued: int = 0, future: int
 )
 def test_a_crawl_that_paused_at_its_finish_goes_on_when_there_is_more(found: Summary, expected: bool) -> None:
     assert crawl_states.goes_on_after_finish(found) is expected
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "after"),
+    [
+        (CrawlState.RUNNING, None, "lunch"),
+        (CrawlState.RUNNING, "", "lunch"),
+        (CrawlState.PAUSED, "maintenance", "maintenance"),
+        (CrawlState.PAUSED, "finish", "lunch"),
+        (CrawlState.PAUSED, "scope", "lunch"),
+        (CrawlState.PAUSED, "policy: cost failed", "lunch"),
+        (CrawlState.PAUSED, "the policy: none", "the policy: none"),
+        (CrawlState.TERMINATED, "finish", "finish"),
+        (CrawlState.TERMINATED, None, None),
+    ],
+)
+def test_the_first_reason_of_an_operator_stays(state: CrawlState, reason: str | None, after: str | None) -> None:
+    assert crawl_states.reason_after_pause(state, reason, "lunch") == after
+
+
+def test_a_crawl_begins_with_its_first_uri() -> None:
+    def after(state: CrawlState, **given: Any) -> CrawlState:
+        usual: dict[str, Any] = {"scheduled": 0, "leases": 0, "empty": True, "busy": False, "pause_at_finish": False}
+        return crawl_states.next_crawl_state(state, **(usual | given))
+
+    assert after(CrawlState.NEW) is CrawlState.NEW
+    assert after(CrawlState.NEW, empty=False) is CrawlState.RUNNING
+    assert after(CrawlState.NEW, scheduled=1) is CrawlState.FINISHED
+    assert after(CrawlState.NEW, scheduled=1, busy=True) is CrawlState.RUNNING
+    assert after(CrawlState.NEW, scheduled=1, pause_at_finish=True) is CrawlState.PAUSED

@@ -37,3 +37,23 @@ def test_dead_letters_that_were_dropped_leave_no_negative_number() -> None:
 def test_the_most_frequent_statuses_are_named() -> None:
     (missed,) = crawled(totals(succeeded=9, error_answers={"404": 2, "410": 1, "500": 3, "403": 3})).missed
     assert missed.text.endswith("(403: 3, 500: 3, 404: 2, ...)")
+
+
+def test_each_cause_is_told_in_words() -> None:
+    one = crawled(totals(succeeded=1, failed=1, dead=1, disregarded=2, robots_denials=1, error_answers={"404": 1}))
+    assert [missed.text for missed in one.missed] == [
+        "1 answered with an error status (404: 1)",
+        "1 failed",
+        "1 became a dead letter",
+        "1 was disregarded because of robots.txt",
+        "1 was disregarded for other reasons, such as the scope",
+    ]
+    many = crawled(totals(succeeded=3000, failed=2000, dead=1500, disregarded=1900, robots_denials=1200))
+    assert [missed.text for missed in many.missed] == [
+        "2,000 failed",
+        "1,500 became dead letters",
+        "1,200 were disregarded because of robots.txt",
+        "700 were disregarded for other reasons, such as the scope",
+    ]
+    (three,) = crawled(totals(succeeded=6, error_answers={"404": 3000, "410": 2, "500": 1})).missed
+    assert three.text == "3,003 answered with an error status (404: 3,000, 410: 2, 500: 1)"

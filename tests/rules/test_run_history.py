@@ -8,7 +8,7 @@ from asyncio import CancelledError
 import pytest
 
 from budgetfrontier.core.model import RunEnd, RunRow
-from budgetfrontier.errors import StorageFull
+from budgetfrontier.errors import ScopeChanged, StorageFull
 from budgetfrontier.rules import run_history
 
 ROW = RunRow(100.0, 7, "a.test", "crawl")
@@ -106,3 +106,39 @@ def test_commands_are_no_stop_of_a_crawl() -> None:
     crawled = RunRow(50.0, 6, "a.test", "spider", 60.0, RunEnd.LIMIT)
     assert run_history.last_stop([ROW, imported, adjusted, crawled]) is crawled
     assert run_history.last_stop([ROW, imported, adjusted]) is imported, "nothing else is known"
+
+
+def test_a_reason_is_cut_between_two_words() -> None:
+    assert run_history.shortened("x" * 500) == "x" * 500
+    assert run_history.shortened("x" * 501) == "x" * 499 + "…"
+    words = "x" * 480 + " one two" + " three" * 9
+    assert run_history.shortened(words) == "x" * 480 + " one two three…"
+    assert run_history.shortened("x" * 449 + " " + "y" * 60) == "x" * 449 + "…", "49 characters are left out"
+    assert run_history.shortened("x" * 448 + " " + "y" * 60) == "x" * 448 + " " + "y" * 50 + "…", "50 are not"
+
+
+@pytest.mark.parametrize(
+    ("program", "may"),
+    [
+        ("", False),
+        ("budgetfrontier", True),
+        ("budgetfrontier serve", True),
+        ("budgetfrontier worker", True),
+        ("budgetfrontier bus-worker", True),
+        ("budgetfrontier undo", False),
+        ("budgetfrontiers undo", True),
+    ],
+)
+def test_commands_hand_nothing_out(program: str, may: bool) -> None:
+    assert run_history.may_crawl(program) is may
+    assert run_history.was_refused(program, RunEnd.ERROR) is not may
+    assert not run_history.was_refused(program, RunEnd.EXIT)
+    assert not run_history.was_refused(program, None)
+
+
+def test_other_ends_have_their_reasons() -> None:
+    assert run_history.end_of(GeneratorExit()) == (None, "")
+    assert run_history.end_of(ScopeChanged("it has")) == (RunEnd.EXIT, "the scope had changed")
+    assert run_history.steered_by("paused", "bob", "") == "paused by bob"
+    assert run_history.steered_by("terminated", "alice", "done") == "terminated by alice (done)"
+    assert run_history.end_of(StorageFull("x" * 600))[1] == "x" * 499 + "…"

@@ -35,3 +35,8 @@ def test_seeds_come_before_links_and_only_redirects_lead_to_them(fields: dict[st
 )
 def test_where_a_seed_comes_from(fields: dict[str, Any], origin: str) -> None:
     assert origin_of(CrawlUri(URL, **fields)) == origin
+
+
+def test_a_redirect_among_links_makes_no_seed() -> None:
+    for hops in ("RL", "RLR", "X", "r"):
+        assert not is_seed(CrawlUri(URL, directive=Directive.MEDIUM, hops=hops))

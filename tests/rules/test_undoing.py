@@ -35,3 +35,19 @@ def test_what_was_refused_has_done_nothing_but_for_a_deletion_halfway() -> None:
     assert not can_be_undone("retire", CHANGED, refused=True)
     assert not can_be_undone("delete", {}, refused=True)
     assert can_be_undone("delete", KEPT, refused=True)
+
+
+@pytest.mark.parametrize("command", ["retire", "unretire", "snooze", "wake", "set_queue", "pause", "resume"])
+def test_what_changed_a_queue_or_the_crawl_can_be_undone(command: str) -> None:
+    assert can_be_undone(command, CHANGED, refused=False)
+    assert not can_be_undone(command, {"before": 1, "after": 1}, refused=False)
+    assert not can_be_undone(command, {}, refused=False)
+    assert can_be_undone(command, {"before": None, "after": 1}, refused=False)
+
+
+def test_dead_letters_that_were_added_can_be_taken_back_even_if_it_was_refused() -> None:
+    for refused in (False, True):
+        assert can_be_undone("bury", {"letters": [1, 3]}, refused=refused)
+        assert not can_be_undone("bury", {"letters": []}, refused=refused)
+    assert can_be_undone("withdraw", {}, refused=False) and not can_be_undone("withdraw", {}, refused=True)
+    assert can_be_undone("drop", {"kept": {}}, refused=True)
