@@ -61,7 +61,6 @@ class LogProducer:
         self.flush()
 
     def _take(self) -> list[tuple[int, bytes]]:
-        """Return the next batch of the buffer."""
         size = count = 0
         while count < min(len(self._buffer), BATCH_MESSAGES) and size < BATCH_BYTES:
             size += len(self._buffer[count][1])

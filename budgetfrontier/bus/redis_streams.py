@@ -247,7 +247,6 @@ class RedisProducer:
         self.flush()
 
     def _add(self, client: Any) -> list[bytes | None]:
-        """Add all messages of the buffer, and return their IDs, None where a stream is missing."""
         pipeline = client.pipeline(transaction=True)
         for partition, data in self._buffer:
             keep = {} if self._stream.keep is None else {"maxlen": self._stream.keep, "approximate": True}
@@ -433,6 +432,5 @@ def _id(offset: int) -> str:
 
 
 def _number(id: bytes | str) -> int:
-    """Return the second part of an ID, the first being 0."""
     text = id.decode() if isinstance(id, bytes) else id
     return int(text.partition("-")[2])

@@ -108,7 +108,6 @@ def _spend(summary: Summary) -> str:
 
 
 def _final_state(report: Report, spend: SpendDistribution) -> str:
-    """Return the line on the final state of a crawl that has nothing left to do."""
     retired = spend.stranding_count
     how = "paused at finish" if report.state is CrawlState.PAUSED else f"crawl {report.state.lower()}"
     if report.state is CrawlState.TERMINATED and not retired:

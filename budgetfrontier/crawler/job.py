@@ -276,7 +276,6 @@ class Job:
     # The end
 
     def _run_end(self) -> tuple[RunEnd, str]:
-        """Return how this run ends, and why, for the history of runs."""
         if self._policy_failures.failure:
             return RunEnd.ERROR, str(self._policy_failures.failure)
         match self._loop.stop:

@@ -212,7 +212,6 @@ class MainLoop:
                 self._end_visit(task)
 
     def _take_unwritten(self) -> list[Result]:
-        """Return the results to be written; none while the outputs are synced."""
         return self._unwritten.take() if self._syncing is None else []
 
     def _lease(self) -> int:
@@ -239,7 +238,6 @@ class MainLoop:
                 self._frontier.renew(lease, self._ttl)
 
     async def _wait(self, free: int) -> None:
-        """Sleep until a visit ends, a URI may be ready, or the commit interval is over."""
         ready = self._frontier.next_ready_in() if free else None
         sleep = self._interval if ready is None else min(self._interval, ready)
         if self._syncing is None:
@@ -333,7 +331,6 @@ class MainLoop:
             self._wake.set()
 
     def _complete(self, result: Result) -> None:
-        """Write a result to the outputs, or put its lease back."""
         if isinstance(result.visit, PutBack):
             finish = Finish(result.lease, Outcome.DEFERRED, reason=result.visit.reason, delay=result.visit.seconds)
             self._written.append((finish, FetchResult(status=0)))
@@ -403,7 +400,6 @@ class MainLoop:
         return tried
 
     def _count(self, outcome: Outcome, response: FetchResult) -> None:
-        """Count a finished visit for the progress and the limits."""
         if response.status > 0:
             self._progress.count(len(response.raw))
         self._limits.count(len(response.raw), finished=outcome in (Outcome.SUCCESS, Outcome.FAILURE))

@@ -174,12 +174,10 @@ class Prerequisites:
         self._frontier.finish(lease, Outcome.DEFERRED, delay=wait, reason=why)
 
     def _queue_of(self, uri: CrawlUri) -> str:
-        """Return the key of the queue for a URI's politeness."""
         try:
             return self._frontier.queue_key(uri)
         except ValueError:  # such a URI cannot be queued, but may be requested
             return uris.authority(uri.url)
 
     def _settings_for(self, lease: Lease, uri: CrawlUri, key: str) -> QueueSettings:
-        """Return the settings in force for a URI on a queue."""
         return self._frontier.settings_for(Lease(lease.id, key, uri, 0, 0.0, 1))

@@ -169,7 +169,6 @@ class Visitor:
         return Visit(uri, response, response.outcome, found)
 
     def _children(self, uri: CrawlUri, found: Iterable[tuple[str, str]]) -> list[CrawlUri]:
-        """Return the links in scope as URIs."""
         plain = uri.meta is None
         via, hops, source = uri.url, uri.hops + "L", uri.source
         children = []
@@ -220,7 +219,6 @@ def _is_revisit(uri: CrawlUri) -> bool:
 
 
 def _redirects(uri: CrawlUri) -> list[str]:
-    """Return the URLs that redirected to a URI, in order."""
     return list(uri.meta.get(_REDIRECTS, ())) if isinstance(uri.meta, dict) else []
 
 

@@ -260,7 +260,6 @@ class Finisher:
         self._tables.bury(queue, key, value, reason, now)
 
     def _note_early(self, lease: Lease, reason: str, now: float) -> None:
-        """Count a prerequisite that succeeded, or note the success of a seed."""
         counters = self._tables.counters
         if lease.key[DIRECTIVE] == _HIGHEST:
             counters.prerequisites += 1
@@ -268,7 +267,6 @@ class Finisher:
         self._tables.seeds.became(lease.uri, SeedFate.SUCCEEDED, reason, now)
 
     def _note_answer(self, queue: QueueRecord, status: int, reason: str, now: float) -> None:
-        """Count a SUCCESS that was answered with an error."""
         answers, name = self._tables.counters.error_answers, str(status) if status < 600 else "other"
         answers[name] = answers.get(name, 0) + 1
         _note_failure(queue, reason or f"status {status}", now)

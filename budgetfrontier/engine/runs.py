@@ -89,7 +89,6 @@ class Runs:
                 self._env.touch()
 
     def _put(self, row: RunRow) -> None:
-        """Store the row of the run that `_number` is about."""
         self._env.txn.put(keys.u32.pack(self._number), encode(row), db=self._env.db[keys.RUNS])
 
     def _remove_outdated(self) -> None:

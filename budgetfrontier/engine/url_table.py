@@ -181,7 +181,6 @@ class UrlTable:
         self._put(fingerprint, row, after)
 
     def _holds(self, place: bytes) -> bool:
-        """Return whether a URI waits at a place."""
         later = future_key(place)
         table = keys.PENDING if later is None else keys.FUTURE
         return self._env.txn.get(later or place, db=self._env.db[table]) is not None
@@ -281,7 +280,6 @@ class UrlTable:
         self._dropped.difference_update(place for place, _ in records)
 
     def _leave(self, fingerprint: bytes, row: UrlRow, place: bytes) -> None:
-        """Note that a record of a URL has left a place."""
         if row.place == place and row.more:
             self._put(fingerprint, row, self._without_place(row))
         elif row.more > 1 or (row.more and row.place):

@@ -70,7 +70,6 @@ def _value(name: str, value: Any) -> str:
 
 
 def _short(value: object) -> str:
-    """Return a value on at most _LONGEST characters."""
     text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 

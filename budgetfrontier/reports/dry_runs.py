@@ -59,7 +59,6 @@ def change_of(view: View, op: str, args: dict[str, Any]) -> preview.Change:
 
 
 def _letters(view: View, args: dict[str, Any]) -> dict[str, Any]:
-    """Count the dead letters that a command is about."""
     ids = args.get("ids")
     if ids is None:
         return {"dead_letters": view.summary().dead}

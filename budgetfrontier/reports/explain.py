@@ -312,7 +312,6 @@ class _Explainer:
         return self._settings_of(self._first_url(queue), queue.queue)
 
     def _settings_of(self, url: str, key: str) -> QueueSettings:
-        """Return the settings in force for a URL in a queue."""
         settings = self._reader.settings
         effective = Effective(settings.frontier, settings.overrides, self._reader.adjustments)
         return effective.for_uri(url, key)

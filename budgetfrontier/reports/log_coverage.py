@@ -36,7 +36,6 @@ def lacks_beginning(view: View, runs: Iterable[Run], first_line: str, since: flo
 
 
 def _attempts_before(view: View, time: float | None) -> int:
-    """Return how many attempts were charged before a time, by totals over time."""
     if time is None:
         return 0
     rows = series.totals(view.txn, view.db, time, time + 1, preceded=True)

@@ -175,7 +175,6 @@ class LogIndex:
         file.seek(place)
 
     def _manifest(self) -> dict[str, Any]:
-        """Return the stored manifest, {} without a usable one."""
         try:
             manifest: dict[str, Any] = {**_decode((self.folder / "manifest.json").read_bytes())}
             usable = manifest["version"] == VERSION and all(

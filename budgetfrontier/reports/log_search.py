@@ -67,7 +67,6 @@ def _url_of_page(line: bytes) -> bytes:
 
 
 def _page(line: bytes) -> dict[str, Any] | None:
-    """Return the page of a line, None if the line is damaged, as by a crash."""
     try:
         page = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -71,7 +71,6 @@ def fate_of(found: ListedSeed) -> SeedStatus:
 
 
 def _detail_of(found: ListedSeed, statuses: Mapping[str, int]) -> str:
-    """Return the reason of a seed's fate."""
     row, fate = found.row, fate_of(found)
     if fate is SeedStatus.REDIRECTED:
         return _target(found, statuses)
@@ -121,7 +120,6 @@ def _is_in_log(row: SeedRow) -> bool:
 
 
 def _fate_by(code: int) -> SeedStatus:
-    """Return the fate of a URI by its last status in the crawl's log."""
     if code in DISREGARDED:
         return SeedStatus.DISREGARDED
     return SeedStatus.FAILED if is_failure(code) else SeedStatus.CRAWLED
@@ -171,7 +169,6 @@ def _entries(seeds: Iterable[Seed], unread: list[str]) -> Iterator[tuple[str, st
 
 
 def _target(found: ListedSeed, statuses: Mapping[str, int]) -> str:
-    """Return the fate of the last target of redirects."""
     end = found.end
     if found.is_cut and _is_redirect(_code_in(end or found.row)):
         return f"more than {MOST_REDIRECTS} redirects: crawl.log has what followed"

@@ -129,7 +129,6 @@ class Scope:
         self._listed = listed
 
     def _look_at_list(self) -> None:
-        """Forget the decisions made before the last seed was listed."""
         if self._listed is not None and self._listed.last != self._listed_upto:
             self._listed_upto = self._listed.last
             self._plans.clear()

@@ -160,7 +160,6 @@ def _of_crawl(s: Standing, last: float, article: str = "") -> str:
 
 
 def _commit_clause(s: Standing) -> str:
-    """Return the clause on the crawl's last commit; "" if there was none."""
     last = last_commit(s)
     return "" if last is None else f"; {_of_crawl(s, last, 'the ')}last commit was {_ago(s, last)}"
 

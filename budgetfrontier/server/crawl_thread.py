@@ -309,7 +309,6 @@ class CrawlThread:
         return self._why_ended or FrontierClosed(f"the crawl {self.name!r} is being closed")
 
     def _refuse(self, error: FrontierError) -> None:
-        """Refuse the work that is left."""
         with suppress(Empty):
             while True:
                 self._inbox.get_nowait().done(None, error)
@@ -363,7 +362,6 @@ class CrawlThread:
     def _commit(
         self, frontier: Frontier, works: list[_QueuedWork], results: list[tuple[Any, BaseException | None]]
     ) -> None:
-        """Commit the changes of the first works, and give their results."""
         done = works[: len(results)]
         if any(work.changes for work in done):
             frontier.commit()

@@ -73,7 +73,6 @@ def folder_name(crawl_id: str) -> str:
 
 
 def _is_job(path: Path) -> bool:
-    """Return whether a folder is the job of a crawlID."""
     try:
         return folder_name(unquote(path.name)) == path.name and (path / FRONTIER / "data.mdb").is_file()
     except InvalidCrawlId:
@@ -185,7 +184,6 @@ class Crawls:
         return self._settings.frontier.keep_urls
 
     def _settings_of_new(self, crawl_id: str) -> Settings:
-        """Return the settings of a crawl that is created now."""
         name = clean(crawl_id)
         name = name if name.strip() else repr(name)  # settings have no names of blanks alone
         settings, delay = replace(self._settings, crawl=name), self.node.delay

@@ -225,7 +225,6 @@ def _encoded(work: Callable[[Frontier, Any], Any]) -> Callable[[Frontier, Any], 
 
 
 async def _leased(replies: Iterable[PendingReply]) -> list[int]:
-    """Return the ids of the leases in replies."""
     found: list[int] = []
     for reply in replies:
         with suppress(Exception):  # a failed call has no leases

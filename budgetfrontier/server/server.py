@@ -174,7 +174,6 @@ def serve_crawls(
 
 
 def _add(server: grpc.Server, name: str, turns: MessageTurns, methods: Sequence[RpcMethod]) -> None:
-    """Let a server offer a service."""
     handlers = {method.name: turns.handler(method) for method in methods}
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name, handlers)])
 
@@ -200,7 +199,6 @@ def _bind(server: grpc.Server, listen: str, tls: Tls | None, *, protected: bool,
 
 
 def _key_pair(tls: Tls) -> tuple[bytes, bytes]:
-    """Return the contents of the files of TLS. Raises FrontierError."""
     pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
     for path, data in zip((tls.key, tls.certificate), pair, strict=True):
         if b"-----BEGIN " not in data:
@@ -241,7 +239,6 @@ def _check_answers(itself: grpc.Channel) -> None:
 
 
 def _is_alive(itself: grpc.Channel, within: float) -> bool:
-    """Return whether a server's thread still takes calls."""
     try:
         itself.unary_unary(f"/{health_checks.SERVICE}/Alive")(b"", timeout=within, wait_for_ready=True)
     except grpc.RpcError as e:

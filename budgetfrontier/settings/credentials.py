@@ -64,7 +64,6 @@ def proxy_problems(proxy: str | None, path: ValuePath, environment: Mapping[str,
 
 
 def _is_proxy(url: str) -> bool:
-    """Return whether a text is the URL of an HTTP proxy."""
     try:
         parts = urlsplit(url)
         return parts.scheme == "http" and bool(parts.hostname) and parts.port != 0  # `port` raises for an invalid port

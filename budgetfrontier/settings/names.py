@@ -47,7 +47,6 @@ ALIASES = {
 
 @cache
 def _homes(root: type[msgspec.Struct]) -> dict[str, list[str]]:
-    """Return for each name the sections of the root that have it."""
     homes: dict[str, list[str]] = {}
     for row in all_settings(root):
         parts = row.name.split(".")

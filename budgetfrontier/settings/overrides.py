@@ -83,12 +83,10 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 
 def _field(name: str) -> str:
-    """Return the field of QueueSettings for a setting."""
     return _RENAMED[name][0] if name in _RENAMED else name.rpartition(".")[2]
 
 
 def _flat(name: str, value: Any) -> tuple[str, Any]:
-    """Return the field of QueueSettings for a setting, and the value of the field."""
     if name in _RENAMED:
         field, convert, _ = _RENAMED[name]
         return field, convert(value)

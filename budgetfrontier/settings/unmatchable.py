@@ -67,7 +67,6 @@ def _no_surt(prefix: str) -> str | None:
 
 
 def _no_key(keys: tuple[str, ...]) -> str | None:
-    """Return why no queue of a host has one of these keys; None if one may have each."""
     for key in keys:
         if "://" in key:
             return f"the key of a queue has no scheme, {_FORCED}"

@@ -173,7 +173,6 @@ class Validator:
         return read
 
     def _warn(self, path: ValuePath, doubt: str | None) -> None:
-        """Add a warning, if there is a doubt."""
         if doubt is not None and len(self.warnings) < MOST_PROBLEMS:
             self.warnings.append(Problem(path, doubt))
 

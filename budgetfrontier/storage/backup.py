@@ -174,7 +174,6 @@ def _lock_partial(partial: Path) -> WriterLock:
 
 
 def _empty(partial: Path) -> None:
-    """Remove the contents of a copy, except its lock."""
     (partial / "data.mdb").unlink(missing_ok=True)
     for folder in CACHE, FOLDER:
         shutil.rmtree(partial / folder, ignore_errors=True)

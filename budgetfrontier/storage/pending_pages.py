@@ -54,7 +54,6 @@ def by_arrival(view: View, queue: QueueRecord, start: bytes, limit: int) -> tupl
 
 
 def _is_lifo(key: bytes) -> bool:
-    """Return whether a pending key was written with `order: lifo`."""
     return key[_ORDINAL : _ORDINAL + 1] >= b"\x80"
 
 

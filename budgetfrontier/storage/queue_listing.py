@@ -12,10 +12,7 @@ from budgetfrontier.storage.view import View
 
 
 def queues(view: View) -> Iterator[QueueRecord]:
-    """Yield every queue, in order of creation.
-
-    O(queues), about 1 us each, or 3 us after a change of settings.
-    """
+    """Yield every queue, in order of creation. O(queues), about 1 us each, or 3 us after a change of settings."""
     return map(BudgetsInForce(view).show, view.stored_queues())
 
 

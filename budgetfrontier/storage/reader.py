@@ -37,7 +37,6 @@ _PART = 1000  # URIs that `each_pending` takes from one snapshot
 
 
 def _chosen(view: View, states: Container[QueueState] | None, over_budget: bool) -> Iterator[QueueRecord]:
-    """Return the queues in these states, all by default, or only those over budget."""
     if over_budget and states is None:
         states = frozenset(QueueState) - {QueueState.EXHAUSTED}  # they hold no URI
     found = queue_listing.queues(view) if states is None else queue_listing.queues_in(view, states)

@@ -233,7 +233,6 @@ def copy_removed(path: Path, folder: Path, held: dict[int, BinaryIO]) -> None:
 
 
 def _copy_start(source: BinaryIO, target: Path, size: int) -> None:
-    """Copy the first bytes of a file, and sync the copy."""
     with open(target, "xb", buffering=0, opener=opener) as file:
         while size and (chunk := source.read(min(size, _CHUNK))):
             size -= len(chunk)

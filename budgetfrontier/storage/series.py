@@ -200,7 +200,6 @@ def totals_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: 
 
 
 def _last_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: float) -> tuple[bytes, bytes] | None:
-    """Return key and value of the last row of a resolution before a time (epoch seconds)."""
     cursor = txn.cursor(db[keys.SERIES])
     found = cursor.prev() if cursor.set_range(series_key(resolution, time)) else cursor.last()
     return cursor.item() if found and cursor.key()[:1] == series_key(resolution, 0)[:1] else None

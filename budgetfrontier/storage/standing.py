@@ -52,7 +52,6 @@ def standing(
 
 
 def _who_steered(found: Standing, view: View) -> None:
-    """Find who paused or terminated the crawl."""
     command = "terminate" if found.totals.state is CrawlState.TERMINATED else "pause"
     entry = view.last_command(command)
     if entry is not None:

@@ -129,7 +129,6 @@ def _on_any_queue(view: View, href: str) -> PendingUri | None:
 
 
 def _count_before(view: View, key: bytes) -> int:
-    """Return how many URIs are before one in its queue."""
     return sum(1 for _ in takewhile(lambda item: item[0] < key, view.pending_items(key[: keys.u32.size])))
 
 
@@ -149,7 +148,6 @@ def _future(view: View, queue: QueueRecord, href: str, canonical: Callable[[str]
 
 
 def _dead(view: View, href: str) -> DeadLetter | None:
-    """Return the oldest dead letter of a URL."""
     for key, value in view.items(keys.DEAD):
         row = decode_dead(value)
         if short_url(row.value) == shorten(href, row.name):

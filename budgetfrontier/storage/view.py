@@ -169,10 +169,7 @@ class View:
     # -- queues
 
     def stored_queues(self) -> Iterator[QueueRecord]:
-        """Yield every queue as stored, in order of creation.
-
-        O(queues), about 1 us each.
-        """
+        """Yield every queue as stored, in order of creation. O(queues), about 1 us each."""
         cursor = self.txn.cursor(self.db[keys.QUEUES])
         return map(whole_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
 

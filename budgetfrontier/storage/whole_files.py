@@ -59,7 +59,6 @@ def _new(path: Path, opener: Callable[[str, int], int] | None) -> tuple[Path, Bi
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove unfinished files of `path` that no process has open."""
     form = re.compile(re.escape(path.name) + r"\.[0-9a-f]{8}\.partial")
     for name in filter(form.fullmatch, os.listdir(path.parent)):
         with suppress(OSError):

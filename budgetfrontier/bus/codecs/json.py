@@ -121,7 +121,6 @@ def _loaded(data: bytes) -> Any:
 
 
 def _typed(value: Any) -> tuple[str, Any]:
-    """Return a value as a pair of its type and itself."""
     if isinstance(value, bytes):
         try:
             return "bytes", value.decode()

@@ -196,7 +196,6 @@ class DatabaseWorker:
     # -- scores
 
     def _decode_score(self, data: bytes) -> _ScoredRequest:
-        """Return a message of the scoring log. Raises BadMessage."""
         message = self._codec.decode(data)
         return _ScoredRequest(message, uri_of(message) if isinstance(message, UpdateScore) else None)
 
@@ -308,7 +307,6 @@ class DatabaseWorker:
         return requests
 
     def _set_apart(self, request: TooLarge) -> list[Item]:
-        """Make a dead letter of a request too large for the feed; its lease ends with the next messages."""
         partition, data, reason = request
         self._letters.reject(Received(partition, NOT_SENT, data), self._spider_feed, reason)
         self.counters["dropped_too_large"] += 1
@@ -320,7 +318,6 @@ class DatabaseWorker:
     # -- the note
 
     def _store_sent(self) -> None:
-        """Store that nothing waits to be sent."""
         self._note = msgspec.structs.replace(self._note, unsent=[])
         with self._frontier.atomic(note=note.encode(self._note)):
             pass

@@ -45,7 +45,6 @@ def _lease(lease_id: int) -> Lease:
 
 
 def _seconds(meta: Mapping[Any, Any], key: bytes) -> float | None:
-    """Return a number of seconds of the meta; None if it has no valid one."""
     seconds = request_meta.get(meta, key, float)
     return seconds if seconds is not None and 0.0 <= seconds < 1e9 else None
 

@@ -198,7 +198,6 @@ class StrategyWorker:
                 self.counters["pushed_scores"] += 1
 
     def _set_apart(self, score: TooLarge) -> list[Item]:
-        """Make a dead letter of a score that is too large for its stream."""
         partition, data, reason = score
         self._letters.reject(Received(partition, NOT_SENT, data), self._streams.scoring_log, reason)
         self.counters["dropped_too_large"] += 1

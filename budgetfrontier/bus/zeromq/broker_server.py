@@ -91,7 +91,6 @@ def _bind(socket: zmq.Socket[bytes], address: str) -> None:
 
 
 def _check_reach(address: str, *, anybody: bool) -> None:
-    """Raise FrontierError for an address that other machines reach, unless `anybody` may use it."""
     found = _TCP.fullmatch(address)
     if found:
         host = HostPort("0.0.0.0" if found[1] == "*" else found[1].strip("[]"), 0)

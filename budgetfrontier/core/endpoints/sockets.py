@@ -67,7 +67,6 @@ def _bound(path: Path) -> socket.socket:
 
 
 def _is_listened_on(path: Path) -> bool:
-    """Return whether a process takes connections on a Unix socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

@@ -213,7 +213,6 @@ class _Handler(ResponseHandler):
         super().connection_lost(exc)
 
     def _measure(self) -> None:
-        """Measure the exchange: its response is complete."""
         self.exchange.seconds = seconds_of_exchange(self.transport, round_trips=self.exchange.round_trips)
 
     def _refuse(self) -> None:

@@ -78,10 +78,7 @@ class Exempt(NamedTuple):
 
 
 def exempt_endpoints(urls: Iterable[str]) -> Exempt:
-    """Return the endpoints of those URLs with an IP address, localhost or a blocked port.
-
-    Invalid URLs are skipped.
-    """
+    """Return the endpoints of those URLs with an IP address, localhost or a blocked port. Invalid URLs are skipped."""
     local: set[Endpoint] = set()
     blocked: set[Endpoint] = set()
     for url in urls:

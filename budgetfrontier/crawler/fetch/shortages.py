@@ -50,7 +50,6 @@ def _no_file_can_be_opened() -> int | None:
 
 @cache
 def _tell(lacking: int) -> None:
-    """Log a shortage, each kind once."""
     remedy = MORE_FILES if lacking in NO_FILES else "free some memory"
     log.warning(
         "%s: URIs that could not be fetched for that go back into their queues, uncharged; %s, or lower "

@@ -77,7 +77,6 @@ def read(text: str, url: str, *, nofollow: bool = True, xhtml: bool = False) -> 
 
 
 def _base(found: Iterable[Tag]) -> str | None:
-    """Return the href of the first base element that has one; None if there is none."""
     return next((unescaped(tag["href"]) for name, tag in found if name == "base" and "href" in tag), None)
 
 

@@ -331,7 +331,6 @@ class Admitter:
 
 
 def _urgency(candidate: Plain | Special) -> tuple[int, int]:
-    """Return the directive and the priority of a candidate."""
     uri = candidate.uri if isinstance(candidate, Special) else None
     return (NORMAL, 0) if uri is None else (int(uri.directive), uri.priority)
 

@@ -211,7 +211,6 @@ class Candidates:
         return Batch(candidates, forced, invalid, every, reasons, seeds)
 
     def _forget_overrides(self) -> None:
-        """Forget the overrides of authorities, after a change of settings. O(authorities kept)."""
         self._overridden_in = self._tables.in_force
         for authority in self._known.values():
             authority.overriding = None

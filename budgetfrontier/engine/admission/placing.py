@@ -211,7 +211,6 @@ class Arrivals:
 
 
 def _short(candidate: Any) -> str:
-    """Return the URL of a candidate in its short form."""
     if type(candidate) is not tuple:
         return candidate.short  # type: ignore[no-any-return]
     authority, rest, _ = candidate
@@ -219,7 +218,6 @@ def _short(candidate: Any) -> str:
 
 
 def _key(queue_id: int, special: Special, ordinal: int) -> bytes:
-    """Return the key of the pending record of a candidate."""
     uri = special.uri
     directive, priority = (NORMAL, 0) if uri is None else (uri.directive, uri.priority)
     arrival = uri_order.arrival(ordinal, lifo=special.settings.lifo)

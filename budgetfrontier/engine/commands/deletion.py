@@ -68,7 +68,6 @@ class Chosen:
 
 
 def _later(view: View, chosen: Chosen, name_of: Name, at: bytes, upto: int) -> Iterator[Taken]:
-    """Yield the URIs scheduled for later, from a key on."""
     for key, value in view.items(keys.FUTURE, at):
         row = decode_future(value)
         name = name_of(row.queue)

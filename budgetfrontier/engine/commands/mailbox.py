@@ -197,5 +197,4 @@ def _next(txn: keys.Txn) -> int:
 
 
 def _number(key: bytes) -> int | None:
-    """Return the number of a command from its key; None if it is not the key of a command."""
     return _KEY.unpack(key)[1] if len(key) == _KEY.size else None

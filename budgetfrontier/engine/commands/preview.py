@@ -158,7 +158,6 @@ class _Groups:
 
 
 def _same(values: list[Any]) -> Any:
-    """Return the value that all are; None if they differ."""
     return values[0] if all(value == values[0] for value in values) else None
 
 

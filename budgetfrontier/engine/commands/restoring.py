@@ -179,7 +179,6 @@ def preview(view: View, path: Path, entry: AuditEntry, command: str, *, force: b
 
 
 def _returning(block: Block) -> int:
-    """Return how many URIs a block has."""
     return len(block.records) if block.table in (keys.PENDING, keys.FUTURE, keys.DEAD) else 0
 
 

@@ -74,7 +74,6 @@ class DiscoveredBatches:
         return reply.SerializeToString()
 
     async def _statuses(self, infos: Sequence[Any]) -> list[int]:
-        """Schedule URLs of any crawls; return their statuses."""
         places: dict[str, list[int]] = {}
         for number, info in enumerate(infos):
             places.setdefault(info.crawlID, []).append(number)

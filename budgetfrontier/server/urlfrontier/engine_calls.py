@@ -203,7 +203,6 @@ def _number(info: Any, name: str) -> int | None:
 
 
 def _asks_budget(uri: str | CrawlUri | None) -> bool:
-    """Return whether the metadata of a URI may ask for a budget."""
     return isinstance(uri, CrawlUri) and uri.payload is not None and _OF_BUDGET in uri.payload
 
 

@@ -103,7 +103,6 @@ class UrlFrontierService:
     def _put(
         self, crawl_id: str, items: list[tuple[RpcCall, Any]], statuses: list[int] | None, error: BaseException | None
     ) -> None:
-        """Send the acknowledgements of items of a crawl, after their work."""
         try:
             if statuses is None:
                 statuses = self._refused(crawl_id, len(items), error)
@@ -136,7 +135,6 @@ class UrlFrontierService:
         await self._batches.take(batch, call)
 
     async def _discovered(self, crawl_id: str, infos: Sequence[Any]) -> list[int]:
-        """Schedule URLs of a crawl; return their statuses."""
         work = partial(engine_calls.discovered, infos=infos, lost=partial(self._told.lost, crawl_id))
         try:
             statuses: list[int] = await self._to_fill(crawl_id).run(work)
@@ -329,7 +327,6 @@ URLFRONTIER = Offered(SERVICE, tuple(METHODS.values()), _hand_over)
 
 
 def _acknowledge(items: list[tuple[RpcCall, Any]], statuses: list[int]) -> None:
-    """Send the acknowledgements of items."""
     acks: dict[RpcCall, list[bytes]] = {}
     ack = messages.AckMessage()  # one for all: to make it costs more than to encode it
     for (call, item), status in zip(items, statuses, strict=True):

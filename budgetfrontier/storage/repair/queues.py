@@ -104,7 +104,6 @@ class QueueRebuild:
         self._compare_indexes()
 
     def _compare_indexes(self) -> None:
-        """Note how the new indexes differ from the old ones."""
         for table in _INDEXES:
             kept = wrong = 0
             for key, value in self._source.records(table):
@@ -316,7 +315,6 @@ def _divide_expenditure(totals: Counters, before: int) -> None:
 
 
 def _index_row(queue: QueueRecord) -> tuple[str, bytes, bytes]:
-    """Return the index row of a waiting queue: table, key, value."""
     number = keys.u32.pack(queue.id)
     if queue.state is INACTIVE:
         return keys.INACTIVE, keys.fifo.pack(queue.precedence, queue.position), number

@@ -212,7 +212,6 @@ def _span(text: str, at: int) -> tuple[int, int, int]:
 
 
 def _decoded(location: str, text: str, size: int, depth: int, allowance: Allowance) -> Any:
-    """Return the value of a JSON text, or its BadRecord."""
     try:
         allowance.spend(size)
         return (

@@ -112,7 +112,6 @@ def from_json(line: bytes) -> CrawlUri:
 
 
 def _directive(given: Any) -> int:
-    """Return the number of a directive. Raises ValueError."""
     for each in Directive:
         if type(given) in (str, int) and given in (each.name, each.value):
             return each.value

@@ -282,7 +282,6 @@ def record(location: str, request: Any, allowance: Allowance) -> Item:
 
 
 def _encoding(given: object) -> str:
-    """Return the name of the encoding of a request. Raises LookupError unless it is for texts."""
     name = text(given or "utf-8")
     if codecs.lookup(name).name in _OF_HOSTS:
         raise LookupError(f"{name} is not a text encoding")

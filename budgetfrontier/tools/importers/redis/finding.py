@@ -124,7 +124,6 @@ def _named(client: Any, kind: str | None, key: str) -> RedisCrawl:
 
 
 def _what_is_wrong(client: Any, kinds: list[str], key: str) -> str:
-    """Return why a name is that of no queue."""
     wanted: dict[str, tuple[str, ...]] = {key: (LIST, SET, SORTED)}
     for kind in kinds:
         wanted |= {f"{key}:{part}": LAYOUTS[kind][part] for part in PENDING[kind]}
@@ -156,5 +155,4 @@ def type_of(client: Any, key: str) -> str:
 
 
 def _text(value: bytes | str) -> str:
-    """Return the text of a key, which may be any bytes."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value

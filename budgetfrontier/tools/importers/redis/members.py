@@ -110,7 +110,6 @@ def of_qcrawl(location: str, value: bytes | None, score: float, allowance: Allow
 
 
 def _too_large(location: str, value: bytes, allowance: Allowance) -> BadRecord | None:
-    """Begin the next record; return the error about its size."""
     allowance.grant(len(value))
     allowance.begin()
     if len(value) <= MAX_RECORD_SIZE:
