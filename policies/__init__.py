@@ -8,7 +8,7 @@
 | `politeness` | `(settings, *, fetch_seconds, crawl_delay, random)` | seconds until the queue's next fetch |
 | `canonicalization` | `(href)` | the canonical form that deduplication compares |
 
-`uri` is a `CrawlUri` whose `url` is already normalized. A custom policy is any function with that signature, named
+`uri` is a `CrawlUri` with a normalized `url`. A custom policy is any function with that signature, named
 `module:name` in the settings; one with options is a class that takes them as keywords, or a function with keyword
 arguments. There is no base class:
 

@@ -112,7 +112,7 @@ class Bus(Protocol):
     def consumer(
         self, stream: Stream, group: str, *, partitions: tuple[int, ...] = (), start: Start | None = None
     ) -> Consumer:
-        """Return a new consumer of a group, bound to `partitions`, or sharing those that are bound to no consumer."""
+        """Return a new consumer of a group, bound to `partitions`, or sharing partitions without a bound consumer."""
 
     def lag(self, stream: Stream, group: str) -> list[int]:
         """Return the number of messages in each partition that the group has not committed, for back pressure."""

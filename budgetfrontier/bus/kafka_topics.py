@@ -1,4 +1,4 @@
-"""The ids of topics, by which a topic differs from a later one of its name (the extra "kafka")."""
+"""The ids of topics, which differ from those of later topics of the same name (the extra "kafka")."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class MemoryBroker:
     """A broker of this process, and thread: all its buses share one log."""
 
     def __init__(self, *, limit: int = LIMIT, now: Callable[[], float] = time.time) -> None:
-        """Begin without messages. `now` returns the time in epoch seconds, by which silent consumers are dead."""
+        """Begin without messages. `now` returns the time in epoch seconds: silent consumers count as dead."""
         self._broker = Broker(Log(limit=limit))
         self._now = now
 

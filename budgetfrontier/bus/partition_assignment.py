@@ -1,4 +1,4 @@
-"""The rule by which the partitions of a stream are shared among the consumers of a group."""
+"""The rule for sharing the partitions of a stream among the consumers of a group."""
 
 from __future__ import annotations
 

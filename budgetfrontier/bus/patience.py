@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Final
 
 STEP: Final = 0.25
-"""Seconds of a step in which an operation waits."""
+"""Seconds of a step of waiting in an operation."""
 GRACE: Final = 2.0
 """Seconds that a broker has to answer an operation once the program is to stop."""
 SAY_AFTER: Final = 5.0

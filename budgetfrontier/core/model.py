@@ -69,8 +69,8 @@ class Lease(msgspec.Struct, gc=False, eq=False, frozen=True):
     """A URI handed out to one worker, until `expires` (epoch seconds).
 
     `delivery` is 1 the first time, and one more after a lease has expired or its process has died. `id` is never
-    reused, and no other frontier knows it. Fields cannot be assigned: this is the frontier's own record, in which
-    `renew` and `landed` change `expires` and `landed`.
+    reused, and no other frontier knows it. Fields cannot be assigned: this is the frontier's own record; `renew` and
+    `landed` change `expires` and `landed` in it.
     """
 
     id: int
@@ -192,7 +192,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     paced_until: float = 0
     """The wake time that its last lease asked for, because of that interval or of the one of the settings."""
     served: float = 0
-    """The time of its last lease, in a frontier in which queues have intervals."""
+    """The time of its last lease, in a frontier that gives queues intervals."""
     own_budget: Number | None = None
     """The total budget that crawlers have asked for by `regulate`; None: none. An adjustment replaces it."""
     failure: str = ""

@@ -117,7 +117,7 @@ def longest_bounded(pattern: str) -> int:
 
 
 def required_text(pattern: str) -> str:
-    """Return a text that is in every text in which a valid pattern is found; empty if none is known. O(pattern)."""
+    """Return a text contained in every match of a valid pattern; empty if none is known. O(pattern)."""
     if _NOT_ON_ONE_LEVEL.search(pattern):
         return ""
     longest = text = ""

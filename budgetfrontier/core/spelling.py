@@ -1,4 +1,4 @@
-"""The name that somebody meant who has misspelt it: one rule for all messages on unknown names and values."""
+"""The right name for a misspelt one: one rule for all messages on unknown names and values."""
 
 from __future__ import annotations
 

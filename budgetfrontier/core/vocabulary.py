@@ -63,7 +63,7 @@ class RunEnd(StrEnum):
 
 
 class Directive(IntEnum):
-    """Heritrix's scheduling directives, by which a queue is ordered first."""
+    """Heritrix's scheduling directives, the first criterion in the order of a queue."""
 
     HIGHEST = 0  # prerequisites
     HIGH = 1

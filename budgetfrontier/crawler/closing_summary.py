@@ -57,7 +57,7 @@ def closing_summary(
     """
     summary, job = report.totals, str(folder)
     spend = overview.spend()
-    retired = spend.stranding_count  # a queue whose last URI exceeded its budget is RETIRED too, and holds nothing back
+    retired = spend.stranding_count  # a queue over budget with its last URI is RETIRED too, and holds nothing back
     again = "run the same command" + (f": {command}" if command else "")
     if limit:
         again = f"raise limits.{limit.name} (now {amount(limit.name, limit.most)}) and {again}"

@@ -22,7 +22,7 @@ class Result(NamedTuple):
 
 
 class UnwrittenResults:
-    """Results in the order in which their visits ended, and about how many bytes of memory they take."""
+    """Results in the order of their visits' ends, and about how many bytes of memory they take."""
 
     def __init__(self) -> None:
         self._results: list[Result] = []

@@ -273,7 +273,7 @@ class Finisher:
 
 
 def _note_failure(queue: QueueRecord, reason: str, now: float) -> None:
-    """Count a failed attempt, and keep its reason for those who ask why the queue waits."""
+    """Count a failed attempt, and keep its reason for explanations of the queue's wait."""
     queue.errors += 1
     text = reason.encode("utf-8", "replace").decode()  # errors of fetchers may quote bytes that are not text
     queue.failure, queue.failed_at = shortened(text), now

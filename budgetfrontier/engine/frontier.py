@@ -200,7 +200,7 @@ class Frontier:
     def lease(self, count: int = 1, *, ttl: float | None = None) -> list[Lease]:
         """Lease up to `count` URIs, for `ttl` seconds each (None: the setting, 300). Never blocks, may return none.
 
-        Expired leases, URIs due and snoozed queues due are processed first. An empty answer commits what has changed. A
+        Expired leases, URIs due and snoozed queues due are processed first. An empty answer commits all changes. A
         call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy fails
         before the first URI; if it fails after it, the next call raises. O(1) per URI, about 2 µs.
         """

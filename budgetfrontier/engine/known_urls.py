@@ -262,7 +262,7 @@ class KnownUrls:
             self._take_out(row, now, SeedFate.DELETED, charged=False)
         self._admitter.admit(read, tally, now, via)
         if tally.added:
-            self._admitter.see(fingerprint)  # who discovers it later does not add it once more
+            self._admitter.see(fingerprint)  # a later discovery does not add it once more
             self._urls.set_due(fingerprint, int(min(max(uri.not_before or 0.0, now), LATEST)))
             if row is not None:
                 self._turns.below_limit(row.queue, completed)

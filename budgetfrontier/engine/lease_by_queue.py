@@ -16,7 +16,7 @@ LARGEST_TURN = 10_000
 
 
 class LeaseByQueue:
-    """Gives each queue a turn in which it may hand out several URIs. A tenth of a `Turns.lease` more for each."""
+    """Gives each queue a turn with several URIs. A tenth of a `Turns.lease` more for each."""
 
     def __init__(self, tables: Tables, turns: Turns) -> None:
         self._tables = tables

@@ -37,7 +37,7 @@ class LeaseExpiry:
                 self._release(lease, now, front=False)
 
     def give_back(self, leases: list[Lease], now: float) -> None:
-        """End leases, given in the order in which they were made; their queues join the ring's front in that order."""
+        """End leases, given in the order of their making; their queues join the ring's front in that order."""
         for lease in self._each(leases[::-1]):
             self._tables.pending.put_back(lease.queue_id, lease.key)
             self._release(lease, now, front=True)

@@ -100,7 +100,7 @@ class Leases:
             self._write(lease, self._written[lease.id])
 
     def follow_clock(self, ahead: float) -> None:
-        """Bring the times of leases of an earlier run back by `ahead` seconds, by which its clock was ahead."""
+        """Bring the times of an earlier run's leases back by `ahead` seconds, the lead of its clock."""
         for lease in self.out.values():
             self._written[lease.id] -= ahead
             self.renewed(lease, lease.expires - ahead)

@@ -99,7 +99,7 @@ class PendingTable:
         return cursor.item() if cursor.set_range(prefix) and cursor.key()[:4] == prefix else None
 
     def read(self, queue_id: int) -> Run:
-        """Read the next run of a queue whose run is used up or missing; it is empty if all URIs are out.
+        """Read the next run of a queue, after one that is used up or missing; it is empty if all URIs are out.
 
         With room for a record of each active queue at the most, the first of a queue is not kept as a run: by its next
         turn it will be deleted. If it is not, or others are out, the queue has runs of one record from then on.

@@ -27,8 +27,8 @@ CACHE = 28 << 10
 class QueueCache:
     """All queues by id and by key. O(1) for one in the cache, else one LMDB look-up.
 
-    Who gets a record may change it until the operation ends: it is written at the next commit. Who only looks at one
-    must not. Records are never dropped within an operation, but by `each`.
+    Records of `get`, `each` and `find` may be changed until the operation ends, and are written at the next commit;
+    those of `look` and `look_up` must not. Only `each` drops records within an operation.
     """
 
     def __init__(self, env: Environment, counters: Counters) -> None:

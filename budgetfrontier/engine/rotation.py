@@ -36,7 +36,7 @@ NEVER = float("inf")
 
 
 class Rotation:
-    """The rotation of queues: where they wait, and in which order. Moves cost O(1) table accesses."""
+    """The rotation of queues: their places and orders. Moves cost O(1) table accesses."""
 
     def __init__(self, env: Environment, counters: Counters, queues: QueueCache) -> None:
         self._env = env

@@ -61,7 +61,7 @@ class SettingsInForce:
 
     @cached_property
     def shown(self) -> Settings:
-        """A copy of the settings for callers, who may change it."""
+        """A copy of the settings, for callers that may change it."""
         return deepcopy(self.settings)
 
     def for_uri(self, url: str, queue: str) -> QueueSettings:

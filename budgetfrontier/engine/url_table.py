@@ -291,7 +291,7 @@ class UrlTable:
             self._complete(fingerprint, row)
 
     def _without_place(self, row: UrlRow) -> UrlRow:
-        """Return the row of a URL whose record has left, while others wait in unknown places."""
+        """Return the row of a URL after its record has left, while others wait in unknown places."""
         return UrlRow(row.queue, row.url, b"", row.created, int(self.now()), row.more)
 
     def _complete(self, fingerprint: bytes, row: UrlRow) -> None:

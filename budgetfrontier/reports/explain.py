@@ -582,7 +582,7 @@ class _Explainer:
 
 
 def _by(entry: AuditEntry | None) -> str:
-    """Return who gave a command, when and why, for the end of a sentence; "" without its entry."""
+    """Return a command's author, time and reason, for the end of a sentence; "" without its entry."""
     if entry is None:
         return ""
     day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(entry.when))

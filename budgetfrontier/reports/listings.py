@@ -66,7 +66,7 @@ def write(
 
 @contextmanager
 def spooled(out: TextIO) -> Iterator[IO[str]]:
-    """Open a file whose content is copied to `out`, the standard output, at the end.
+    """Open a file that is copied to `out`, the standard output, at the end.
 
     Rows are read from a snapshot, which makes the frontier's file grow while it is held: output to an idle pager must
     not prolong that. If reading fails, nothing is printed, rather than a part.
@@ -119,7 +119,7 @@ def write_csv(rows: Iterable[Row], columns: Sequence[str], out: IO[str]) -> None
         for row, line in zip(chunk, encode(chunk).decode()[:-1].split("\n"), strict=True):
             if line.count(",") == commas and not _needs_quoting(line):
                 lines.write(line[1:-1].replace('"', "") + "\n")
-            else:  # a lone carriage return ends a row for those who read it, but is not quoted of itself
+            else:  # a lone carriage return ends a row to some readers, but is not quoted of itself
                 (quote_all if "\\r" in line else csv_writer).writerow(map(_csv_cell, row))
         out.write(lines.getvalue())
 

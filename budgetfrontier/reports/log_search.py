@@ -41,7 +41,7 @@ def past_of(url: str, log: Path, *, progress: Progress | None = None) -> Past | 
 
 
 def last_statuses(log: Path, urls: Iterable[str], *, at_once: bool = False) -> dict[str, int] | None:
-    """Return the last status of URLs in a crawl's log, of those that are in it.
+    """Return the last status of each URL that is in a crawl's log.
 
     None if that would take long, and `at_once` is set: further calls index the log part by part.
     """

@@ -78,7 +78,7 @@ class MetricsServer:
 
     @contextmanager
     def serving_in_thread(self, answer: Answer) -> Iterator[None]:
-        """Answer scrapes in a thread with an event loop of its own, in which `answer` is called and may wait."""
+        """Answer scrapes in a thread with an event loop of its own; `answer` is called there, and may wait."""
         loop, end = asyncio.new_event_loop(), asyncio.Event()
 
         async def serve() -> None:
@@ -101,7 +101,7 @@ class MetricsServer:
         """Hand connections to the server, one after another."""
         loop = asyncio.get_running_loop()
         self.socket.setblocking(False)
-        held: dict[asyncio.Transport, None] = {}  # in the order in which they came
+        held: dict[asyncio.Transport, None] = {}  # in the order of arrival
         while True:
             try:
                 accepted, _ = await loop.sock_accept(self.socket)

@@ -1,4 +1,4 @@
-"""The search for the queue that somebody means who names it differently: as a URL, in capitals, or mistyped."""
+"""The search for a queue by another name: a URL, a name in capitals, or a mistyped one."""
 
 from __future__ import annotations
 

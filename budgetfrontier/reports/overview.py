@@ -36,7 +36,7 @@ _expenditure = attrgetter("expenditure")
 class TopN:
     """The `limit` queues with the smallest keys (with `largest`: the largest) of those added.
 
-    Memory: twice the limit, however many are added. Queues with equal keys stay in the order in which they were added.
+    Memory: twice the limit, for any number added. Queues with equal keys stay in the order of addition.
     """
 
     def __init__(self, limit: int, key: Callable[[QueueRecord], Any], *, largest: bool = False) -> None:

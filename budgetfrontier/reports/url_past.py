@@ -20,7 +20,7 @@ UNLESS_ALLOWED = (
     "unless `fetch.allow_private` is true in the YAML, or its host is localhost or an IP address and a seed in the "
     "YAML names it with its port"
 )
-"""The settings by which a URL is fetched although its host has a private address."""
+"""The settings that allow fetching a URL although its host has a private address."""
 
 
 class Attempt(NamedTuple):

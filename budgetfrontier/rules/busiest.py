@@ -27,7 +27,7 @@ class Busy(NamedTuple):
 
     counts: Counts
     low: Amounts = NOTHING
-    """The most by which their counts may be too low."""
+    """The most that may be missing in their counts."""
     others: Amounts = NOTHING
     """The most that any other queue may have."""
 

@@ -61,7 +61,7 @@ _STATUSES = 3
 def crawled(totals: Summary) -> Crawled:
     """Return the counts of a crawl's finished URIs, from its totals.
 
-    A dead letter that was dropped counts no more, and neither does one that was replayed, until it ends again.
+    Dropped dead letters count no more, nor do replayed ones until they end again.
     """
     prerequisites_failed = totals.prerequisites - totals.prerequisites_succeeded - totals.prerequisites_disregarded
     succeeded = totals.succeeded - totals.prerequisites_succeeded

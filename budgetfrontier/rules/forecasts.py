@@ -16,7 +16,7 @@ from budgetfrontier.rules.wake_times import Waits
 BYTES = "bytes"
 """The unit of a limit that is shown as a size."""
 CHANGED = 1.5
-"""The factor by which the pace differs from that of the last hour if the forecast is made from the last minutes."""
+"""The factor between the last minutes' pace and the last hour's from which on the forecast uses the last minutes."""
 SURE = 30
 """The intervals (minutes, as a rule) of the last hour from which a forecast is called sure."""
 
@@ -53,7 +53,7 @@ class Limit(NamedTuple):
     left: float | None
     """The rest of it; None if that is not known."""
     figures: tuple[str, ...]
-    """The figures that use it up; none for seconds in which a process runs."""
+    """The figures that use it up; none for seconds of running."""
     unit: str = ""
 
 

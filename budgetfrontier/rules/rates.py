@@ -60,7 +60,7 @@ class Window(NamedTuple):
     """The rates of a time, as far as it is known."""
 
     seconds: float
-    """Seconds of that time in which the crawl ran, and for which totals are known."""
+    """Seconds of that time with a running crawl and known totals."""
     intervals: int
     rates: dict[str, Rate]
     """By the names of FIGURES; empty if nothing is known of that time."""

@@ -15,7 +15,7 @@ _OF_CONNECTION = re.compile(
     "connection|content-length|expect|host|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade",
     re.IGNORECASE,
 )
-"""Headers that belong to a connection, or say where a request ends: only who sends it knows them (RFC 9110, 7.6.1)."""
+"""Headers that belong to a connection, or say where a request ends: only the sender knows them (RFC 9110, 7.6.1)."""
 _HOPS = re.compile(r"(?:[0-9]{1,9}\+)?[A-Z]*")
 
 

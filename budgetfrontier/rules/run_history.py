@@ -49,7 +49,7 @@ def was_refused(program: str, end: RunEnd | None) -> bool:
 
 
 def end_of_spider(reason: str) -> RunEnd:
-    """Return how a run ends in which Scrapy closes its spider for a reason.
+    """Return the end of a run for Scrapy's reason for closing the spider.
 
     >>> print(end_of_spider("finished"), end_of_spider("shutdown"), end_of_spider("closespider_timeout"))
     EXIT SIGNAL LIMIT

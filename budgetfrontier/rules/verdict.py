@@ -1,6 +1,6 @@
 """The verdict on a crawl: whether it goes on, or why nothing is being crawled, in one sentence.
 
-The causes are tried in the order in which an operator would have to remove them: a crawl that is over for good, one
+The causes are tried in the order of their remedies: a crawl that is over for good, one
 without a process, one that hangs, a pause, and then the waits of queues.
 """
 
@@ -415,7 +415,7 @@ def _running(s: Standing) -> Verdict:
 
 
 def _steered(s: Standing, what: str, reason: str = "") -> str:
-    """Return the sentence on a command's effect on the crawl: by whom, when and why."""
+    """Return the sentence on a command's effect on the crawl, its author, time and reason."""
     when = "" if s.steered_at is None else f" {_ago(s, s.steered_at)}"
     return (
         steered_by(what, s.steered_by, "") + when + (f" ({reason})" if reason else "")

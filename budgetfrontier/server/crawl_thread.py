@@ -77,7 +77,7 @@ class _WorkQueue:
 
 
 class _Rest(NamedTuple):
-    """The state in which a frontier was closed because nobody used it."""
+    """The state of a frontier closed as unused."""
 
     until: float
     """The time at which something may be leased."""
@@ -86,7 +86,7 @@ class _Rest(NamedTuple):
 
 
 class CrawlThread:
-    """A crawl whose frontier runs in a thread of its own, which opens it. `submit` may be called in any thread.
+    """A crawl with its frontier in a thread of its own, which opens it. `submit` may be called in any thread.
 
     The results of work that changes something go out once the changes are on disk: acknowledged work survives a crash.
     All work that arrives during a commit shares the next one. A frontier that an error has closed, such as a full disk,
@@ -155,7 +155,7 @@ class CrawlThread:
     def run(
         self, work: Callable[[Frontier], _T], *, changes: bool = True, uses: bool = True, soon: bool = False
     ) -> CallbackStep[_T]:
-        """Return a step of a task: `result = await crawl.run(work)`. Raises what the work raises."""
+        """Return a step of a task: `result = await crawl.run(work)`. Raises the work's error."""
         return CallbackStep(lambda done: self.submit(work, done, changes=changes, uses=uses, soon=soon))
 
     def use(self) -> None:

@@ -166,7 +166,7 @@ def lease(frontier: Frontier, wanted: protocol.Wanted) -> tuple[bytes, float | N
 
 
 def finish_many(frontier: Frontier, ended: list[int | protocol.Ended]) -> list[int]:
-    """End leases; return the positions of those that had ended, or were given twice."""
+    """End leases; return the positions of ended ones, and of those given twice."""
     finished = [_lease(each) if each.__class__ is int else _finish(each) for each in ended]  # type: ignore[arg-type]
     late = frontier.finish_many(finished)
     if not late:

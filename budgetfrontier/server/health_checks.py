@@ -1,4 +1,4 @@
-"""Health checks of a server (grpc.health.v1), answered on the thread of gRPC: who watches takes none from others."""
+"""Health checks of a server (grpc.health.v1), answered on the thread of gRPC: a watcher takes no thread from others."""
 
 from __future__ import annotations
 

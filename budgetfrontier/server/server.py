@@ -37,7 +37,7 @@ LOOK_AGAIN = 0.05
 """Seconds between two looks whether calls have ended, or whether somebody has asked for the end at once."""
 
 ANSWERED_WITHIN = 60.0
-"""Seconds within which the server has to answer a call of its own before it says that it is ready."""
+"""Seconds in which the server has to answer a call of its own before it says that it is ready."""
 
 _NO_LIMIT = (1 << 31) - 1
 _OPTIONS = (

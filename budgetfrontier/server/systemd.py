@@ -1,4 +1,4 @@
-"""The protocol in which a service reports to systemd that it is ready, alive or stopping: sd_notify(3)."""
+"""The protocol of a service for reporting to systemd that it is ready, alive or stopping: sd_notify(3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def notify(state: str) -> None:
 
 
 def watchdog() -> float | None:
-    """Return the seconds within which WATCHDOG=1 has to be sent, again and again; None if nobody waits for it."""
+    """Return the interval in seconds for sending WATCHDOG=1; None if nobody waits for it."""
     wanted, pid = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", "")
     if not wanted.isdecimal() or int(wanted) <= 0 or (pid and pid != str(os.getpid())):
         return None

@@ -59,8 +59,7 @@ class AuthorityIndex:
         return self._domains.setdefault(domain, ([], []))
 
     def find(self, prefix: str, queue: str) -> tuple[tuple[int, ...], Sequence[Numbered]]:
-        """Return the overrides that match all URIs of an authority in a queue, in order, and those that the path
-        decides.
+        """Return the overrides that match all URIs of an authority in a queue, in order, and those decided by path.
 
         `prefix` is the start of a href up to its path. O(labels of the host + globs + SURT prefixes at its domains).
         """

@@ -149,7 +149,7 @@ def disjoint(one: Match, other: Match) -> bool:
 
 
 def spellings(keys: Iterable[str]) -> tuple[str, ...]:
-    """Return keys as typed, each followed by the form in which a queue of that host has it, if that is another.
+    """Return keys as typed, each followed by its form as the key of that host's queue, if that is another.
 
     >>> spellings(["Example.org:80"])
     ('Example.org:80', 'example.org')

@@ -25,7 +25,7 @@ def robots_name(fetch: FetchSettings) -> str:
 
 
 def is_browser(name: str) -> bool:
-    """Return whether a name in lower case is one by which browsers name themselves, or says nothing."""
+    """Return whether a name in lower case is a browser's, or says nothing."""
     return name == "*" or _BROWSERS.fullmatch(name) is not None
 
 

@@ -34,7 +34,7 @@ Metadata = dict[str, str | list[str]]
 
 
 class ListedUrl(NamedTuple):
-    """An entry of a list: its text, the column in which that begins, and its metadata, None if it has none."""
+    """An entry of a list: its text, the column of that, and its metadata, None if it has none."""
 
     text: str
     column: int
@@ -42,7 +42,7 @@ class ListedUrl(NamedTuple):
 
 
 class BadLine(ValueError):
-    """A line that is refused, with the column, a slug by which such lines are counted, and its URL if it has one."""
+    """A refused line, with the column, a slug for counting such lines, and its URL if it has one."""
 
     def __init__(self, message: str, *, column: int, reason: str = "syntax", url: str = "") -> None:
         super().__init__(message)

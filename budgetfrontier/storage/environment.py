@@ -241,7 +241,7 @@ class Environment:
         return b"" if self._lock is None else self._lock.note
 
     def leave_note(self, note: bytes) -> None:
-        """Leave a note in the lock file for the next writer, for what cannot be committed. Raises OSError."""
+        """Leave a note in the lock file for the next writer, in place of a commit. Raises OSError."""
         if self._lock is not None:
             self._lock.write_note(note)
 

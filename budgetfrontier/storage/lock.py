@@ -17,7 +17,7 @@ SERVER_LOCK = ".serve.lock"
 """The file in a folder of jobs that the server of them has locked."""
 _LONGEST_NOTE = 1 << 14  # bytes
 
-_BYTE = 0  # of the file: who has locked it is the writer
+_BYTE = 0  # of the file: its lock makes a process the writer
 _PID_BYTE = 1  # locked for the process too: the kernel names its pid, in any container; lost by a copy of the file
 
 # A POSIX lock, where there are no others, does not exclude other threads of its process, and is lost when the process

@@ -199,7 +199,7 @@ class Reader:
             return turn_order.turns_before(view, queue)
 
     def pending(self, key: str, limit: int | None = None) -> list[PendingUri]:
-        """Return the first URIs of a queue, in the order in which they would be leased. O(result)."""
+        """Return the first URIs of a queue, in the order of their leases. O(result)."""
         with self.view() as view:
             queue = view.find_queue(key)
             if queue is None:
@@ -208,7 +208,7 @@ class Reader:
             return list(view.pending(queue, limit, out))
 
     def each_pending(self, key: str, *, arrived: bool = False) -> Iterator[PendingUri]:
-        """Yield every URI of a queue, in the order in which they would be leased; `place` and `leased` are not set.
+        """Yield every URI of a queue, in the order of their leases; `place` and `leased` are not set.
 
         `arrived`: URIs of equal rank are in the order of arrival, with `order: lifo` too.
 
@@ -344,7 +344,7 @@ class Reader:
             return None
 
     def find(self, url: str, *, anywhere: bool = False) -> dict[str, Any]:
-        """Return what is known about a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry.
+        """Return the records of a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry.
 
         The entry is `pending` (a PendingUri) or `dead` (a DeadLetter). In a frontier that keeps its URLs, `kept` is the
         KeptUrl without its `uri`, and the queue is its own, even if its host has another.

@@ -24,7 +24,7 @@ FINGERPRINT = 16  # bytes of a key of `seen`
 
 
 def was_frontier(data: Path) -> bool:
-    """Return whether a data file in which LMDB finds no tables of a frontier contained one, and so is damaged.
+    """Return whether a data file, without a frontier's tables to LMDB, contained one, and so is damaged.
 
     Reads a few pages; if the tables do not match their root, all pages until one is recognized. A file of another
     program is not taken for a frontier.

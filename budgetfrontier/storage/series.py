@@ -46,8 +46,7 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     retired: Number = 0
     exhausted: Number = 0
     stopped: Number = 0
-    """Seconds since the row before in which no process had the frontier open, if a beginning was thinned out, or only
-    a command on the stopped crawl."""
+    """If a beginning was thinned out: seconds since the row before without a process, or with only a command."""
     bytes: Number = 0
     full: Number = 0
     invalid: Number = 0
@@ -83,10 +82,10 @@ class BusyRow(msgspec.Struct, array_like=True, gc=False):
     """The busiest queues of an hour or a day, as numbers in threes: queue id, cost units spent, attempts charged."""
 
     fetched_low: Number = 0
-    """The most by which their attempts may be too low."""
+    """The most that may be missing in their attempts."""
     counts: list[Number] = []
     spent_low: Number = 0
-    """The most by which the amounts spent may be too low."""
+    """The most that may be missing in the amounts spent."""
     others: tuple[Number, Number] = NOTHING
     """The most that any other queue may have spent, and its attempts."""
 

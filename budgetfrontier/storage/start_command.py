@@ -26,7 +26,7 @@ def start_command(job: str, program: str = "") -> str | None:
     """Return the command that continues a crawl; None if it is not known.
 
     `program` is the last one that ran it. None is returned if `job` is itself a frontier outside a crawl's folder, such
-    as that of a LeaseQueue; for a server whose options are not noted; and for a spider that was started neither by
+    as that of a LeaseQueue; for a server without noted options; and for a spider that was started neither by
     `scrapy crawl` nor by `scrapy runspider`, or with options that its folder does not show. The command of a crawl has
     the path of its configuration as of the last run, or a placeholder if that is not known or the file is gone.
     """

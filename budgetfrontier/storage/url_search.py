@@ -22,7 +22,7 @@ from budgetfrontier.storage.view import PendingUri, View, pending_uri
 
 
 def find(view: View, url: str, *, anywhere: bool = False) -> dict[str, Any]:
-    """Return what is known about a URL, as `Reader.find` does. Raises PolicyError."""
+    """Return the records of a URL, as `Reader.find` does. Raises PolicyError."""
     try:
         href = uris.parse(url)
     except InvalidUrl as e:

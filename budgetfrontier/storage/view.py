@@ -188,7 +188,7 @@ class View:
         return map(whole_queue, cursor.iternext(keys=False)) if found else iter(())
 
     def pending(self, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()) -> Iterator[PendingUri]:
-        """Yield the URIs of a queue in the order in which they would be leased; `out` has the keys of leased ones."""
+        """Yield the URIs of a queue in the order of their leases; `out` has the keys of leased ones."""
         for place, (key, value) in enumerate(islice(self.pending_items(keys.u32.pack(queue.id)), limit or None)):
             yield pending_uri(queue, key[4:], value, place=place, leased=key in out)
 

@@ -44,7 +44,7 @@ _TYPES: dict[str, Callable[..., Message]] = {
     "add_seeds": AddSeeds,
     "stats": Stats,
 }
-"""The message types by the names that decoders give them, and by which an encoder's methods are named."""
+"""The message types by their names in decoders, and in the methods of encoders."""
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 
 

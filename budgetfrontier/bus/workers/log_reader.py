@@ -38,7 +38,7 @@ class LogReader(Generic[T]):
     ) -> None:
         """Read on from the offsets that are stored, by partition; a partition without one from its beginning.
 
-        `log_id` is stored, too: that of the log in which a message has one of these offsets.
+        `log_id` is stored, too: the identity of the log with these offsets.
         """
         self.offsets = dict(offsets)
         """The offset after the last message whose effects are stored, of each partition."""
@@ -115,7 +115,7 @@ class LogReader(Generic[T]):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether there are messages read whose offsets are not stored yet, or the id of their log is not."""
+        """Whether there are messages read without stored offsets, or the id of their log is not stored."""
         return (self.next_offsets, self.next_log_id) != (self.offsets, self.log_id)
 
     def applied(self) -> None:

@@ -15,7 +15,7 @@ from budgetfrontier.bus.streams import Streams
 WAIT = 0.1
 """Seconds that a step waits for messages."""
 PAUSE = 1.0
-"""Seconds before the next step after one in which the bus did not answer."""
+"""Seconds before the next step after one without an answer from the bus."""
 
 log = logging.getLogger("budgetfrontier.workers")
 

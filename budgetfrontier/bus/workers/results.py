@@ -36,7 +36,7 @@ def meta_of(result: PageCrawled | RequestError) -> Mapping[Any, Any]:
 
 
 def dead(lease_id: int, reason: str) -> Finish:
-    """Return the end of a lease whose request can reach no spider."""
+    """Return the end of a lease with a request that can reach no spider."""
     return Finish(_lease(lease_id), Outcome.DEAD, reason=reason[:LONGEST_REASON])
 
 

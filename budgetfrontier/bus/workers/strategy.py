@@ -62,7 +62,7 @@ class RecentScores:
         return len(self._scores)
 
     def is_news(self, update: UpdateScore) -> bool:
-        """Return whether a score has to be sent, and remember it. One that only marks as seen is below all others."""
+        """Return whether a score has to be sent, and remember it. A mere mark as seen is below all others."""
         request = update.request
         body = request_meta.get(request.meta, request_meta.BODY, bytes) or b""
         key = xxh3_128_digest(b"%b %b %b" % (request.method, request.url.encode(), body))

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 TICK = 0.01
-"""Seconds by which the kernel's times may be wrong: it counts them in ticks, of 10 ms or less."""
+"""Seconds of error of the kernel's times: it counts them in ticks, of 10 ms or less."""
 
 _SIZE = 104
 # struct tcp_info of linux/tcp.h: tcpi_last_data_sent and tcpi_last_data_recv, both in milliseconds before now, tcpi_rtt

@@ -1,9 +1,8 @@
 """Parsing contexts of a page in which raw text elements may be ordinary ones: SVG, MathML and framesets.
 
-Within these,
-the content of `<title>`, `<style>` and others may be markup, while in plain HTML it is text. Which applies depends on
-the tree of the page, which is not built. A context is the list of open foreign elements, () in plain HTML. It is
-conservative: it may contain elements that are closed already, but never lacks one that is open.
+Within these, the content of `<title>`, `<style>` and others may be markup, while in plain HTML it is text. Which
+applies depends on the tree of the page, which is not built. A context is the list of open foreign elements, () in plain
+HTML. It is conservative: it may contain elements that are closed already, but never lacks one that is open.
 
 https://html.spec.whatwg.org/multipage/parsing.html#parsing-main-inforeign
 """

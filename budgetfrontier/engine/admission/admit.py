@@ -295,7 +295,7 @@ class Admitter:
     def _admit_while_there_is_room(
         self, found: Batch, via: CrawlUri | None, now: float
     ) -> list[tuple[Plain | Special, str]]:
-        """Admit the new URIs of a batch in which some may be FULL, in order; return these with the limits they met.
+        """Admit the new URIs of a batch, some perhaps FULL, in order; return these with the limits that they met.
 
         These leave no trace. One does not make the next one of its form a DUPLICATE: that may be on another queue.
         """

@@ -30,7 +30,7 @@ NAMED = 1000
 """The most queues that a preview names; it counts them all."""
 MOST_GROUPS = 100
 """The most groups of queues with equal values that are listed, the largest ones."""
-_KEPT = 10_000  # pairs of settings that are told apart before they are compared by their values
+_KEPT = 10_000  # pairs of settings that are distinguished before they are compared by their values
 
 
 class Change(NamedTuple):

@@ -91,7 +91,7 @@ def key_of(entry: AuditEntry) -> str:
 
 
 def check_queue(entry: AuditEntry, command: str, queue: QueueRecord | None, *, force: bool) -> QueueRecord:
-    """Return the queue in which an entry can be undone. Raises FrontierError."""
+    """Return the queue of an entry that can be undone. Raises FrontierError."""
     before, after = entry.effect["before"], entry.effect["after"]
     if queue is None:
         raise FrontierError(f"there is no queue {key_of(entry)!r} any more")

@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
 
 class BadRecord(NamedTuple):
-    """A record that cannot be imported; `reason` is a short slug, by which they are counted."""
+    """A record that cannot be imported; `reason` is a short slug, for counting."""
 
     location: str
     reason: str

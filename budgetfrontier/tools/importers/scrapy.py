@@ -60,7 +60,7 @@ def recognize(folder: Path) -> bool:
 
 
 def read(folder: Path, allowance: Allowance) -> Iterator[Item]:
-    """Yield the requests, in the order in which they were pushed; the frontier orders by priority. O(1) memory."""
+    """Yield the requests, in the order of their pushes; the frontier orders by priority. O(1) memory."""
     if (folder / SEEN).is_file() and (count := _fingerprints(folder / SEEN)):
         yield fingerprints_note(str(folder / SEEN), count)
     for path in _queues(folder / QUEUE):

@@ -16,7 +16,7 @@ MIN_PAGE, MAX_PAGE = 16, 1000
 """Members in one page: the first has MIN_PAGE, the next ones as many as make PAGE_SIZE."""
 PAGE_SIZE = 4 << 20
 """Bytes of a page, roughly; its smallest size is MIN_PAGE members, however large."""
-_ANCHOR = 8  # members by which the place in a list is found again
+_ANCHOR = 8  # members that mark the place in a list, to find it again
 
 Scored = tuple[bytes, float]
 Member = TypeVar("Member")
