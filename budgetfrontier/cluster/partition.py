@@ -380,7 +380,7 @@ class Partition:
                 self._tell(number, Found(self.number, (offset, place), part))
         elif call.method == protocol.LEASE.name:
             return self.spending.lease(frontier, arguments)
-        return frontier_calls.CHANGES[call.method](frontier, arguments)
+        return frontier_calls.CALLS[call.method](frontier, arguments)
 
     def _send_command(self, given: Given) -> None:
         """Apply a command to several partitions here, and send it to the others."""

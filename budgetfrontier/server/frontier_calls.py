@@ -108,11 +108,6 @@ def _is_uri(raw: msgspec.Raw) -> bool:
 # -- calls
 
 
-def connect(frontier: Frontier, asked: protocol.Connect, *, folder: str) -> protocol.Connected:
-    """Return the client's facts about the frontier. Raises FrontierError if the versions do not fit."""
-    return connected(asked, folder=folder, settings=frontier.settings)
-
-
 def connected(asked: protocol.Connect, *, folder: str, settings: Settings) -> protocol.Connected:
     """Return the answer to the first exchange. Raises FrontierError if the versions do not fit."""
     if asked.version != protocol.VERSION:
@@ -261,7 +256,7 @@ def _finish(ended: protocol.Ended) -> Finish:
     )
 
 
-CHANGES: dict[str, Callable[[Frontier, Any], Any]] = {
+CALLS: dict[str, Callable[[Frontier, Any], Any]] = {
     protocol.SCHEDULE_MANY.name: schedule_many,
     protocol.SCHEDULE_EACH.name: schedule_each,
     protocol.MARK_SEEN.name: mark_seen,
@@ -274,5 +269,6 @@ CHANGES: dict[str, Callable[[Frontier, Any], Any]] = {
     protocol.LANDED.name: landed,
     protocol.SET_BUDGETS.name: set_budgets,
     protocol.STEER.name: partial(plain, method=protocol.STEER),
+    protocol.LOOK.name: partial(plain, method=protocol.LOOK),
 }
-"""The calls that change a frontier, by the name of the method; `Lease` and `Leave` need more than the frontier."""
+"""The calls by the name of the method; `Connect`, `Lease` and `Leave` need more than a frontier and arguments."""

@@ -100,16 +100,9 @@ class FrontierService:
         if name == protocol.LEAVE.name:
             return await self._leave(asked, arguments)
         if name == protocol.CONNECT.name:
-            crawl = self._crawls.get(asked.crawl)
-            connect = partial(frontier_calls.connect, folder=str(crawl.folder))
-            connected: bytes = await crawl.run(DecodedCall(name, arguments, _encoded(connect)))
-            return connected
+            return await self._connect(asked, arguments)
         if name == protocol.LOOK.name:
-            look = partial(frontier_calls.plain, method=protocol.LOOK)
-            seen: bytes = await self._crawls.get(asked.crawl).run(
-                DecodedCall(name, arguments, _encoded(look)), changes=False
-            )
-            return seen
+            return await self._do(self._crawls.get(asked.crawl), name, arguments, changes=False)
         return await self._remembered(asked, lambda: self._change(asked.crawl, name, arguments))
 
     # -- calls
@@ -118,8 +111,22 @@ class FrontierService:
         crawl = self._crawls.get(crawl_id)
         if name == protocol.EXCHANGE.name and not self._crawls.active:
             arguments.wanted.count = 0
-        reply: bytes = await crawl.run(DecodedCall(name, arguments, _encoded(frontier_calls.CHANGES[name])))
+        reply = await self._do(crawl, name, arguments)
         self._let_look(crawl)
+        return reply
+
+    async def _do(self, crawl: CrawlBackend, name: str, arguments: Any, *, changes: bool = True) -> bytes:
+        work = DecodedCall(name, arguments, _encoded(frontier_calls.CALLS[name]))
+        reply: bytes = await crawl.run(work, changes=changes)
+        return reply
+
+    async def _connect(self, asked: protocol.Call, arguments: protocol.Connect) -> bytes:
+        crawl = self._crawls.get(asked.crawl)
+
+        def connect(frontier: Frontier, given: protocol.Connect) -> protocol.Connected:
+            return frontier_calls.connected(given, folder=str(crawl.folder), settings=frontier.settings)
+
+        reply: bytes = await crawl.run(DecodedCall(protocol.CONNECT.name, arguments, _encoded(connect)))
         return reply
 
     async def _lease(self, call: RpcCall, asked: protocol.Call, wanted: protocol.Wanted) -> bytes:
