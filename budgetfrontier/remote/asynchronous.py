@@ -22,7 +22,7 @@ from budgetfrontier.core.model import (
     Summary,
     Tally,
 )
-from budgetfrontier.engine.arguments import Letters
+from budgetfrontier.engine.arguments import Letters, letter_ids
 from budgetfrontier.errors import ConnectionLost, LeaseExpired, PolicyError
 from budgetfrontier.remote import calls, lease_calls, link
 from budgetfrontier.remote.async_transport import AsyncTransport
@@ -312,7 +312,7 @@ class AsyncRemoteFrontier:
         self, letters: Letters = None, *, queue: str | None = None, reason: str = "", who: str | None = None
     ) -> int:
         """Put dead letters back on queues: the given ones (or ids), those of a queue, or all; return their number."""
-        given = calls.letters(letters)
+        given = letter_ids(letters)
         return await self.transport.run(calls.plain("replay", given, queue=queue, reason=reason, who=who))
 
     # -- the connection

@@ -393,11 +393,6 @@ def set_budgets(budgets: Iterable[tuple[CrawlUri, int]]) -> Steps[None]:
         yield Rpc(protocol.SET_BUDGETS, protocol.encode(asked[start : start + protocol.MOST_ITEMS]))
 
 
-def letters(given: arguments.Letters) -> list[int] | None:
-    """Return dead letters as they are sent."""
-    return arguments.letter_ids(given)
-
-
 def leave(leases: list[int]) -> Steps[None]:
     """End the session."""
     yield Rpc(protocol.LEAVE, protocol.encode(leases))
