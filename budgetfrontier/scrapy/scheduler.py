@@ -27,7 +27,7 @@ from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta, set_budget, w
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake, refusal
 from budgetfrontier.scrapy.order import PriorityMapping, order
-from budgetfrontier.scrapy.scrapy_engine import ScrapyEngine
+from budgetfrontier.scrapy.scrapy_engine import MAX_LOST, ScrapyEngine
 from budgetfrontier.scrapy.seals import KeyedHash, RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from budgetfrontier.scrapy.stats import Size, StatsHook, count_request, log_closing, log_opening
@@ -35,7 +35,6 @@ from budgetfrontier.settings import plugins
 from budgetfrontier.settings.policies.assignment import Single
 
 LEASE_TTL = 1e9  # seconds: Scrapy has timeouts of its own, and the leases of a process that died are given back anyway
-MAX_DEAD_LETTERS = 100  # made by one call of `next_request`
 MIN_COMMIT_INTERVAL = 0.05  # seconds
 
 log = logging.getLogger(__name__)
@@ -88,6 +87,7 @@ class Scheduler:
         use, and whatever else `Frontier.open` raises.
         """
         self.spider = spider
+        self._log = logging.LoggerAdapter(log, {"spider": spider})
         folder = job_dir(self.crawler.settings)
         wanted_order = order(self.crawler.settings)
         settings = options.frontier_settings(self.crawler.settings, spider, wanted_order)
@@ -186,18 +186,17 @@ class Scheduler:
             self.stats.inc_value("scheduler/unserializable")
             if not self._warned:
                 self._warned = True
-                log.warning(
+                self._log.warning(
                     "Unable to serialize request: %s - reason: %s - it stays in memory, and is lost when the process "
                     "ends - no more unserializable requests will be logged (stats being collected)",
                     request,
                     reason,
-                    extra={"spider": self.spider},
                 )
         count_request(self.stats, "enqueued", storage)
 
     def _refuse(self, request: Any, reason: str) -> None:
         self.stats.inc_value("budgetfrontier/refused")
-        log.warning("Not scheduled: %s: %s", request, reason, extra={"spider": self.spider})
+        self._log.warning("Not scheduled: %s: %s", request, reason)
 
     # -- requests out
 
@@ -208,7 +207,7 @@ class Scheduler:
         try:
             if not self._finish_ended():
                 return None
-            for _ in range(MAX_DEAD_LETTERS):
+            for _ in range(MAX_LOST):
                 lease = self._lease()
                 if lease is None:
                     return None
@@ -242,7 +241,7 @@ class Scheduler:
         try:
             request = self._serializer.load(lease.uri)
         except RequestLost as e:
-            log.error("Dead letter: %s: %s", lease.uri.url, e, extra={"spider": self.spider})
+            self._log.error("Dead letter: %s: %s", lease.uri.url, e)
             self.frontier.finish(lease, Outcome.DEAD, reason=str(e))
             return None
         self._priorities.remove(request)
@@ -373,16 +372,15 @@ class Scheduler:
         """
         if self._closed or self._policy_failed:
             return
-        extra = {"spider": self.spider}
         if isinstance(error, PolicyError):
-            log.error("%s: %s; what is in flight is fetched again in the next run", what, error, extra=extra)
+            self._log.error("%s: %s; what is in flight is fetched again in the next run", what, error)
             self._policy_failed = True
             self._engine.close_spider("policy_error")
             return
         if not is_closed(self.frontier):
-            log.error("%s: %s", what, error, exc_info=error, extra=extra)
+            self._log.error("%s: %s", what, error, exc_info=error)
             return
         full = isinstance(error, StorageFull)
-        log.error("%s: %s", what, error, exc_info=None if full else error, extra=extra)
+        self._log.error("%s: %s", what, error, exc_info=None if full else error)
         self._closed = True
         self._engine.close_spider("disk_full" if full else "frontier_error")

@@ -14,16 +14,15 @@ log = logging.getLogger(__name__)
 
 def log_opening(frontier: Frontier, folder: str | None, spider: Any, *, waiting: int | None) -> None:
     """Log what a JOBDIR holds. `waiting` is the number of requests queued in a resumed crawl; None for a new one."""
-    extra = {"spider": spider}
+    adapter = logging.LoggerAdapter(log, {"spider": spider})
     if waiting is not None:
-        log.info("Resuming crawl (%(queuesize)d requests scheduled)", {"queuesize": waiting}, extra=extra)
+        adapter.info("Resuming crawl (%(queuesize)d requests scheduled)", {"queuesize": waiting})
         if frontier.state is CrawlState.PAUSED:
-            log.warning("The frontier is paused; `budgetfrontier resume %s` goes on", folder, extra=extra)
+            adapter.warning("The frontier is paused; `budgetfrontier resume %s` goes on", folder)
     if folder and any(path.is_file() for path in Path(folder, "requests.queue").rglob("*")):
-        log.warning(
+        adapter.warning(
             "%s/requests.queue is of Scrapy's own scheduler, and is not read; `budgetfrontier import %s %s` does that",
             *(folder,) * 3,
-            extra=extra,
         )
 
 

@@ -33,20 +33,15 @@ from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState
 from budgetfrontier.scrapy.intake import MAX_SEEN_URLS, Dupefilter
 from budgetfrontier.scrapy.remote.request_seals import OtherKey
-from budgetfrontier.scrapy.scrapy_engine import ScrapyEngine
+from budgetfrontier.scrapy.scrapy_engine import CLOSE_WITHIN, MAX_LOST, TICK, ScrapyEngine
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from budgetfrontier.scrapy.stats import Size, count_request
 
-CLOSE_WITHIN = 5.0
-"""Seconds in which a spider that closes reports what it has not reported yet; 1 if the bus is away already."""
-TICK = 0.5
-"""Seconds between two looks at requests that have ended."""
 MOST_WAITING = 10_000
 """Messages that the broker does not have, from which on no more pages are fetched."""
 MOST_GATHERED = 1000
 """Links, start requests and results that are gathered before they are sent."""
-MAX_LOST = 100  # requests that cannot be restored, in one call of `next_request`
 
 log = logging.getLogger(__name__)
 
@@ -64,10 +59,6 @@ class BusScheduler:
         self._stopped = False
         self._warned: set[str] = set()
 
-    @property
-    def _extra(self) -> dict[str, Any]:
-        return {"spider": self.spider}
-
     # -- opening and closing
 
     def open(self, spider: Any) -> Any:
@@ -76,6 +67,7 @@ class BusScheduler:
         Raises WrongAddress, SettingsError and MissingExtra.
         """
         self.spider = spider
+        self._log = logging.LoggerAdapter(log, {"spider": spider})
         self._options = options = bus_options(self.crawler.settings, spider)
         connect(options.url).close()  # raises what is wrong with the URL here
         self._in_flight = InFlight(self.crawler, lambda request, state: None)
@@ -107,7 +99,7 @@ class BusScheduler:
             self._engine.hold_back_start(lambda: not self._closed and self._sender.waiting > MOST_WAITING)
         which = f"partition {options.partitions[0]}" if options.partitions else "a share"
         where = options.streams.spider_feed.name, shown(options.url)
-        log.info("Reading %s of %s at %s", which, *where, extra=self._extra)
+        self._log.info("Reading %s of %s at %s", which, *where)
         return self.df.open()
 
     def close(self, reason: str) -> Any:
@@ -127,12 +119,11 @@ class BusScheduler:
 
     def _left(self, reason: str, whole: bool) -> Any:
         if lost := sum(PAGE not in request.meta for request in self._local):
-            log.warning("Requests that could not be sent are lost: %d", lost, extra=self._extra)
+            self._log.warning("Requests that could not be sent are lost: %d", lost)
         if not whole:
-            log.warning(
+            self._log.warning(
                 "The message bus did not take everything: what was not reported is fetched again when its leases "
-                "expire, and start requests that were not sent are lost",
-                extra=self._extra,
+                "expire, and start requests that were not sent are lost"
             )
         return self.df.close(reason)
 
@@ -149,9 +140,9 @@ class BusScheduler:
             return self._enqueue(request)
         except (InvalidUrl, InvalidMeta, BadMessage) as e:
             self.stats.inc_value("budgetfrontier/refused")
-            log.warning("Not scheduled: %s: %s", request, e, extra=self._extra)
+            self._log.warning("Not scheduled: %s: %s", request, e)
         except Exception:
-            log.exception("Cannot enqueue %s", request, extra=self._extra)
+            self._log.exception("Cannot enqueue %s", request)
         return False
 
     def _enqueue(self, request: Any) -> bool:
@@ -209,12 +200,11 @@ class BusScheduler:
         self.stats.inc_value("scheduler/unserializable")
         if "kept" not in self._warned:
             self._warned.add("kept")
-            log.warning(
+            self._log.warning(
                 "Unable to send request: %s - reason: %s - it stays with this process, outside of the frontier, and is "
                 "lost when that ends - no more such requests will be logged (stats being collected)",
                 request,
                 reason,
-                extra=self._extra,
             )
         self._add_local(request)
         return True
@@ -244,7 +234,7 @@ class BusScheduler:
                     return None if request is None else self._hand_out(request, "bus")
             self._engine.wake_in(0.0)
         except Exception:
-            log.exception("Cannot take the next request", extra=self._extra)
+            self._log.exception("Cannot take the next request")
         return None
 
     def _restored(self, fed: Fed) -> Any:
@@ -252,11 +242,11 @@ class BusScheduler:
         try:
             request = scrapy_request(fed.request, self._serializer)
         except OtherKey as e:
-            log.error("Cannot run %s: %s", fed.request.url, e, extra=self._extra)
+            self._log.error("Cannot run %s: %s", fed.request.url, e)
             self._stop("other_key")
             return None
         except RequestLost as e:
-            log.error("Dead letter: %s: %s", fed.request.url, e, extra=self._extra)
+            self._log.error("Dead letter: %s: %s", fed.request.url, e)
             self.stats.inc_value("budgetfrontier/dead_letters")
             reported = msgspec.structs.replace(fed.request, meta=request_meta.without(fed.request, HEAVY))
             self._reports.add_result(RequestError(reported, f"RequestLost: {e}"))
@@ -297,11 +287,10 @@ class BusScheduler:
             self.stats.inc_value("budgetfrontier/unsendable", len(errors))
             if "unsendable" not in self._warned:
                 self._warned.add("unsendable")
-                log.error(
+                self._log.error(
                     "A message cannot be sent as it is: %s - a page is reported without its content, links are lost - "
                     "no more such messages will be logged (stats being collected)",
                     errors[0],
-                    extra=self._extra,
                 )
         self._sender.send(items)
 
@@ -317,7 +306,7 @@ class BusScheduler:
         if len(self) or self._in_flight or (self._sender.waiting and not away) or since < limit:
             self._engine.wake_in(max(limit - since, TICK))
             return True
-        log.info("No request for %.0f s (BUDGETFRONTIER_IDLE_BEFORE_CLOSE)", since, extra=self._extra)
+        self._log.info("No request for %.0f s (BUDGETFRONTIER_IDLE_BEFORE_CLOSE)", since)
         self._engine.close_spider("connection_lost" if away else "idle_before_close")
         return True
 
@@ -336,7 +325,7 @@ class BusScheduler:
             return
         for part in (self._reader, self._sender):
             if part.failed is not None and not self._stopped:
-                log.error("The message bus cannot be used: %s", part.failed, extra=self._extra)
+                self._log.error("The message bus cannot be used: %s", part.failed)
                 self._stop("bus_error")
         self._engine.wake()
 

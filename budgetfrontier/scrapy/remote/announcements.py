@@ -19,35 +19,35 @@ class Announcements:
     """The lines. Those that each of many requests may cause come once."""
 
     def __init__(self, spider: Any) -> None:
-        self._extra = {"spider": spider}
+        self._spider = spider
+        self._log = logging.LoggerAdapter(log, {"spider": spider})
         self._said: set[str] = set()
         self._away = False
 
     def __repr__(self) -> str:
-        return f"<Announcements of {self._extra['spider']!r}>"
+        return f"<Announcements of {self._spider!r}>"
 
     # -- opening
 
     def connecting(self, options: SharedOptions, within: float) -> None:
         """Say which server is looked for, before it has answered."""
-        log.info("Connecting to the %s (%s), %g s at the most", options.server, URL, within, extra=self._extra)
+        self._log.info("Connecting to the %s (%s), %g s at the most", options.server, URL, within)
 
     def not_opened(self, error: FrontierError) -> None:
         """Say why the frontier cannot be used, with the settings that are to be changed."""
-        log.error("Cannot open the shared frontier: %s", _text(error), extra=self._extra)
+        self._log.error("Cannot open the shared frontier: %s", _text(error))
 
     def sharing(self, options: SharedOptions, at_once: int, job: str) -> None:
         """Say which crawl is shared, and warn if several processes may fetch from a host at once."""
         crawl = "" if options.is_cluster else f"crawl {options.crawl} of the "
-        log.info("Sharing the %s%s", crawl, options.server, extra=self._extra)
+        self._log.info("Sharing the %s%s", crawl, options.server)
         if at_once > 1:
-            log.warning(
+            self._log.warning(
                 "The settings of the crawl let processes fetch from a host at once (per_queue_concurrency: %d); with "
                 "`budgetfrontier adjust %s --set politeness.per_queue_concurrency=1`%s they do not",
                 at_once,
                 job,
                 "" if options.is_cluster else " on the server",
-                extra=self._extra,
             )
 
     # -- requests
@@ -55,44 +55,41 @@ class Announcements:
     def kept(self, request: Any, reason: str) -> None:
         """Say once that requests which cannot be stored stay here."""
         if self._is_first("kept"):
-            log.warning(
+            self._log.warning(
                 "Unable to share request: %s - reason: %s - it stays with this process, and is lost when that ends - "
                 "no more such requests will be logged (stats being collected)",
                 request,
                 reason,
-                extra=self._extra,
             )
 
     def made_before(self, request: Any) -> None:
         """Say once that start requests are not made again."""
         if self._is_first("made before"):
-            log.info(
+            self._log.info(
                 "Start request not made: %s: this crawl has had it, from another process or before this one was "
                 "started again - no more such requests will be logged (stats being collected)",
                 request,
-                extra=self._extra,
             )
 
     def refused(self, request: Any, reason: str) -> None:
         """Say that a request is not scheduled."""
-        log.warning("Not scheduled: %s: %s", request, reason, extra=self._extra)
+        self._log.warning("Not scheduled: %s: %s", request, reason)
 
     def other_key(self, url: str, error: Exception) -> None:
         """Say that a request was written with another key."""
-        log.error("Cannot run %s: %s", url, error, extra=self._extra)
+        self._log.error("Cannot run %s: %s", url, error)
 
     def dead_letter(self, url: str, error: Exception) -> None:
         """Say that a request could not be restored."""
-        log.error("Dead letter: %s: %s", url, error, extra=self._extra)
+        self._log.error("Dead letter: %s: %s", url, error)
 
     def late(self, url: str) -> None:
         """Say once that leases have expired here."""
         if self._is_first("late"):
-            log.warning(
+            self._log.warning(
                 "The lease of %s has expired before its end was told: another process may fetch it again - no more "
                 "will be logged (stats being collected)",
                 url,
-                extra=self._extra,
             )
 
     # -- the server
@@ -100,31 +97,22 @@ class Announcements:
     def answers(self, options: SharedOptions, does: bool, silent: float) -> None:
         """Say when the server goes away, which shows after `silent` seconds, and when it comes back."""
         if not does and not self._away:
-            log.warning(
-                "The %s has not answered for %.0f s; what it is to be told waits until it does",
-                options.server,
-                silent,
-                extra=self._extra,
+            self._log.warning(
+                "The %s has not answered for %.0f s; what it is to be told waits until it does", options.server, silent
             )
         elif does and self._away:
-            log.info("The %s answers again", options.server, extra=self._extra)
+            self._log.info("The %s answers again", options.server)
         self._away = not does
 
     def failed(self, error: Exception, what: str) -> None:
         """Say that something has failed, with a traceback if that is no error of the frontier."""
-        log.error(
-            "%s: %s",
-            what,
-            _text(error),
-            exc_info=None if isinstance(error, FrontierError) else error,
-            extra=self._extra,
-        )
+        self._log.error("%s: %s", what, _text(error), exc_info=None if isinstance(error, FrontierError) else error)
 
     # -- closing
 
     def idle(self, since: float, summary: Summary) -> None:
         """Say that others have work, and this process has had none for long."""
-        log.info(
+        self._log.info(
             "No request for %.0f s (BUDGETFRONTIER_IDLE_BEFORE_CLOSE); the shared crawl is %s, and has %d queued, "
             "%d of them leased, and %d due later",
             since,
@@ -132,12 +120,11 @@ class Announcements:
             summary.queued,
             summary.in_process,
             summary.future,
-            extra=self._extra,
         )
 
     def all_seen(self, options: SharedOptions, requests: int, summary: Summary) -> None:
         """Say that all requests which this process has made were made before, and what to do."""
-        log.warning(
+        self._log.warning(
             "Nothing was crawled: all requests of this process (%d) were made before in the shared crawl %s, which has "
             "%d URLs as seen; to crawl them again, %s",
             requests,
@@ -146,26 +133,24 @@ class Announcements:
             f"begin another crawl, with workers of its own, such as `crawl: {options.crawl}-2`"
             if options.is_cluster
             else f"name another crawl, such as BUDGETFRONTIER_CRAWL = {f'{options.crawl}-2'!r}",
-            extra=self._extra,
         )
 
     def over_budget(self, options: SharedOptions, queues: int, job: str) -> None:
         """Say how many queues of the crawl are over their budgets."""
         where = "" if options.is_cluster else " on the server"
         text = "Queues of the shared crawl over their budgets: %d; `budgetfrontier report %s`%s lists them"
-        log.info(text, queues, job, where, extra=self._extra)
+        self._log.info(text, queues, job, where)
 
     def closing(self, options: SharedOptions, *, lost: int, all_told: bool) -> None:
         """Say what is lost with this process, or was not told."""
         if lost:
-            log.warning("Requests that could not be shared are lost: %d", lost, extra=self._extra)
+            self._log.warning("Requests that could not be shared are lost: %d", lost)
         if not all_told:
-            log.warning(
+            self._log.warning(
                 "The %s did not take everything: the leases of this process expire within %g s, and their pages are "
                 "fetched again",
                 options.server,
                 options.lease_ttl,
-                extra=self._extra,
             )
 
     def _is_first(self, kind: str) -> bool:

@@ -29,7 +29,7 @@ from budgetfrontier.scrapy.remote.request_seals import OtherKey
 from budgetfrontier.scrapy.remote.start_requests import StartRequests
 from budgetfrontier.scrapy.remote.staying import Stay, stay
 from budgetfrontier.scrapy.remote.unstorable_requests import KeptRequests
-from budgetfrontier.scrapy.scrapy_engine import ScrapyEngine
+from budgetfrontier.scrapy.scrapy_engine import CLOSE_WITHIN, MAX_LOST, TICK, ScrapyEngine
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from budgetfrontier.scrapy.stats import Size, count_request
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
 
 CONNECT_WITHIN = 30.0
 """Seconds for which a spider that is opened tries to reach the server."""
-CLOSE_WITHIN = 5.0
-"""Seconds in which a spider that closes tells the server what it has not told yet; 1 if the server is away already."""
-TICK = 0.5
-"""Seconds between two looks at requests that have ended, and at the server."""
-MAX_DEAD_LETTERS = 100  # made by one call of `next_request`
 
 
 def _connect(options: SharedOptions) -> Connection:
@@ -265,7 +260,7 @@ class SharedScheduler:
             self._finish_ended()
             if self._courier.is_full:
                 return None
-            for _ in range(MAX_DEAD_LETTERS):
+            for _ in range(MAX_LOST):
                 lease = self._kept.next_lease() or self._courier.next_lease()
                 if lease is None:
                     if ready_in := self._kept.ready_in():
