@@ -68,7 +68,6 @@ class LeaseTable:
         return len(self._ready) <= ahead // 2
 
     def add(self, leases: list[Lease], asked_at: float) -> None:
-        """Add leases that were asked for at a time."""
         until = asked_at + self._ttl
         self._held.update((lease.id, (lease, until)) for lease in leases)
         self._ready.extend(leases)
@@ -102,7 +101,6 @@ class LeaseTable:
         self._held.pop(lease.id, None)
 
     def all(self) -> list[Lease]:
-        """Return all leases."""
         return [lease for lease, _ in [*self._held.values()]]
 
     def renew(self, leases: Iterable[Lease], late: Iterable[Lease], asked_at: float) -> None:

@@ -49,7 +49,6 @@ class BusiestQueues:
                 self._low = busiest.plus(self._low, dropped)
 
     def top(self) -> Busy:
-        """Return the busiest queues."""
         self.settle()
         self._add_up()
         counts, _, others = busiest.busiest(self._counts)

@@ -94,7 +94,6 @@ class KnownUrls:
         return row, lease
 
     def find(self, fingerprint: bytes) -> KeptUrl | None:
-        """Return the record of the URL with a fingerprint; None if it is not known."""
         row, _ = self._row(fingerprint)
         return None if row is None else self._shown(fingerprint, row)
 

@@ -65,7 +65,6 @@ class SettingsInForce:
         return deepcopy(self.settings)
 
     def for_uri(self, url: str, queue: str) -> QueueSettings:
-        """Return the settings for a URI on a queue."""
         return self.base if self.trivial else self.effective.for_uri(url, queue)
 
     def lease_ttl(self, given: float | None) -> float:

@@ -161,7 +161,6 @@ class Overview:
             yield queue
 
     def gather(self, queues: Iterable[QueueRecord]) -> Self:
-        """Gather all queues."""
         deque(self.through(queues), maxlen=0)
         return self
 

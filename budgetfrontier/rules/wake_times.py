@@ -60,7 +60,6 @@ class Waits(NamedTuple):
 
     @classmethod
     def of(cls, queue: QueueRecord) -> Self:
-        """Return those of a queue."""
         return cls(queue.wake_time, queue.block, queue.delayed, queue.rest, queue.paced_until)
 
     @classmethod

@@ -72,7 +72,6 @@ class _WorkQueue:
         return (self.soon or self._others).popleft()
 
     def all(self) -> list[_QueuedWork]:
-        """Return all."""
         return [*self.soon, *self._others]
 
 

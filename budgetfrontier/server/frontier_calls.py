@@ -129,7 +129,6 @@ def schedule_each(frontier: Frontier, batch: protocol.Uris) -> list[Admission]:
 
 
 def mark_seen(frontier: Frontier, batch: protocol.Uris) -> Tally:
-    """Mark URIs as seen."""
     return frontier.mark_seen(batch.uris, charge=batch.charge)  # type: ignore[arg-type]
 
 

@@ -30,7 +30,6 @@ Stats = Mapping[tuple[str, str], MethodStats]
 
 
 def exposition(crawls: Crawls, stats: Stats) -> Exposition:
-    """Return the metrics of a server."""
     return Exposition(_readings(crawls), _ServerCollector(crawls, stats), ProcessCollector(registry=None))
 
 

@@ -17,7 +17,6 @@ from budgetfrontier.server.crawls import InvalidCrawlId
 
 
 def status_of(error: BaseException) -> grpc.StatusCode:
-    """Return the status of an error."""
     if isinstance(error, StorageFull) or (isinstance(error, OSError) and error.errno in NO_ROOM):
         return grpc.StatusCode.RESOURCE_EXHAUSTED
     if isinstance(error, FrontierLocked | FrontierClosed | FrontierRemoved):

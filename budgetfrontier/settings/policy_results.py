@@ -24,14 +24,12 @@ _REMEDY = "nothing has changed for this URI: fix the policy and continue"
 
 
 def wrong(kind: str, spec: str | Mapping[str, Any], url: str, value: object) -> PolicyError:
-    """Return the error for an invalid value that a policy returned."""
     name = _name(kind, spec)
     message = f"{name} returned {_shown(value)} for {url}; {_EXPECTED[kind]}; {_REMEDY}"
     return PolicyError(message, policy=name, url=url, value=value)
 
 
 def raised(kind: str, spec: str | Mapping[str, Any], url: str, error: Exception) -> PolicyError:
-    """Return the error for a policy that raised an exception."""
     if isinstance(error, PolicyError) and error.url is not None:
         return error
     name = _name(kind, spec)

@@ -54,7 +54,6 @@ class SurtPrefixes:
         return len(self._sorted)
 
     def hold(self, href: str) -> bool:
-        """Return whether the SURT of a href begins with one of the prefixes."""
         return self._begins(_surt(href))
 
     def settle(self, root: str) -> bool | None:

@@ -50,7 +50,6 @@ class LockFile:
 
     @property
     def closed(self) -> bool:
-        """Whether the file is closed."""
         return self._file.closed
 
     def is_named(self, path: Path) -> bool:

@@ -32,7 +32,6 @@ class LastCommit:
 
     @property
     def env(self) -> lmdb.Environment:
-        """The LMDB environment."""
         return self._source().env
 
     @contextmanager

@@ -80,7 +80,6 @@ class File:
         self._file = os.open(data, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._file)
 
     def size(self) -> int:
@@ -131,7 +130,6 @@ class Trees:
     # -- pages
 
     def read(self, number: int) -> bytes:
-        """Return the bytes of a page."""
         return self._file.read(self.root, number)
 
     def page(self, number: int, table: str, low: bytes, high: bytes | None) -> bytes | None:

@@ -131,7 +131,6 @@ def short_url(value: bytes) -> str:
 
 
 def url_of(value: bytes, queue: str) -> str:
-    """Return the URL of a value."""
     scheme = PLAIN.get(value[:1])
     return expand(short_url(value), queue) if scheme is None else f"{scheme}{queue}{value[1:].decode('latin-1')}"
 
@@ -145,7 +144,6 @@ def tries(value: bytes) -> tuple[int, int]:
 
 
 def with_tries(value: bytes, attempts: int, deliveries: int) -> bytes:
-    """Return a value with these numbers of attempts and deliveries."""
     rest = encode((short_url(value),)) if value[:1] in PLAIN else value[4:]
     return keys.delivery.pack(min(attempts, MAX_ATTEMPTS), min(deliveries, 0xFFFF)) + rest
 

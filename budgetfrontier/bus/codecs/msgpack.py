@@ -30,11 +30,9 @@ class Encoder:
         return _pack([b"re", _fields(request), error])
 
     def encode_update_score(self, request: Request, score: float, schedule: bool) -> bytes:
-        """Return ["us", request, score, schedule]."""
         return _pack([b"us", _fields(request), score, schedule])
 
     def encode_offset(self, partition: int, offset: int) -> bytes:
-        """Return ["of", partition, offset]."""
         return _pack([b"of", partition, offset])
 
     def encode_new_job_id(self, job_id: int) -> bytes:

@@ -38,7 +38,6 @@ _decode = msgspec.msgpack.Decoder(WorkerNote).decode
 
 
 def encode(note: WorkerNote) -> bytes:
-    """Return the bytes of a note."""
     return _encode(note)
 
 

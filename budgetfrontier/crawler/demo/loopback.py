@@ -22,7 +22,6 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="loopback", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

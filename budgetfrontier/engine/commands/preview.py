@@ -268,7 +268,6 @@ class _Spend:
         self.ceiling: int | None = 0
 
     def add(self, view: View, queue: QueueRecord, settings: QueueSettings) -> None:
-        """Add a queue with these settings."""
         if _is_out(queue, settings):
             return
         total = total_of(queue, settings)

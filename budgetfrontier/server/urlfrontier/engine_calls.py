@@ -275,7 +275,6 @@ class UrlFilter(NamedTuple):
     ignores_case: bool
 
     def has(self, found: KeptUrl) -> bool:
-        """Return whether a URL is one of them."""
         if self.key and found.queue != self.key:
             return False
         return not self.text or self.text in (found.url.lower() if self.ignores_case else found.url)

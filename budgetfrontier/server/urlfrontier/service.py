@@ -367,7 +367,6 @@ class _Room:
             done(None, None)
 
     def step(self) -> CallbackStep[None]:
-        """Return the step."""
         return CallbackStep(self._start)
 
     def _start(self, done: tasks.Done) -> None:

@@ -25,7 +25,6 @@ class Notes:
         self.changes = self.records_set_aside = 0
 
     def note_change(self, what: str) -> None:
-        """Note a change."""
         self.changes += 1
         if len(self.first_changes) < MAX_REPORTED:
             self.first_changes.append(what)
