@@ -93,8 +93,8 @@ class KafkaProducer:
             if not left:
                 return
             if wait.left() <= 0:
-                told = f"Kafka has not answered for {wait.waited:.0f} s; {left} messages wait"
-                raise BusAway(f"{told}; look whether it runs")
+                silence = f"Kafka has not answered for {wait.waited:.0f} s; {left} messages wait"
+                raise BusAway(f"{silence}; look whether it runs")
 
     def _check(self) -> None:
         if self._failed is not None:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # seconds between two checks for external commands
 _FAILED = (Outcome.RETRY, Outcome.FAILURE, Outcome.DEAD)
-_SEEDS_TOLD = 10
+_SEEDS_NAMED = 10
 _CLOSING = (FrontierError, OSError)  # the frontier may be closed, or the disk fails: finish nothing
 NO_TIMEOUT = 300.0  # seconds that a page waits for its robots.txt if fetches have no timeout
 
@@ -100,7 +100,7 @@ class MainLoop:
         self._unwritten = UnwrittenResults()
         self._written: list[tuple[Finish, FetchResult]] = []  # in the outputs, leases not finished yet
         self._slots = list(range(parts.most_visits, 0, -1))
-        self._failures = self._seeds_told = 0
+        self._failures = self._seeds_named = 0
         self._next_commit = self._last_reports = self._last_statistics = self._last_renewal = time.monotonic()
         self._commit_interval = max(SHORTEST_SLEEP, settings.frontier.commit_interval)
         self._syncing: asyncio.Future[list[None]] | None = None
@@ -410,10 +410,10 @@ class MainLoop:
         uri = finish.lease.uri
         failed = finish.outcome in _FAILED or (finish.status >= ERROR and not is_robots(uri))
         of_seed = is_seed(uri) or (is_robots(uri) and not uri.hops[:-1].strip("R"))
-        if not failed or not of_seed or finish.lease.attempt > 1 or self._seeds_told > _SEEDS_TOLD:
+        if not failed or not of_seed or finish.lease.attempt > 1 or self._seeds_named > _SEEDS_NAMED:
             return
-        self._seeds_told += 1
-        if self._seeds_told > _SEEDS_TOLD:
+        self._seeds_named += 1
+        if self._seeds_named > _SEEDS_NAMED:
             listing = shlex.join(("budgetfrontier", "report", str(self._folder), "--kind", "seeds"))
             self._progress.say(f"more seeds fail; `{listing}` lists all")
             return

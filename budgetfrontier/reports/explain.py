@@ -141,8 +141,8 @@ class _Explainer:
             wait = f"in {say_duration(left)}" if left > 0 else "with the next lease: it is due"
             why = ""
             if pending.attempts:
-                told = self._attempts_told_alone(pending, queue, max(left, 0.0))
-                why = f" Its last attempt failed: {told}."
+                failure = self._attempts_told_alone(pending, queue, max(left, 0.0))
+                why = f" Its last attempt failed: {failure}."
                 why += f" The last failure in its queue: {queue.failure}." if queue.failure else ""
             explanation.add(
                 "future",
@@ -219,12 +219,12 @@ class _Explainer:
             explanation.past = past.to_dict() if past else None
             if kept is not None and not (past and past.attempts):
                 return self._explain_completed(explanation, kept)
-            told = tell(past, self._settings_of(url, found["queue"]), searched=self._past is not None)
+            fate = tell(past, self._settings_of(url, found["queue"]), searched=self._past is not None)
             explanation.add(
-                told.code,
-                told.text,
+                fate.code,
+                fate.text,
                 verdict=Outlook.NEVER,
-                command=self._command("import", "--force", url) if told.again and not refused else None,
+                command=self._command("import", "--force", url) if fate.again and not refused else None,
             )
             if past:
                 self._explain_redirect(explanation, url, past)
@@ -424,8 +424,8 @@ class _Explainer:
         most = attempts_after_answer(ERROR, settings)
         if not settings.retry_uri and pending.attempts < most:
             return attempts_told(pending.attempts, settings, left, status=ERROR)
-        told, most = attempts_told(pending.attempts, settings, left), max(most, pending.attempts + 1)
-        return told if most > settings.max_retries else f"{told}, or after attempt {most:,} if that gets an error page"
+        text, most = attempts_told(pending.attempts, settings, left), max(most, pending.attempts + 1)
+        return text if most > settings.max_retries else f"{text}, or after attempt {most:,} if that gets an error page"
 
     def _failure_of(self, queue: QueueRecord) -> str:
         """Return the cause, time and number of the last failed attempt, and the attempt that gives up the URI.
@@ -442,10 +442,10 @@ class _Explainer:
         why = f": {queue.failure}" if queue.failure else ""
         overloaded = self._now < queue.overloaded_until
         status = UNAVAILABLE if overloaded else 0
-        told = attempts_told(first[0].attempts, settings, max(queue.wake_time - self._now, 0.0), status=status)
+        attempts = attempts_told(first[0].attempts, settings, max(queue.wake_time - self._now, 0.0), status=status)
         all_wait = settings.retry_uri or overloaded or first[0].uri.directive is Directive.HIGHEST
         others = "" if all_wait else ". With `retry.scope: uri`, the other URIs of the queue would go on"
-        return f"{first[0].uri.url} failed {ago} ago{why}. That was {told}{others}"
+        return f"{first[0].uri.url} failed {ago} ago{why}. That was {attempts}{others}"
 
     def _failure_of_robots(self, queue: QueueRecord, url: str) -> str:
         """Return the cause of a failed robots.txt that a URL waits for, and when it is tried again; "" if it does not
@@ -458,10 +458,10 @@ class _Explainer:
             return ""
         left = max(robots.when - self._now, 0.0)
         ago = say_duration(max(self._now - queue.failed_at, 0.0))
-        told = attempts_told(robots.attempts, self._settings_of(robots.uri.url, queue.queue), left)
+        attempts = attempts_told(robots.attempts, self._settings_of(robots.uri.url, queue.queue), left)
         why = f": {queue.failure}" if queue.failure else ""
         return (
-            f"it waits for {robots.uri.url}, which failed {ago} ago{why}. That was {told}; it is tried again in "
+            f"it waits for {robots.uri.url}, which failed {ago} ago{why}. That was {attempts}; it is tried again in "
             f"{say_duration(left)}"
         )
 

@@ -94,13 +94,13 @@ def tell(past: Past | None, settings: QueueSettings, *, searched: bool = True) -
             "done", f"It is seen and not pending, and {past.log}{since} does not name it: {moved}{_ELSEWHERE}."
         )
     last = past.attempts[-1]
-    told = _told_of(last, past, settings)
+    fate = _fate_of(last, past, settings)
     if f"({REFUSED})" in last.notes:  # its robots.txt was refused
         until = f" It would be again, {UNLESS_ALLOWED}: the host has a private address."
-        told = told._replace(text=told.text + until, again=False)
+        fate = fate._replace(text=fate.text + until, again=False)
     tries = f" Attempts in the log: {past.total:,}." if past.total > 1 else ""
     via = f" Found on {last.via}." if last.via else ""
-    return told._replace(text=told.text + tries + via)
+    return fate._replace(text=fate.text + tries + via)
 
 
 def _tries(notes: str) -> tuple[int, str]:
@@ -114,7 +114,7 @@ def _tries(notes: str) -> tuple[int, str]:
     return tries, ",".join(others).replace("_", " ")  # as crawl.log has the spaces of a reason
 
 
-def _told_of(last: Attempt, past: Past, settings: QueueSettings) -> UrlPast:
+def _fate_of(last: Attempt, past: Past, settings: QueueSettings) -> UrlPast:
     what = meaning(last.status)
     status = f"{last.status} {what}".strip() if last.status > 0 else f"{what or 'failed'} ({last.status})"
     attempt, others = _tries(last.notes)

@@ -21,13 +21,13 @@ def attempts_told(attempts: int, settings: QueueSettings, next_in: float, *, sta
     `status`: that of the last answer, 0 if there was none. A host that has too much to do sets the delays itself.
     """
     most = attempts_after_answer(status, settings)
-    told = f"attempt {attempts:,} of {most:,}"
+    text = f"attempt {attempts:,} of {most:,}"
     if attempts >= most:
-        return f"{told}, the last"
+        return f"{text}, the last"
     if status in OVERLOADED:
-        return told
+        return text
     left = next_in + (most - attempts - 1) * max(retry_delay(settings, None, status), settings.min_delay)
-    return f"{told}; if all fail, it is given up in {say_duration(left)} at the earliest"
+    return f"{text}; if all fail, it is given up in {say_duration(left)} at the earliest"
 
 
 def first_retry_told(finish: Finish, settings: QueueSettings) -> str:

@@ -222,8 +222,8 @@ def _instead(totals: Summary) -> str:
     """Return the fate of URIs that were given to a crawl and not scheduled; "" if there were none."""
     refused = totals.full + totals.invalid
     given = ((totals.seen, "only marked as seen"), (totals.duplicates, "known already"), (refused, "refused"))
-    told = [f"{counted(count, 'URI was', 'URIs were')} {what}" for count, what in given if count]
-    return f": {_listed(told)}" if told else ""
+    clauses = [f"{counted(count, 'URI was', 'URIs were')} {what}" for count, what in given if count]
+    return f": {_listed(clauses)}" if clauses else ""
 
 
 def _listed(clauses: list[str]) -> str:
@@ -239,9 +239,9 @@ def _stopped(s: Standing) -> Verdict:
     """Return the verdict on a crawl that has work left, and no process."""
     stop = s.process.last_stop
     slug = "stopped" if stop is None or stop.end in (None, RunEnd.EXIT) else stop.end.lower()
-    told = _stop(s, stop) if stop else "how the last one stopped is not known"
+    end = _stop(s, stop) if stop else "how the last one stopped is not known"
     commit = _commit_clause(s)
-    text, remedy = f"No process runs this crawl: {told}{commit}.{raise_first(stop)}", s.start
+    text, remedy = f"No process runs this crawl: {end}{commit}.{raise_first(stop)}", s.start
     if has_failed_policy(s):
         ways, remedy = after_policy_failure(s)
         text = f"{text} {ways}"
@@ -288,13 +288,13 @@ def reached_limit(stop: Run | None) -> str:
 def _unused(s: Standing) -> Verdict:
     """Return the verdict on a crawl that has work left, and that its server has closed, or not opened yet."""
     stop = s.process.last_stop
-    told = f"; {_stop(s, stop)}" if stop is not None and _stopped_badly(s) else ""
+    end = f"; {_stop(s, stop)}" if stop is not None and _stopped_badly(s) else ""
     commit = _commit_clause(s)
-    text = f"Nobody uses this crawl: {opener(s.process)}{told}{commit}."
+    text = f"Nobody uses this crawl: {opener(s.process)}{end}{commit}."
     if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):
         ways, remedy = after_policy_failure(s) if has_failed_policy(s) else ("", _command(s, "resume"))
         return Verdict("paused", "warn", f"{pause_sentence(s)} {text} {ways}".rstrip(), remedy)
-    return Verdict("unused", "warn" if told else "good", text)
+    return Verdict("unused", "warn" if end else "good", text)
 
 
 def _stopped_badly(s: Standing) -> bool:

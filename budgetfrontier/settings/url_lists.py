@@ -157,8 +157,8 @@ def entries(seed: Seed) -> Iterator[tuple[int, ListedUrl | BadLine]]:
 
 def _checked(entry: ListedUrl | BadLine) -> ListedUrl | BadLine:
     """Return an entry of a file of seeds, as a BadLine if its URL cannot be crawled."""
-    if isinstance(entry, ListedUrl) and (told := objection(entry.text)):
-        return BadLine(told, column=entry.column, url=entry.text)
+    if isinstance(entry, ListedUrl) and (fault := objection(entry.text)):
+        return BadLine(fault, column=entry.column, url=entry.text)
     return entry
 
 

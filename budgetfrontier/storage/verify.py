@@ -136,9 +136,9 @@ def _unreadable(reader: Reader) -> list[str]:
     for number, found in needed:
         _, why = removed.readable(reader.path, found)
         if why:
-            whose = f"audit entry {number}" if number else "the command in progress"
+            command = f"audit entry {number}" if number else "the command in progress"
             name = f"{removed.FOLDER}/{removed.file_name(found.file)}"
-            problems.append(f"{name}: what {whose} has deleted cannot be put back: {why}")
+            problems.append(f"{name}: what {command} has deleted cannot be put back: {why}")
     return problems
 
 

@@ -101,8 +101,8 @@ class LogReader(Generic[T]):
         else:
             what = "messages are missing, which the bus has lost:"
         if what and expected > 0:
-            told = expected - 1, message.partition, message.offset
-            log.warning("%s: %s after offset %d of partition %d comes %d", self._stream.name, what, *told)
+            gap = expected - 1, message.partition, message.offset
+            log.warning("%s: %s after offset %d of partition %d comes %d", self._stream.name, what, *gap)
         self.next_offsets[message.partition] = message.offset + 1
         return True
 

@@ -54,8 +54,8 @@ def _read(url: str) -> RedisServer:
     scheme, query = parts.scheme.lower(), dict(parse_qsl(parts.query, keep_blank_values=True))
     supported = _OPTIONS[scheme]
     if unknown := sorted(query.keys() - set(supported)):
-        told = f"{counted(len(unknown), 'unknown option')}; known: {', '.join(supported)}"
-        raise ValueError(told + did_you_mean(unknown[0], supported))
+        text = f"{counted(len(unknown), 'unknown option')}; known: {', '.join(supported)}"
+        raise ValueError(text + did_you_mean(unknown[0], supported))
     is_socket = scheme == "unix"
     path = unquote(parts.path)
     if is_socket and not path:

@@ -171,11 +171,11 @@ def preview(view: View, path: Path, entry: AuditEntry, command: str, *, force: b
                 pass_by(last)
             last = look
     pass_by(last)
-    told: dict[str, Any] = {"puts back": back, "queues_count": counts["queues"], "queues": list(names)}
+    effect: dict[str, Any] = {"puts back": back, "queues_count": counts["queues"], "queues": list(names)}
     if counts["changed"]:
         changed = {name: why for name, why in names.items() if why}
-        told |= {"changed_count": counts["changed"], "changed": [f"{name}: {why}" for name, why in changed.items()]}
-    return told
+        effect |= {"changed_count": counts["changed"], "changed": [f"{name}: {why}" for name, why in changed.items()]}
+    return effect
 
 
 def _returning(block: Block) -> int:

@@ -46,8 +46,8 @@ def of_queue(view: View, op: str, args: dict[str, Any], now: float) -> dict[str,
         raise FrontierError(f"there is no queue {args['queue']!a}")
     changed, shown = copy.copy(queue), BudgetsInForce(view).show(queue)
     _COMMANDS[op](view, changed, args, now)
-    told = {"queue": queue.queue, "before": look_at_queue(queue), "after": look_at_queue(changed)}
-    return told | {name: getattr(shown, name) for name in _FIGURES}
+    effect = {"queue": queue.queue, "before": look_at_queue(queue), "after": look_at_queue(changed)}
+    return effect | {name: getattr(shown, name) for name in _FIGURES}
 
 
 def of_crawl(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
@@ -60,8 +60,8 @@ def of_crawl(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
 def crawl_after(view: View, totals: Summary, op: str, reason: str) -> dict[str, Any]:
     """Return the crawl after `pause`, which has a reason, `resume` or `terminate`."""
     if op == "pause":
-        told = crawl_states.reason_after_pause(totals.state, totals.pause_reason, reason)
-        return {"state": crawl_states.after_pause(totals.state, totals.in_process), "pause_reason": told}
+        shown = crawl_states.reason_after_pause(totals.state, totals.pause_reason, reason)
+        return {"state": crawl_states.after_pause(totals.state, totals.in_process), "pause_reason": shown}
     if op == "resume":
         after = crawl_states.after_resume(totals.state, view.counters().scheduled)
         return {"state": after, "pause_reason": totals.pause_reason if after is totals.state else None}

@@ -83,8 +83,8 @@ def _at_once(kernel: Kernel, entry: AuditEntry, command: str, force: bool, now: 
 
 def _undo_adjusting(kernel: Kernel, entry: AuditEntry, force: bool, now: float) -> dict[str, Any]:
     change = check_adjusting(entry, kernel.tables.in_force.adjustments, force=force)
-    told = {"removed": list(change.remove), "restored": [one.id for one in change.restore]}
-    return told | edit(kernel, change, now)
+    effect = {"removed": list(change.remove), "restored": [one.id for one in change.restore]}
+    return effect | edit(kernel, change, now)
 
 
 def _undo_queue(kernel: Kernel, entry: AuditEntry, command: str, force: bool, now: float) -> dict[str, Any]:

@@ -131,8 +131,8 @@ def _take(kernel: Kernel, admitter: Admitter, found: list[tuple[bytes, DeadRow]]
         seen[fingerprint] = None
         if row is not None and row.created >= int(letter.time):  # not completed before, with `force`
             rows[fingerprint] = row
-    whose: Records = {fingerprint: look_after(look(row.queue), None) for fingerprint, row in rows.items()}
-    tables.removed.keep(progress.effect, [(keys.DEAD, letters), (keys.SEEN, seen), (keys.URLS, whose)])
+    urls: Records = {fingerprint: look_after(look(row.queue), None) for fingerprint, row in rows.items()}
+    tables.removed.keep(progress.effect, [(keys.DEAD, letters), (keys.SEEN, seen), (keys.URLS, urls)])
     for key, _ in found:
         tables.dead_letters.remove(keys.u64.unpack(key)[0])
     for fingerprint in seen:

@@ -99,8 +99,8 @@ def check_queue(entry: AuditEntry, command: str, queue: QueueRecord | None, *, f
         raise FrontierError(f"{entry.id}, {command}, has changed nothing")
     found = look_at_queue(queue)
     if not force and _aspect(found, command) != _aspect(after, command):
-        told = " and ".join(_differences(found, after, command))
-        raise FrontierError(f"queue {queue.queue} has changed since {entry.id}: {told}; {FORCE}")
+        differences = " and ".join(_differences(found, after, command))
+        raise FrontierError(f"queue {queue.queue} has changed since {entry.id}: {differences}; {FORCE}")
     return queue
 
 
@@ -115,14 +115,14 @@ def _aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
 
 def _differences(found: dict[str, Any], after: dict[str, Any], command: str) -> list[str]:
     """Return the differences between a queue now and after a command, in the fields that `_aspect` compares."""
-    told = []
+    differences = []
     if command in RETIRING:
         if (found["state"] == RETIRED) != (after["state"] == RETIRED):
-            told.append(f"it is {found['state']}, and was {after['state']}")
+            differences.append(f"it is {found['state']}, and was {after['state']}")
         if found["by_name"] != after["by_name"]:
             words = {True: "retired by name", False: "not retired by name"}
-            told.append(f"it is {words[found['by_name']]}, and was {words[after['by_name']]}")
-        return told
+            differences.append(f"it is {words[found['by_name']]}, and was {words[after['by_name']]}")
+        return differences
     if command in PACING:
         names = {"interval": "interval", "max_completed": "limit of completed URLs"}
         return [
@@ -131,11 +131,11 @@ def _differences(found: dict[str, Any], after: dict[str, Any], command: str) -> 
             if found[name] != after[name]
         ]
     if found["block"] != after["block"]:
-        told.append(f"it is blocked {_until(found['block'])}, and was blocked {_until(after['block'])}")
+        differences.append(f"it is blocked {_until(found['block'])}, and was blocked {_until(after['block'])}")
     rests, rested = Waits.told(found).unblocked, Waits.told(after).unblocked
     if command == "wake" and rests != rested:
-        told.append(f"it rests {_until(rests)}, and did {_until(rested)}")
-    return told
+        differences.append(f"it rests {_until(rests)}, and did {_until(rested)}")
+    return differences
 
 
 def _shown(value: float | None) -> str:
@@ -181,20 +181,20 @@ def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[st
     """Return the effect of an undo in the frontier at `path`. Raises FrontierError as the undo would."""
     entry, command = find(view, int(args["id"]), "undo")
     why = f": {entry.reason}" if entry.reason else ""
-    told = {"undoes": f"{entry.id}, {entry.command} by {entry.who}{why}"}
+    effect = {"undoes": f"{entry.id}, {entry.command} by {entry.who}{why}"}
     force = bool(args.get("force"))
     if command in ADJUSTING:
         change = check_adjusting(entry, view.adjustments(), force=force)
         there = {one.id: one for one in view.adjustments()}
         if len(change.remove) == 1 and not change.restore:
-            return told | preview_of(view, withdrawn(view, there[change.remove[0]]))
-        return told | {
+            return effect | preview_of(view, withdrawn(view, there[change.remove[0]]))
+        return effect | {
             "adjustments removed": [plain(there[number]) for number in change.remove],
             "adjustments restored": [plain(one) for one in change.restore],
         }
     if command in RETIRING | WAITING | PACING:
         queue = check_queue(entry, command, view.find_queue(key_of(entry)), force=force)
-        return told | {"queue": queue.queue} | _restored(view, queue, entry, command, now)
+        return effect | {"queue": queue.queue} | _restored(view, queue, entry, command, now)
     if command in PAUSING:
         totals, was = view.summary(), entry.effect["before"]
         found = look_at_crawl(totals)
@@ -203,9 +203,9 @@ def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[st
         after = crawl_after(view, totals, op, "")
         if op == "pause":
             after["pause_reason"] = was.get("pause_reason") or "operator"
-        return told | {"before": found, "after": after}
+        return effect | {"before": found, "after": after}
     if entry.command == "bury":
-        return told | undo_bury.preview(view, entry, force=force)
+        return effect | undo_bury.preview(view, entry, force=force)
     if command in DELETING | BURYING:
-        return told | restoring.preview(view, path, entry, command, force=force)
+        return effect | restoring.preview(view, path, entry, command, force=force)
     raise cannot(entry, command)

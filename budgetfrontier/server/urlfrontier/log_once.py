@@ -41,9 +41,9 @@ class FailureLog:
         """Log the failure of a crawl, once until it is all right again."""
         if len(self._failures) > MOST_CRAWLS:
             self._failures.clear()
-        told = self._failures.setdefault(crawl_id, set())
-        if effect not in told:
-            told.add(effect)
+        logged = self._failures.setdefault(crawl_id, set())
+        if effect not in logged:
+            logged.add(effect)
             _warn(crawl_id, f"{effect}: {error}")
 
     def no_crawl(self, crawl_id: str, error: BaseException) -> None:

@@ -58,7 +58,7 @@ class UrlFrontierService:
         self._address = address
         self._first = 0
         self._batches = DiscoveredBatches(self._discovered)
-        self._told = FailureLog()
+        self._failure_log = FailureLog()
 
     def __repr__(self) -> str:
         return f"<UrlFrontierService of {self._crawls!r} at {self._address}>"
@@ -85,7 +85,7 @@ class UrlFrontierService:
                 tasks.run(handler(request, call), partial(_end, call))
         for crawl_id, items in puts.items():
             done = partial(self._put, crawl_id, items)
-            lost = partial(self._told.lost, crawl_id)
+            lost = partial(self._failure_log.lost, crawl_id)
             work = partial(engine_calls.put, items=[item for _, item in items], lost=lost)
             try:
                 self._to_fill(crawl_id).submit(work, done)
@@ -107,7 +107,7 @@ class UrlFrontierService:
             if statuses is None:
                 statuses = self._refused(crawl_id, len(items), error)
             else:
-                self._told.all_right(crawl_id)
+                self._failure_log.all_right(crawl_id)
             _acknowledge(items, statuses)
         except BaseException as e:
             for call in {call for call, _ in items}:
@@ -121,13 +121,13 @@ class UrlFrontierService:
         """
         error = error or FrontierError()
         full = status_of(error) is grpc.StatusCode.RESOURCE_EXHAUSTED
-        told = full or isinstance(error, engine_calls.UrlsNotKept)
-        if told or self._crawls.stopping.is_set() or not isinstance(error, FrontierError | OSError):
+        ends_calls = full or isinstance(error, engine_calls.UrlsNotKept)
+        if ends_calls or self._crawls.stopping.is_set() or not isinstance(error, FrontierError | OSError):
             raise error
         if isinstance(error, InvalidCrawlId):
-            self._told.no_crawl(crawl_id, error)
+            self._failure_log.no_crawl(crawl_id, error)
             return [engine_calls.SKIPPED] * count  # to send them again would not help
-        self._told.failed(crawl_id, "its URLs are answered with FAIL", error)
+        self._failure_log.failed(crawl_id, "its URLs are answered with FAIL", error)
         return [engine_calls.FAIL] * count
 
     async def PutDiscovered(self, batch: Any, call: RpcCall) -> None:
@@ -135,7 +135,7 @@ class UrlFrontierService:
         await self._batches.take(batch, call)
 
     async def _discovered(self, crawl_id: str, infos: Sequence[Any]) -> list[int]:
-        work = partial(engine_calls.discovered, infos=infos, lost=partial(self._told.lost, crawl_id))
+        work = partial(engine_calls.discovered, infos=infos, lost=partial(self._failure_log.lost, crawl_id))
         try:
             statuses: list[int] = await self._to_fill(crawl_id).run(work)
         except BaseException as e:
@@ -168,7 +168,7 @@ class UrlFrontierService:
                 except FrontierError as e:
                     if not of_any:
                         raise
-                    self._told.failed(crawl.name, "GetURLs leaves it out", e)  # the others are served
+                    self._failure_log.failed(crawl.name, "GetURLs leaves it out", e)  # the others are served
                     break
                 left -= queues
                 if infos:

@@ -211,7 +211,7 @@ class TableRebuild:
             cut = number not in ended and self._cut_to_readable(entry.effect, f"audit entry {number}")
             self._store(keys.AUDIT, key, encode(entry) if cut else value, (key, value))
 
-    def _cut_to_readable(self, effect: dict[str, Any], whose: str) -> bool:
+    def _cut_to_readable(self, effect: dict[str, Any], command: str) -> bool:
         """Cut the kept records of a deletion to those that can be read; return whether they are fewer."""
         found = removed.kept(effect)
         if found is None:
@@ -220,8 +220,8 @@ class TableRebuild:
         if not why:
             return False
         self._notes.note_change(
-            f"{whose}: {found.bytes - size:,} of {found.bytes:,} bytes that it has deleted cannot be put back, because "
-            f"of {removed.FOLDER}/{removed.file_name(found.file)}: {why}"
+            f"{command}: {found.bytes - size:,} of {found.bytes:,} bytes that it has deleted cannot be put back, "
+            f"because of {removed.FOLDER}/{removed.file_name(found.file)}: {why}"
         )
         if size:
             effect["kept"]["bytes"] = size

@@ -64,8 +64,8 @@ def explained(name: str, *, first: bool = False) -> Iterator[None]:
     try:
         yield
     except (RedisError, OSError) as error:
-        told = (_about_tls(name, error) if first else "") or explanation(error, tries=1 if first else RETRIES + 1)
-        raise FrontierError(f"{name}: {told}") from error
+        text = (_about_tls(name, error) if first else "") or explanation(error, tries=1 if first else RETRIES + 1)
+        raise FrontierError(f"{name}: {text}") from error
 
 
 def _about_tls(name: str, error: Exception) -> str:
