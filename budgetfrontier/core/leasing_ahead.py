@@ -30,7 +30,7 @@ SILENT = 5.0
 
 
 class LeaseTable:
-    """The leases of one process: those that are ready, those that were taken, and those whose end is not sent yet.
+    """The leases of one process: ready ones, taken ones, and those with an end not sent yet.
 
     A lease lasts `ttl` seconds from the time at which it was asked for or renewed. Times are those of `time.monotonic`,
     because the clock of the server may be another one.
@@ -64,7 +64,7 @@ class LeaseTable:
         return self._ttl / 3
 
     def is_low(self, ahead: int) -> bool:
-        """Tell whether more is to be leased by a process that leases up to `ahead` URIs ahead."""
+        """Return whether a process that leases up to `ahead` URIs ahead should lease more."""
         return len(self._ready) <= ahead // 2
 
     def add(self, leases: list[Lease], asked_at: float) -> None:
@@ -93,7 +93,7 @@ class LeaseTable:
         return ready
 
     def has_time(self, lease: Lease, now: float) -> bool:
-        """Tell whether a lease lasts long enough for a request, as far as is known."""
+        """Return whether a lease lasts long enough for a request, as far as is known."""
         return lease.id in self._held and self._held[lease.id][1] >= now + self._ttl * TO_SPARE
 
     def drop(self, lease: Lease) -> None:
@@ -148,7 +148,7 @@ class OpenCalls:
         self._numbers = count()
 
     def begin(self, wait: float) -> int:
-        """Add a call, whose answer may take `wait` seconds; return its number."""
+        """Add a call that may take `wait` seconds to be answered; return its number."""
         number = next(self._numbers)
         self._due[number] = self._now() + wait
         return number

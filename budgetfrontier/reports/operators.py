@@ -141,7 +141,7 @@ class CrawlOperator(Protocol):
 
     @property
     def path(self) -> Path | None:
-        """The folder of its frontier; None for a crawl in partitions, whose files are those of its workers."""
+        """The folder of its frontier; None for a crawl in partitions: its workers have the files."""
 
     @property
     def settings(self) -> Settings:
@@ -165,14 +165,14 @@ class CrawlOperator(Protocol):
     def overview(self, limit: int, *, all_states: bool = False, forecast: bool = False) -> CrawlOverview:
         """Return aggregates of `limit` queues in each list, `all_states` with all queues of each state.
 
-        `forecast`: with what is known over time.
+        `forecast`: with the totals over time.
         """
 
     def stopped(self) -> str:
         """Return that no process runs the crawl, and the command that continues it; "" if one does."""
 
     def used_up(self) -> str:
-        """Return that a total of all partitions is used up, which the state of none of them tells; "" otherwise."""
+        """Return the sentence on a used-up total of all partitions, which none of their states shows; "" otherwise."""
 
     def runs(self) -> list[Run]:
         """Return the runs, newest last."""
@@ -193,7 +193,7 @@ class CrawlOperator(Protocol):
         """Return which of some URLs are not in the list of seeds."""
 
     def log_lines(self, since: float | None, *, whole: bool) -> tuple[Iterator[CrawlLogLine] | None, str]:
-        """Return the lines of crawl.log from a time on, None if there is no log, and what is not known for that.
+        """Return the lines of crawl.log from a time on, None if there is no log, and the sentence on unknown figures.
 
         `whole`: None also if the log lacks the beginning of that time.
         """
