@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from budgetfrontier.bus.codecs.codec import Codec
 from budgetfrontier.bus.streams import Streams, streams
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.scrapy.remote.options import IDLE_BEFORE_CLOSE, given, prefetch_of, seal_of, seconds_of, text_of
+from budgetfrontier.scrapy.remote.options import IDLE_BEFORE_CLOSE, number_of, prefetch_of, seal_of, seconds_of, text_of
 from budgetfrontier.scrapy.remote.request_seals import NoKey, SharedKey
 
 STATISTICS_EVERY = 60.0
@@ -56,10 +56,10 @@ def bus_options(scrapy: Any, spider: Any) -> BusOptions:
     store_content = scrapy.getbool("BUDGETFRONTIER_STORE_CONTENT")
     names = streams(
         prefix=text_of(scrapy, "BUDGETFRONTIER_BUS_PREFIX") or "frontier",
-        spider_log_partitions=_number(scrapy, "BUDGETFRONTIER_SPIDER_LOG_PARTITIONS", 1, least=1),
-        spider_feed_partitions=_number(scrapy, "BUDGETFRONTIER_SPIDER_FEED_PARTITIONS", 1, least=1),
+        spider_log_partitions=number_of(scrapy, "BUDGETFRONTIER_SPIDER_LOG_PARTITIONS", 1, least=1),
+        spider_feed_partitions=number_of(scrapy, "BUDGETFRONTIER_SPIDER_FEED_PARTITIONS", 1, least=1),
     )
-    partition = _number(scrapy, "BUDGETFRONTIER_SPIDER_PARTITION_ID", -1, least=0)
+    partition = number_of(scrapy, "BUDGETFRONTIER_SPIDER_PARTITION_ID", -1, least=0)
     if partition >= names.spider_feed.partitions:
         raise SettingsError(
             f"BUDGETFRONTIER_SPIDER_PARTITION_ID is {partition}: partitions are numbered from 0, and "
@@ -76,16 +76,3 @@ def bus_options(scrapy: Any, spider: Any) -> BusOptions:
         idle_before_close=seconds_of(scrapy, "BUDGETFRONTIER_IDLE_BEFORE_CLOSE", IDLE_BEFORE_CLOSE, least=0.0),
         statistics_every=seconds_of(scrapy, "BUDGETFRONTIER_STATISTICS_EVERY", STATISTICS_EVERY, least=0.0),
     )
-
-
-def _number(scrapy: Any, name: str, default: int, *, least: int) -> int:
-    value = given(scrapy, name)
-    if value is None:
-        return default
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        number = least - 1
-    if number < least:
-        raise SettingsError(f"{name} is a whole number, {least} or more, not {value!r}")
-    return number

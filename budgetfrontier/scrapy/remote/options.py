@@ -175,13 +175,18 @@ def seconds_of(scrapy: Any, name: str, default: float, *, least: float) -> float
 
 def prefetch_of(scrapy: Any) -> int:
     """Return the number of requests that may wait in this process for the downloader. Raises SettingsError."""
-    value = given(scrapy, "BUDGETFRONTIER_PREFETCH")
+    return number_of(scrapy, "BUDGETFRONTIER_PREFETCH", max(1, (int(scrapy["CONCURRENT_REQUESTS"]) + 1) // 2), least=1)
+
+
+def number_of(scrapy: Any, name: str, default: int, *, least: int) -> int:
+    """Return a setting that is a whole number. Raises SettingsError."""
+    value = given(scrapy, name)
     if value is None:
-        return max(1, (int(scrapy["CONCURRENT_REQUESTS"]) + 1) // 2)
+        return default
     try:
-        count = int(value)
+        number = int(value)
     except (TypeError, ValueError):
-        count = 0
-    if count < 1:
-        raise SettingsError(f"BUDGETFRONTIER_PREFETCH is a whole number, 1 or more, not {value!r}")
-    return count
+        number = least - 1
+    if number < least:
+        raise SettingsError(f"{name} is a whole number, {least} or more, not {value!r}")
+    return number
