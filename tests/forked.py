@@ -1,4 +1,4 @@
-"""Processes that begin as copies of one that has imported the package, which takes a fifth of a second each time.
+"""Processes that begin as copies of one that has imported the package, which takes up to a second each time.
 
 Of each program that is begun in this way, one test at least starts it as users do.
 """
@@ -6,19 +6,121 @@ Of each program that is begun in this way, one test at least starts it as users 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import gc
 import importlib
 import multiprocessing
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TextIO
+
+from tests.support import PATIENCE
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["tests.engine_process", "budgetfrontier.tools.console.scan_process", "budgetfrontier.tools.console.steer_process"]
+    [
+        "tests.engine_process",
+        "budgetfrontier.tools.console.scan_process",
+        "budgetfrontier.tools.console.steer_process",
+        "tests.crawler.process",
+        "tests.scrapy.process",
+    ]
 )
+
+
+class ForkedProcess:
+    """A process that runs a function, with what the tests use of `subprocess.Popen` with pipes of text."""
+
+    def __init__(self, function: Callable[..., object], *arguments: str) -> None:
+        read, child_out = CONTEXT.Pipe(duplex=False)
+        read_errors, child_errors = CONTEXT.Pipe(duplex=False)
+        self._process = CONTEXT.Process(
+            target=_call, args=(function, arguments, child_out, child_errors, dict(os.environ))
+        )
+        self._process.start()
+        child_out.close()
+        child_errors.close()
+        self.stdout: TextIO = _file(read, "r")
+        self.stderr: TextIO = _file(read_errors, "r")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait for its end; the context that has begun it kills it before."""
+        self._process.join()
+        self.stdout.close()
+        self.stderr.close()
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, minus the number of the signal that has ended it, or None."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """Return the exit code, None if it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float = PATIENCE) -> int:
+        """Wait for its end, and return the exit code."""
+        self._process.join(timeout)
+        code = self._process.exitcode
+        assert code is not None, "it has not ended"
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        self._process.kill()
+
+    def communicate(self, timeout: float = PATIENCE) -> tuple[str, str]:
+        """Read both pipes to their ends, and wait for the end of the process."""
+        with ThreadPoolExecutor(1) as thread:
+            errors = thread.submit(self.stderr.read)
+            out = self.stdout.read()
+            said = errors.result(timeout)
+        self.wait(timeout)
+        return out, said
+
+
+def _call(
+    function: Callable[..., object],
+    arguments: Sequence[str],
+    stdout: Connection,
+    stderr: Connection,
+    environment: dict[str, str],
+) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    os.dup2(stdout.fileno(), 1)
+    os.dup2(stderr.fileno(), 2)
+    stdout.close()
+    stderr.close()
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
+    gc.freeze()
+    code: Any = 0
+    try:
+        function(*arguments)
+    except SystemExit as ended:
+        code = ended.code
+    gc.collect()  # an interpreter ends with that, and with what follows; multiprocessing does neither
+    atexit._run_exitfuncs()
+    sys.exit(code)
 
 
 class ForkedProgram:
@@ -60,7 +162,7 @@ class ForkedProgram:
 
 def _file(end: Connection, mode: str) -> Any:
     with end:
-        return os.fdopen(os.dup(end.fileno()), mode, buffering=0)
+        return os.fdopen(os.dup(end.fileno()), mode, buffering=0 if "b" in mode else -1)
 
 
 def _run(module: str, path: str, stdin: Connection, stdout: Connection, files: Sequence[Connection]) -> None:

@@ -23,6 +23,8 @@ from budgetfrontier.storage.environment import opened_here
 if TYPE_CHECKING:  # processes that tests start import this module, too
     import pytest
 
+    from tests.forked import ForkedProcess
+
 START = 1_000_000.0
 
 PATIENCE = 300.0
@@ -127,7 +129,7 @@ def child_process(command: Sequence[str], **options: Any) -> Iterator[subprocess
             raise
 
 
-def until(condition: Callable[[], object], process: subprocess.Popen[Any] | None = None) -> None:
+def until(condition: Callable[[], object], process: subprocess.Popen[Any] | ForkedProcess | None = None) -> None:
     """Wait for what another process or thread is about to do; `process` has to run meanwhile."""
     deadline = time.monotonic() + PATIENCE
     while not condition():

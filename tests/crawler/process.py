@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from budgetfrontier.tools.cli import common, main
 from tests.crawler.site import Site
+from tests.forked import ForkedProcess
 from tests.support import PATIENCE
 
 _MAIN = f"""
@@ -30,11 +33,14 @@ def started(
     site: Site,
     folder: Path,
     *seeds: str,
-    command: Sequence[str] = COMMAND,
+    command: Sequence[str] = (),
     options: Sequence[str] = (),
     **sections: Any,
-) -> Iterator[subprocess.Popen[str]]:
-    """Run `budgetfrontier crawl` with options on a configuration in `folder`; its job is in folder/job."""
+) -> Iterator[subprocess.Popen[str] | ForkedProcess]:
+    """Run `budgetfrontier crawl` with options on a configuration in `folder`; its job is in folder/job.
+
+    It is forked, unless there is a command that starts it.
+    """
     config = {
         "seeds": list(seeds),
         "fetch": {"resolve": {"*.test": site.address}, "robots": "ignore", "concurrency": 4},
@@ -42,16 +48,27 @@ def started(
         **sections,
     }
     (folder / "crawl.yaml").write_text(json.dumps(config))
-    crawl = [*command, "crawl", str(folder / "crawl.yaml"), "--job", str(folder / "job"), *options]
-    with subprocess.Popen(crawl, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    crawl = ["crawl", str(folder / "crawl.yaml"), "--job", str(folder / "job"), *options]
+    with (
+        subprocess.Popen([*command, *crawl], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if command
+        else ForkedProcess(forked_main, *crawl)
+    ) as process:
         try:
             yield process
         finally:
             process.kill()
 
 
-def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+def forked_main(*arguments: str) -> None:
+    """Run the command line in a forked process, as COMMAND does."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    common.ANSWER_TIMEOUT = PATIENCE
+    sys.exit(main([*arguments]))
+
+
+def end(process: subprocess.Popen[str] | ForkedProcess) -> tuple[int, str]:
     """The exit code and what was said on stderr."""
     out, said = process.communicate(timeout=PATIENCE)
     assert out == ""
-    return process.returncode, said
+    return process.wait(), said

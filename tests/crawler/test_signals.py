@@ -17,6 +17,7 @@ from budgetfrontier import CrawlState, Frontier, QueueRecord, Reader, Report
 from budgetfrontier.engine.remote import steer
 from tests.crawler.process import COMMAND, UNDER_NOHUP, end, started
 from tests.crawler.site import Site, linking, reopened, run
+from tests.forked import ForkedProcess
 from tests.support import PATIENCE, child_process, make_settings, until
 
 
@@ -43,7 +44,7 @@ def look(frontier: Path, queue: str) -> QueueRecord | None:
         return reader.queue(queue)
 
 
-def until_said(words: str, process: subprocess.Popen[str]) -> None:
+def until_said(words: str, process: subprocess.Popen[str] | ForkedProcess) -> None:
     """Read what a process says on stderr, up to the line with these words; an early end fails."""
     assert process.stderr is not None
     while words not in (line := process.stderr.readline()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import scrapy.crawler  # noqa: F401 # which takes most of the time that a process needs to begin
+from scrapy.utils.log import DEFAULT_LOGGING
+
+import budgetfrontier.scrapy  # noqa: F401
 from budgetfrontier.crawler.demo.loopback import Loopback
+from tests.forked import ForkedProcess
 from tests.support import PATIENCE
 
 RUNNER = """
@@ -77,27 +83,39 @@ class Result(NamedTuple):
     log: str
 
 
-def crawl(site: Loopback, folder: Path, spider: str, **settings: Any) -> Result:
+def crawl(site: Loopback, folder: Path, spider: str, forked: bool = True, /, **settings: Any) -> Result:
     """Run the class Mine that `spider` defines to its end."""
-    with started(site, folder, spider, **settings) as process:
+    with started(site, folder, spider, forked, **settings) as process:
         _, log = process.communicate(timeout=PATIENCE)
     try:
         result = json.loads((folder / "result.json").read_text())
     except FileNotFoundError:
         result = {"reason": "", "stats": {}, "told": None}
-    return Result(process.returncode, result["reason"], result["stats"], result["told"], log)
+    return Result(process.wait(), result["reason"], result["stats"], result["told"], log)
+
+
+def _run_spider(program: str, *arguments: str) -> None:
+    DEFAULT_LOGGING["disable_existing_loggers"] = False  # in a process that is started, ours are made later
+    sys.argv = [program, *arguments]
+    sys.path.insert(0, str(Path(program).parent))
+    runpy.run_path(program, run_name="__main__")
 
 
 @contextmanager
-def started(site: Loopback, folder: Path, spider: str, **settings: Any) -> Iterator[subprocess.Popen[str]]:
+def started(
+    site: Loopback, folder: Path, spider: str, forked: bool = True, /, **settings: Any
+) -> Iterator[ForkedProcess | subprocess.Popen[str]]:
     """Run it in the background, and kill what is left of it at the end."""
     (folder / "result.json").unlink(missing_ok=True)
     (folder / "spider.py").write_text(RUNNER % spider)
     port = site.address.rpartition(":")[2]
     if not settings.keys() & {"BUDGETFRONTIER_URL", "BUDGETFRONTIER_BUS"}:  # there, others have the settings
         settings.setdefault("BUDGETFRONTIER_SETTINGS", {"frontier": {"backoff": {"delay": 0.01, "factor": 1}}})
-    command = [sys.executable, str(folder / "spider.py"), port, json.dumps(settings), str(folder / "result.json")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [str(folder / "spider.py"), port, json.dumps(settings), str(folder / "result.json")]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with (
+        ForkedProcess(_run_spider, *command) if forked else subprocess.Popen([sys.executable, *command], **pipes)
+    ) as process:
         try:
             yield process
         finally:

@@ -25,6 +25,7 @@ from aiohttp import web
 from budgetfrontier.core.model import Summary
 from budgetfrontier.crawler.demo.loopback import Loopback
 from budgetfrontier.remote import RemoteFrontier
+from tests.forked import ForkedProcess
 from tests.remote.test_processes import serving
 from tests.scrapy.process import started
 from tests.support import PATIENCE, until
@@ -121,7 +122,7 @@ def run(
     victims = ["process", "server", "process"] if server_too else ["process", "process"]
     moments = sorted(chance.sample(range(total // 8, total * 5 // 8), len(victims)))
     killed: list[str] = []
-    running: dict[str, subprocess.Popen[str]] = {}
+    running: dict[str, ForkedProcess | subprocess.Popen[str]] = {}
     with Web(pages) as site, serving(folder, config=CONFIG) as server, ExitStack() as stack:
 
         def start(name: str) -> None:

@@ -364,7 +364,7 @@ def test_a_jobdir_has_the_command_that_ran_it_last(tmp_path: Path, monkeypatch: 
 def test_another_spiders_jobdir_is_a_clear_error(tmp_path: Path) -> None:
     claim(tmp_path, "links")
     with Site(mesh("a", 3)) as site:
-        result = crawl(site, tmp_path, OTHER, JOBDIR=str(tmp_path))
+        result = crawl(site, tmp_path, OTHER, False, JOBDIR=str(tmp_path))
         assert not site.hits
     assert "holds the frontier of the spider 'links', not of 'other'" in result.log
 

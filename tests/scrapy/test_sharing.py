@@ -22,11 +22,11 @@ from tests.support import PATIENCE, memory, pages, token_file, until
 
 
 def test_four_processes_of_which_two_are_killed_fetch_every_page(tmp_path: Path) -> None:
-    check(run(tmp_path, pages=20, seed=1))
+    check(run(tmp_path, pages=12, seed=1))
 
 
 def test_processes_and_the_server_are_killed_and_started_again(tmp_path: Path) -> None:
-    check(run(tmp_path, pages=20, seed=2, again=True, server_too=True, processes=3))
+    check(run(tmp_path, pages=12, seed=2, again=True, server_too=True, processes=3))
 
 
 def test_a_spider_that_is_interrupted_gives_its_leases_back_at_once(tmp_path: Path) -> None:
