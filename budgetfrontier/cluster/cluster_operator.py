@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -17,16 +17,16 @@ from budgetfrontier.cluster.inspection import (
     MOST_BYTES,
     MOST_LISTED,
     MOST_ROWS,
-    Audited,
-    DeadLetterPage,
     FoundQueue,
-    InForce,
-    LeasePage,
+    QueuePage,
+    Reported,
+    RowPage,
 )
 from budgetfrontier.cluster.operator_client import Operator, refused
+from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, limit_reached
 from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
 from budgetfrontier.core.units import counted
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import over_time
 from budgetfrontier.reports.crawl_log import CrawlLogLine
 from budgetfrontier.reports.explanation import Explanation, ReasonStep
@@ -56,6 +56,25 @@ from budgetfrontier.storage.view import PendingUri
 NO_LOG = "unknown: a crawl in partitions has no crawl.log; its crawlers have logs of their own, if any"
 SEEDS = 5000
 """Seeds that an owner is asked for at a time."""
+
+
+class PartitionRow(NamedTuple):
+    """A partition in the list of them. All but its number, its owner and its epoch is None if that does not answer."""
+
+    partition: int
+    owner: str
+    address: str
+    epoch: int | None
+    position: int | None
+    lag: int | None
+    """Entries of the log that its owner has not applied yet; None if the end of the log is not known."""
+    state: str | None
+    queues: int | None
+    queued: int | None
+    in_process: int | None
+    succeeded: int | None
+    failed: int | None
+    spent: int | None
 
 
 class ClusterOperator:
@@ -88,22 +107,62 @@ class ClusterOperator:
 
     def head(self) -> Report:
         """Return the report of the crawl without its queues."""
-        return self.owners.head()
+        return self.current()[0]
+
+    def current(self) -> tuple[Report, list[PartitionRow]]:
+        """Return the report of the crawl without its queues, and a row for each partition."""
+        reports = [*self.owners.ask("head", Report).values()]
+        standings = self.owners.standings()
+        return self._merged(reports, standings), self.rows(standings)
+
+    def _merged(self, reports: Sequence[Report], standings: Mapping[int, PartitionProgress]) -> Report:
+        if not reports:
+            raise ConnectionLost(self.unanswered())
+        found = standings.values()
+        state, limit = (None, None) if self.missing else (crawl_state(found), limit_reached(found))
+        workers = len({one.owner for one in found})
+        return merging.merged_report(reports, job=self.job, workers=workers, state=state, limit=limit)
+
+    def rows(self, standings: Mapping[int, PartitionProgress]) -> list[PartitionRow]:
+        """Return a row for each partition, whether its owner has answered or not."""
+        owners, count = self.owners.frontier.owners(), self.owners.partitions
+        ends = {} if self.owners.ends is None else self.owners.ends(count)
+        rows = []
+        for number in range(count):
+            owner, found = owners.get(number), standings.get(number)
+            known = ("", "", None) if owner is None else (owner.worker, owner.address, owner.epoch)
+            if found is None:
+                rows.append(PartitionRow(number, *known, *[None] * 9))
+                continue
+            totals = found.summary
+            rows.append(
+                PartitionRow(
+                    number, found.owner, known[1], found.epoch, found.position,
+                    max(ends[number] - found.position, 0) if number in ends else None, str(totals.state),
+                    sum(totals.queues.values()), totals.queued, totals.in_process, totals.succeeded, totals.failed,
+                    totals.expenditure,
+                )
+            )  # fmt: skip
+        return rows
 
     @contextmanager
     def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:
         """Return the report without its queues, and the queues by partition, in order of creation."""
-        yield self.head(), (queue for queue, _ in self.owners.each_queue(Selection()))
+        yield self.head(), (queue for queue, _ in self._each_queue(Selection()))
 
     def overview(self, limit: int, *, all_states: bool = False, forecast: bool = False) -> CrawlOverview:
         """Return aggregates: those of the owners, or of all queues if that are more than owners list.
 
         Nothing of them is over time.
         """
-        if not all_states and limit <= MOST_LISTED:
-            return CrawlOverview(*self.owners.report(limit))
-        with self.scan() as (head, queues):
-            return CrawlOverview(head, Overview(limit, all_states=all_states).gather(queues))
+        overview = Overview(limit, all_states=all_states)
+        if all_states or limit > MOST_LISTED:
+            with self.scan() as (head, queues):
+                return CrawlOverview(head, overview.gather(queues))
+        found: dict[int, Reported] = self.owners.ask("report", Reported, limit=limit)
+        for one in found.values():
+            overview.add(one.gathered)
+        return CrawlOverview(self._merged([one.report for one in found.values()], self.owners.standings()), overview)
 
     def stopped(self) -> str:
         """Return "": the verdict tells whether workers run."""
@@ -111,8 +170,8 @@ class ClusterOperator:
 
     def used_up(self) -> str:
         """Return which total is used up, if one is: the partitions themselves are RUNNING."""
-        setting = self.owners.limit(self.owners.standings())
-        return "" if setting is None else limit_sentence(setting)
+        setting = limit_reached(self.owners.standings().values())
+        return "" if setting is None or self.missing else limit_sentence(setting)
 
     def runs(self) -> list[Run]:
         """Return the times in which any partition had a worker, each as a run."""
@@ -174,22 +233,57 @@ class ClusterOperator:
     ) -> Iterator[tuple[QueueRecord, Raised | None]]:
         """Yield the selected queues, sorted; each owner sends its first `end`. Memory: these, or all selected ones."""
         if end is not None:
-            yield from self.owners.best_queues(selection, sort=sort, reverse=reverse, count=end)
+            yield from self._best_queues(selection, sort=sort, reverse=reverse, count=end)
             return
         key = attrgetter(sort)
-        yield from sorted(self.owners.each_queue(selection), key=lambda row: key(row[0]), reverse=reverse)
+        yield from sorted(self._each_queue(selection), key=lambda row: key(row[0]), reverse=reverse)
+
+    def _each_queue(self, selection: Selection) -> Iterator[tuple[QueueRecord, Raised | None]]:
+        """Yield the selected queues, by partition, in order of creation."""
+        for number in range(self.owners.partitions):
+            after: int | None = -1
+            while after is not None and number not in self.missing:
+                found = self.owners.ask("queues", QueuePage, of=[number], selection=selection, after=after)
+                if number in found:
+                    page: QueuePage = found[number]
+                    yield from _rows(page)
+                    after = page.rest
+
+    def _best_queues(
+        self, selection: Selection, *, sort: str, reverse: bool, count: int
+    ) -> list[tuple[QueueRecord, Raised | None]]:
+        """Return the first `count` of the selected queues, sorted by a column. Each owner sends its best ones only."""
+        rows: list[tuple[QueueRecord, Raised | None]] = []
+        wanted = dict.fromkeys(range(self.owners.partitions), 0)
+        while wanted:
+            offset = min(wanted.values())
+            numbers = [number for number, at in wanted.items() if at == offset]
+            found: dict[int, QueuePage] = self.owners.ask(
+                "best", QueuePage, of=numbers, selection=selection, sort=sort, reverse=reverse, offset=offset,
+                count=min(count - offset, MOST_ROWS),
+            )  # fmt: skip
+            for number in numbers:
+                page = found.get(number)
+                rows += [] if page is None else _rows(page)
+                if page is None or not _has_more(page, min(count - offset, MOST_ROWS)):
+                    del wanted[number]
+                else:
+                    wanted[number] = offset + len(page.queues)
+            wanted = {number: at for number, at in wanted.items() if at < count}
+        rows.sort(key=lambda row: getattr(row[0], sort), reverse=reverse)
+        return rows[:count]
 
     def audit(
         self, *, key: str | None = None, where: Where | None = None, count: int | None = None, before: int = 0
     ) -> Listed[AuditRow]:
         """Return the audit, newest first, one row for a command to all partitions, of the newest `count` of each."""
         count = MOST_ROWS if count is None else min(count, MOST_ROWS)
-        found: dict[int, list[Audited]]
+        found: dict[int, list[AuditRow]]
         if key is None:
-            found = self.owners.ask("audit", list[Audited], count=count)
+            found = self.owners.ask("audit", list[AuditRow], count=count)
         else:
             number = self.owners.partition_of_queue(key)
-            found = {number: self.owners.ask_one(number, "audit", list[Audited], count=count, key=key)}
+            found = {number: self.owners.ask_one(number, "audit", list[AuditRow], count=count, key=key)}
         is_cut = any(len(entries) == MOST_ROWS for entries in found.values())
         left_out = f"older entries left out: owners send the newest {MOST_ROWS:,}" if is_cut else ""
         rows = merging.merged_audit(found)[::-1]
@@ -201,23 +295,22 @@ class ClusterOperator:
 
     def adjustments(self) -> list[AdjustmentRow]:
         """Return the adjustments in force in any partition."""
-        found = merging.merged_adjustments(self.owners.ask("adjustments", list[InForce]))
-        return [AdjustmentRow(name, one.match, one.set, one.entry) for name, one in found]
+        return merging.merged_adjustments(self.owners.ask("adjustments", list[AdjustmentRow]))
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
         """Return the leases of all partitions, or of one queue."""
-        found: dict[int, LeasePage]
+        found: dict[int, RowPage[StoredLease]]
         if key is None:
-            found = self.owners.ask("leases", LeasePage)
+            found = self.owners.ask("leases", RowPage[StoredLease])
         else:
             number = self.owners.partition_of_queue(key)
-            found = {number: self.owners.ask_one(number, "leases", LeasePage)}
+            found = {number: self.owners.ask_one(number, "leases", RowPage[StoredLease])}
         rows = [lease for number in sorted(found) for lease in found[number].rows if key in (None, lease.queue)]
         return Listed(rows, _left_out(sum(one.left for one in found.values()), "lease"))
 
     def dead_letters(self) -> Listed[tuple[int | LetterId, DeadLetter]]:
         """Return the dead letters of all partitions."""
-        found: dict[int, DeadLetterPage] = self.owners.ask("dead_letters", DeadLetterPage)
+        found: dict[int, RowPage[DeadLetter]] = self.owners.ask("dead_letters", RowPage[DeadLetter])
         rows = [(LetterId(number, letter.id), letter) for number in sorted(found) for letter in found[number].rows]
         return Listed(rows, _left_out(sum(one.left for one in found.values()), "dead letter"))
 
@@ -339,6 +432,17 @@ class ClusterOperator:
             f"there is no dead letter {name}; `budgetfrontier dead-letters {self.job}` lists them as PARTITION/ID, and "
             "nothing was changed"
         )
+
+
+def _has_more(page: QueuePage, asked: int) -> bool:
+    """Tell whether a partition may have more than a page that it was asked for, of so many queues."""
+    return bool(page.queues) and (page.rest is not None or len(page.queues) == asked)
+
+
+def _rows(page: QueuePage) -> Iterator[tuple[QueueRecord, Raised | None]]:
+    if page.raised:
+        return zip(page.queues, page.raised, strict=True)
+    return ((queue, None) for queue in page.queues)
 
 
 def _with_doubt(reason: ReasonStep) -> ReasonStep:

@@ -11,31 +11,33 @@ from dataclasses import replace
 from heapq import nlargest, nsmallest
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from budgetfrontier.cluster import inspection_kinds as kinds
 from budgetfrontier.cluster import state
 from budgetfrontier.cluster.entry_names import EntryNames
 from budgetfrontier.core import protocol
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, StoredLease
+from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, Run, StoredLease
 from budgetfrontier.engine.commands import undo_checks
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports import audit_filter, dry_runs, near_queues
+from budgetfrontier.reports import audit_filter, dry_runs, near_queues, over_time
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
 from budgetfrontier.reports.explanation import Explanation
-from budgetfrontier.reports.operators import Selection
+from budgetfrontier.reports.operators import AdjustmentRow, AuditRow, Selection
 from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.reports.queue_sample import spread as spread_
 from budgetfrontier.reports.work_list import Raised, WorkList
-from budgetfrontier.storage import url_search
+from budgetfrontier.rules.forecasts import Held
+from budgetfrontier.storage import seed_list, url_search
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
+from budgetfrontier.storage.seed_list import ListedSeed
+from budgetfrontier.storage.series import Busiest, SeriesRow
 from budgetfrontier.storage.view import PendingUri, View
 
 MOST_ROWS: Final = protocol.MOST_ITEMS
@@ -46,6 +48,9 @@ MOST_LISTED: Final = 1000
 """Queues in each list of a report's aggregates."""
 MOST_PASSED: Final = 200_000
 """Queues that are looked at for one page: less than a second."""
+
+
+_T = TypeVar("_T")
 
 
 class Reported(msgspec.Struct):
@@ -74,31 +79,11 @@ class FoundQueue(msgspec.Struct):
     """Whether that is sure: another way to write it."""
 
 
-class LeasePage(msgspec.Struct):
-    """Leases of a partition, and the number of others."""
+class RowPage(msgspec.Struct, Generic[_T]):
+    """Rows of a partition, and the number of others."""
 
-    rows: list[StoredLease]
+    rows: list[_T]
     left: int
-
-
-class DeadLetterPage(msgspec.Struct):
-    """Dead letters of a partition, and the number of others."""
-
-    rows: list[DeadLetter]
-    left: int
-
-
-class Audited(msgspec.Struct):
-    """An entry of the audit, and the command of an operator that it is of, if it is of one.
-
-    Other entries that it names have the names of `entry_names`.
-    """
-
-    entry: AuditEntry
-    command: bytes | None = None
-    covers: str | None = None
-    inverse: str = ""
-    """The command that takes it back, such as "undo 17", if there is one."""
 
 
 class AppliedCommand(msgspec.Struct):
@@ -106,15 +91,6 @@ class AppliedCommand(msgspec.Struct):
 
     entry: AuditEntry | None
     progress: dict[str, Any] | None = None
-
-
-class InForce(msgspec.Struct):
-    """An adjustment in force with its audit entry, and the command of an operator that it is of."""
-
-    match: str
-    set: dict[str, Any]
-    entry: AuditEntry | None
-    command: bytes | None
 
 
 class Undoing(msgspec.Struct):
@@ -204,17 +180,17 @@ def explain(reader: Reader, *, target: str, job: str, anywhere: bool = False) ->
     return found
 
 
-def audit(reader: Reader, *, count: int, key: str | None = None) -> list[Audited]:
-    """Return the newest entries of the audit, newest first; only those that concern a queue if it is named."""
+def audit(reader: Reader, *, count: int, key: str | None = None) -> list[AuditRow]:
+    """Return the newest entries of the audit by their names, newest first; of a queue only what concerns it."""
     names = EntryNames(_state(reader))
     with reader.view() as view:
         covers = None if key is None else audit_filter.coverage(view, key)
         found = (
-            Audited(
+            AuditRow(
+                name := names.name(entry.id),
                 names.entry(entry),
-                names.command(entry.id),
-                None if covers is None else covers(entry),
-                f"undo {names.name(entry.id)}" if inverse else "",
+                covers=None if covers is None else covers(entry),
+                inverse=f"undo {name}" if inverse else "",
             )
             for entry, inverse in inverses(view.newest_commands())
         )
@@ -222,12 +198,14 @@ def audit(reader: Reader, *, count: int, key: str | None = None) -> list[Audited
         return list(_up_to(islice(chosen, min(count, MOST_ROWS)), lambda one: len(protocol.encode(one))))
 
 
-def adjustments(reader: Reader) -> list[InForce]:
-    """Return the adjustments in force, in the order in which they apply."""
+def adjustments(reader: Reader) -> list[AdjustmentRow]:
+    """Return the adjustments in force by their names, in the order in which they apply."""
     names = EntryNames(_state(reader))
     with reader.view() as view:
-        found = [(one, view.audit_entry(one.id)) for one in view.adjustments()]
-    return [InForce(one.match, one.set, entry, names.command(one.id)) for one, entry in found]
+        return [
+            AdjustmentRow(names.name(one.id), one.match, one.set, view.audit_entry(one.id))
+            for one in view.adjustments()
+        ]
 
 
 def applied(reader: Reader, *, command: bytes) -> AppliedCommand:
@@ -275,18 +253,52 @@ def unknown_letters(reader: Reader, *, ids: list[int]) -> list[int]:
         return [number for number in ids if not view.has_dead_letter(number)]
 
 
-def leases(reader: Reader) -> LeasePage:
+def leases(reader: Reader) -> RowPage[StoredLease]:
     """Return the leases that are out, the first of those that are very many."""
     found = reader.leases()
     rows = list(_up_to(found, lambda lease: len(lease.uri.url) + len(lease.uri.via or "") + 200))
-    return LeasePage(rows, len(found) - len(rows))
+    return RowPage(rows, len(found) - len(rows))
 
 
-def dead_letters(reader: Reader) -> DeadLetterPage:
+def dead_letters(reader: Reader) -> RowPage[DeadLetter]:
     """Return the dead letters, oldest first, the first of those that are very many."""
     found = reader.dead_letters(10 * MOST_ROWS)
     rows = list(_up_to(found, lambda letter: len(letter.uri.url) + len(letter.uri.via or "") + 300))
-    return DeadLetterPage(rows, reader.summary().dead - len(rows))
+    return RowPage(rows, reader.summary().dead - len(rows))
+
+
+def series(reader: Reader, *, since: float, now: float) -> list[SeriesRow]:
+    """Return the totals over a time until now. O(minutes, at most 2,200)."""
+    with reader.view() as view:
+        return over_time.read(view, since, now)
+
+
+def busiest(reader: Reader, *, since: float, until: float) -> Busiest:
+    """Return the busiest queues of a time. O(hours)."""
+    return reader.busiest(since, until)
+
+
+def held(reader: Reader) -> Held:
+    """Return what queues hold. O(queues)."""
+    with reader.view() as view:
+        return over_time.held(view)
+
+
+def runs(reader: Reader) -> list[Run]:
+    """Return when workers had the partition, as far as this copy of it knows."""
+    return reader.runs()
+
+
+def seeds(reader: Reader, *, after: int, count: int) -> list[ListedSeed]:
+    """Return the next seeds of the partition's list behind a position. O(count)."""
+    with reader.view() as view:
+        return list(islice(seed_list.listed(view, after), count))
+
+
+def unlisted(reader: Reader, *, urls: list[str]) -> list[str]:
+    """Return which of some URLs are not in the partition's list of seeds. O(urls)."""
+    with reader.view() as view:
+        return sorted(seed_list.unlisted(view, urls))
 
 
 LOOKS: Final[dict[str, Callable[..., Any]]] = {
@@ -294,7 +306,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     for each in (
         report, head, queues, best, queue, explain, audit, adjustments, applied, survey, dry_run, leases, dead_letters,
         undo, unknown_letters, is_known,
-        kinds.series, kinds.busiest, kinds.held, kinds.runs, kinds.seeds, kinds.unlisted,
+        series, busiest, held, runs, seeds, unlisted,
     )
 }  # fmt: skip
 """The looks by name."""

@@ -9,13 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from budgetfrontier.cluster.entry_names import name_of
-from budgetfrontier.cluster.inspection import Audited, InForce
 from budgetfrontier.cluster.partition_progress import PartitionProgress as Partition
 from budgetfrontier.cluster.summed_totals import merged_summary
 from budgetfrontier.core.model import CrawlState, Process, Run, Summary
 from budgetfrontier.core.units import counted
-from budgetfrontier.reports.operators import AuditRow
+from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.rules.crawl_states import LIMIT
 from budgetfrontier.rules.forecasts import Held, Limit
 from budgetfrontier.rules.verdict import Standing
@@ -149,13 +147,12 @@ def _merged_survey(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def merged_audit(entries: Mapping[int, Iterable[Audited]]) -> list[AuditRow]:
+def merged_audit(entries: Mapping[int, Iterable[AuditRow]]) -> list[AuditRow]:
     """Return the commands in the audits of partitions, oldest first; one to all partitions is one row."""
-    found: dict[str, dict[int, Audited]] = {}
+    found: dict[int | str, dict[int, AuditRow]] = {}
     for partition in sorted(entries):
         for one in entries[partition]:
-            name = name_of(one.command) if one.command else f"{partition}/{one.entry.id}"
-            found.setdefault(name, {})[partition] = one
+            found.setdefault(one.id, {})[partition] = one
     rows = [
         AuditRow(
             name,
@@ -227,14 +224,13 @@ def merged_entry(entries: Sequence[AuditEntry]) -> AuditEntry:
     return msgspec.structs.replace(entry, args=args, effect=effect)
 
 
-def merged_adjustments(found: Mapping[int, Iterable[InForce]]) -> list[tuple[str, InForce]]:
-    """Return the adjustments in force in any partition, with their ids, in the order of the first that has each."""
-    merged: dict[str, InForce] = {}
+def merged_adjustments(found: Mapping[int, Iterable[AdjustmentRow]]) -> list[AdjustmentRow]:
+    """Return the adjustments in force in any partition, in the order of the first that has each."""
+    merged: dict[int | str | None, AdjustmentRow] = {}
     for number in sorted(found):
         for one in found[number]:
-            name = name_of(one.command) if one.command else f"{number}/{one.entry.id if one.entry else 0}"
-            merged.setdefault(name, one)
-    return sorted(merged.items(), key=lambda pair: pair[1].entry.when if pair[1].entry else 0.0)
+            merged.setdefault(one.id, one)
+    return sorted(merged.values(), key=lambda one: one.entry.when if one.entry else 0.0)
 
 
 def merged_runs(found: Iterable[Iterable[Run]]) -> list[Run]:

@@ -5,50 +5,28 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
 
 from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.inspection import MOST_ROWS, AppliedCommand, QueuePage, Reported
+from budgetfrontier.cluster.inspection import AppliedCommand
 from budgetfrontier.cluster.owner_calls import OwnerCalls
-from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, limit_reached, to_standings
+from budgetfrontier.cluster.partition_progress import PartitionProgress, to_standings
 from budgetfrontier.cluster.partition_router import PAUSE
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.model import CrawlUri, QueueRecord
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import ConnectionLost, FrontierError, NotOwner
 from budgetfrontier.remote import RemoteFrontier
-from budgetfrontier.reports.operators import OperatorCommand, Selection
-from budgetfrontier.reports.overview import Overview
-from budgetfrontier.reports.work_list import Raised
+from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.records import AuditEntry
-from budgetfrontier.storage.report import Report
 
 WAIT: Final = 10.0
 """Seconds for which a command waits until the owners of all partitions have applied it."""
 Ends = Callable[[int], Mapping[int, int]]
 """Takes the number of partitions; returns the ends of their logs: the offset that comes next in each."""
-
-
-class PartitionRow(NamedTuple):
-    """A partition in the list of them. All but its number, its owner and its epoch is None if that does not answer."""
-
-    partition: int
-    owner: str
-    address: str
-    epoch: int | None
-    position: int | None
-    lag: int | None
-    """Entries of the log that its owner has not applied yet; None if the end of the log is not known."""
-    state: str | None
-    queues: int | None
-    queued: int | None
-    in_process: int | None
-    succeeded: int | None
-    failed: int | None
-    spent: int | None
 
 
 class Operator:
@@ -121,60 +99,6 @@ class Operator:
         """Return the sentence that the owners of partitions do not answer, with the last ones known."""
         return self.calls.sentence(numbers, self.partitions)
 
-    def report(self, limit: int) -> tuple[Report, Overview]:
-        """Return the report of the crawl, without its queues, and their aggregates of `limit` queues in each list."""
-        reports, overview = self._gathered(limit)
-        return self._merged(reports, self.standings()), overview
-
-    def overview(self, limit: int) -> Overview:
-        """Return the aggregates of all queues, of `limit` queues in each list."""
-        return self._gathered(limit)[1]
-
-    def head(self) -> Report:
-        """Return the report of the crawl without its queues."""
-        return self.current()[0]
-
-    def current(self) -> tuple[Report, list[PartitionRow]]:
-        """Return the report of the crawl without its queues, and a row for each partition."""
-        reports = [*self.ask("head", Report).values()]
-        standings = self.standings()
-        return self._merged(reports, standings), self.rows(standings)
-
-    def each_queue(self, selection: Selection) -> Iterator[tuple[QueueRecord, Raised | None]]:
-        """Yield the selected queues, by partition, in order of creation."""
-        for number in range(self.partitions):
-            after: int | None = -1
-            while after is not None and number not in self.missing:
-                found = self.ask("queues", QueuePage, of=[number], selection=selection, after=after)
-                if number in found:
-                    page: QueuePage = found[number]
-                    yield from _rows(page)
-                    after = page.rest
-
-    def best_queues(
-        self, selection: Selection, *, sort: str, reverse: bool, count: int
-    ) -> list[tuple[QueueRecord, Raised | None]]:
-        """Return the first `count` of the selected queues, sorted by a column. Each owner sends its best ones only."""
-        rows: list[tuple[QueueRecord, Raised | None]] = []
-        wanted = dict.fromkeys(range(self.partitions), 0)
-        while wanted:
-            offset = min(wanted.values())
-            numbers = [number for number, at in wanted.items() if at == offset]
-            found: dict[int, QueuePage] = self.ask(
-                "best", QueuePage, of=numbers, selection=selection, sort=sort, reverse=reverse, offset=offset,
-                count=min(count - offset, MOST_ROWS),
-            )  # fmt: skip
-            for number in numbers:
-                page = found.get(number)
-                rows += [] if page is None else _rows(page)
-                if page is None or not _has_more(page, min(count - offset, MOST_ROWS)):
-                    del wanted[number]
-                else:
-                    wanted[number] = offset + len(page.queues)
-            wanted = {number: at for number, at in wanted.items() if at < count}
-        rows.sort(key=lambda row: getattr(row[0], sort), reverse=reverse)
-        return rows[:count]
-
     def standings(self) -> dict[int, PartitionProgress]:
         """Return the standings of partitions: each worker is asked once for all of its own."""
         told: dict[RemoteFrontier, dict[int, PartitionProgress]] = {}
@@ -187,39 +111,6 @@ class Operator:
             return told[remote][number]
 
         return self.calls.each(call, range(self.partitions))
-
-    def limit(self, standings: Mapping[int, PartitionProgress]) -> str | None:
-        """Return the setting whose total is used up; None if none is, or partitions do not answer."""
-        return None if self.missing else limit_reached(standings.values())
-
-    def rows(self, standings: Mapping[int, PartitionProgress]) -> list[PartitionRow]:
-        """Return a row for each partition, whether its owner has answered or not."""
-        owners, count = self._frontier.owners(), self.partitions
-        ends = {} if self.ends is None else self.ends(count)
-        rows = []
-        for number in range(count):
-            owner, found = owners.get(number), standings.get(number)
-            known = ("", "", None) if owner is None else (owner.worker, owner.address, owner.epoch)
-            if found is None:
-                rows.append(PartitionRow(number, *known, *[None] * 9))
-                continue
-            totals = found.summary
-            rows.append(
-                PartitionRow(
-                    number, found.owner, known[1], found.epoch, found.position,
-                    max(ends[number] - found.position, 0) if number in ends else None, str(totals.state),
-                    sum(totals.queues.values()), totals.queued, totals.in_process, totals.succeeded, totals.failed,
-                    totals.expenditure,
-                )
-            )  # fmt: skip
-        return rows
-
-    def _gathered(self, limit: int) -> tuple[list[Report], Overview]:
-        overview = Overview(limit)
-        found: dict[int, Reported] = self.ask("report", Reported, limit=limit)
-        for one in found.values():
-            overview.add(one.gathered)
-        return [one.report for one in found.values()], overview
 
     # -- commands
 
@@ -276,27 +167,6 @@ class Operator:
             f"not applied yet by {named} of {self.partitions}: it is in {log}, and counts once an "
             "owner reads it; do not give it again"
         )
-
-    # -- their parts
-
-    def _merged(self, reports: Sequence[Report], standings: Mapping[int, PartitionProgress]) -> Report:
-        if not reports:
-            raise ConnectionLost(self.without_owner(self.missing))
-        found = standings.values()
-        state, limit = (None, None) if self.missing else (crawl_state(found), limit_reached(found))
-        workers = len({one.owner for one in found})
-        return merging.merged_report(reports, job=self.job, workers=workers, state=state, limit=limit)
-
-
-def _has_more(page: QueuePage, asked: int) -> bool:
-    """Tell whether a partition may have more than a page that it was asked for, of so many queues."""
-    return bool(page.queues) and (page.rest is not None or len(page.queues) == asked)
-
-
-def _rows(page: QueuePage) -> Iterator[tuple[QueueRecord, Raised | None]]:
-    if page.raised:
-        return zip(page.queues, page.raised, strict=True)
-    return ((queue, None) for queue in page.queues)
 
 
 def refused(entries: Mapping[int, AuditEntry]) -> None:

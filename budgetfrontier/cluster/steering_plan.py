@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.entry_names import read_name
-from budgetfrontier.cluster.inspection import InForce, Undoing
+from budgetfrontier.cluster.inspection import Undoing
 from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.cluster.operator_commands import OF_QUEUES, refusal, replicable
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs
-from budgetfrontier.reports.operators import OperatorCommand
+from budgetfrontier.reports.operators import AdjustmentRow, OperatorCommand
 from budgetfrontier.settings.matching import may_select_several
 from budgetfrontier.storage.records import AuditEntry
 
@@ -79,19 +79,18 @@ def give(
     return name, entries, asked - entries.keys()
 
 
-def adjustment(operator: Operator, name: str) -> InForce:
-    """Return an adjustment in force by its name. Raises FrontierError if it is not, or of no command."""
-    for known, one in merging.merged_adjustments(operator.ask("adjustments", list[InForce])):
-        if known == name and one.command is not None:
-            return one
-    raise FrontierError(
-        f"adjustment {name} is not in force; `budgetfrontier adjust {operator.job} --list` lists those that are"
-    )
-
-
 def _as_asked(operator: Operator, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a command with the command that has made the adjustment which it withdraws."""
-    return args | {"id": adjustment(operator, str(args["id"])).command} if op == "withdraw" else args
+    if op != "withdraw":
+        return args
+    name = str(args["id"])
+    found = operator.ask("adjustments", list[AdjustmentRow]).values()
+    command = read_name(name) if any(one.id == name for rows in found for one in rows) else None
+    if not isinstance(command, bytes):
+        raise FrontierError(
+            f"adjustment {name} is not in force; `budgetfrontier adjust {operator.job} --list` lists those that are"
+        )
+    return args | {"id": command}
 
 
 def undoable(

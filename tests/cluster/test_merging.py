@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.cluster.inspection import Audited, InForce
 from budgetfrontier.cluster.merging import (
     limits_left,
     merged_adjustments,
@@ -21,6 +20,7 @@ from budgetfrontier.cluster.merging import (
 )
 from budgetfrontier.cluster.partition_progress import PartitionProgress as Partition
 from budgetfrontier.core.model import CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
+from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.rules.forecasts import Held
 from budgetfrontier.rules.verdict import Standing
@@ -113,17 +113,17 @@ def test_a_command_to_all_partitions_is_one_row_of_the_audit() -> None:
 
     rows = merged_audit(
         {
-            0: [Audited(entry(2, 5.0), b"\1"), Audited(entry(1, 1.0, "retire"))],
-            3: [Audited(entry(1, 4.0, error="no"), b"\1")],
-            1: [Audited(entry(1, 6.0), b"\1")],
+            0: [AuditRow("01", entry(2, 5.0)), AuditRow("0/1", entry(1, 1.0, "retire"))],
+            3: [AuditRow("01", entry(1, 4.0, error="no"))],
+            1: [AuditRow("01", entry(1, 6.0))],
         }
     )
     assert [(row.id, row.partitions, row.entry.error) for row in rows] == [("0/1", "0", None), ("01", "0-1, 3", "no")]
     adjustments = {
-        0: [InForce("*", {"a": 1}, entry(2, 5.0), b"\2"), InForce("*", {"a": 2}, entry(3, 7.0), b"\1")],
-        1: [InForce("*", {"a": 1}, entry(4, 5.1), b"\2")],
+        0: [AdjustmentRow("02", "*", {"a": 1}, entry(2, 5.0)), AdjustmentRow("01", "*", {"a": 2}, entry(3, 7.0))],
+        1: [AdjustmentRow("02", "*", {"a": 1}, entry(4, 5.1))],
     }
-    assert [name for name, _ in merged_adjustments(adjustments)] == ["02", "01"]
+    assert [one.id for one in merged_adjustments(adjustments)] == ["02", "01"]
 
 
 def test_aggregates_of_parts_are_those_of_the_whole() -> None:

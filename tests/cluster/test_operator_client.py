@@ -16,6 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Outcome, Settings
 from budgetfrontier.cluster import (
+    cluster_operator,
     cluster_transport,
     operator_client,
     owner_calls,
@@ -24,12 +25,11 @@ from budgetfrontier.cluster import (
     worker,
 )
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.inspection import Audited
 from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports.operators import OperatorCommand
+from budgetfrontier.reports.operators import AuditRow, OperatorCommand
 from budgetfrontier.tools.cli import clusters, main, submission
 from budgetfrontier.tools.console import partitioned_job
 from budgetfrontier.tools.console.access import Access
@@ -153,7 +153,7 @@ def test_queues_are_sorted_and_chosen_over_all_partitions(cli: Cli, monkeypatch:
     whole = json.loads(cli("queues", "--format", "json")[1])
     assert [row["queued"] for row in whole] == [*range(12, 0, -1)]
     assert json.loads(cli("queues", "--format", "json", "--limit", "4", "--offset", "2")[1]) == whole[2:6]
-    monkeypatch.setattr(operator_client, "MOST_ROWS", 2)  # so that owners are asked for more than one page
+    monkeypatch.setattr(cluster_operator, "MOST_ROWS", 2)  # so that owners are asked for more than one page
     assert json.loads(cli("queues", "--format", "json", "--limit", "9")[1]) == whole[:9]
     (row,) = json.loads(cli("queues", "--match", "h9*", "--over-budget", "--format", "json")[1])
     assert (row["queue"], row["raise_to"], row["floor"]) == ("h9.test", 3, 2)
@@ -228,8 +228,8 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     marker = operator.give(OperatorCommand("pause", {}, "me"))
     assert len(operator.applied(marker)) == PARTITIONS
     operator.applied(operator.give(OperatorCommand("resume", {}, "me")))
-    for entries in operator.ask("audit", list[Audited], count=99).values():
-        assert [one.entry.args["set"] for one in entries if one.command == name] == [{"queue_total_budget": 7}]
+    for entries in operator.ask("audit", list[AuditRow], count=99).values():
+        assert [one.entry.args["set"] for one in entries if one.id == name.hex()] == [{"queue_total_budget": 7}]
     (row,) = json.loads(cli("audit", "--who", "me", "--operation", "adjust", "--format", "json")[1])
     assert (row["id"], row["partitions"], row["effect"]["matched"]) == (name.hex(), "0-3", 12)
     (row,) = json.loads(cli("adjust", "--list", "--format", "json")[1])

@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from budgetfrontier.cluster.cluster_operator import ClusterOperator
+from budgetfrontier.cluster.cluster_operator import ClusterOperator, PartitionRow
 from budgetfrontier.cluster.merging import numbers_as_text
-from budgetfrontier.cluster.operator_client import Operator, PartitionRow
+from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.cluster.steering_plan import NOTHING_KEPT
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
@@ -111,7 +111,7 @@ class PartitionedJob(ConsoleJob):
             now, current = time.time(), self._current
             if current is None or not 0 <= now - current.when < FRESH:
                 operator = ClusterOperator(self._owners())
-                self._current = current = Current(now, *operator.owners.current(), operator.unanswered())
+                self._current = current = Current(now, *operator.current(), operator.unanswered())
             return current
 
     def whole(self) -> Whole:
@@ -119,7 +119,8 @@ class PartitionedJob(ConsoleJob):
         with self._looking:
             now, whole = time.time(), self._whole
             if whole is None or not 0 <= now - whole.when < EVERY:
-                self._whole = whole = Whole(now, self._owners().overview(LISTED))
+                found = ClusterOperator(self._owners()).overview(LISTED)
+                self._whole = whole = Whole(now, found.overview)
             return whole
 
     def look(self, read: Callable[[CrawlOperator], _T]) -> _T:
