@@ -32,12 +32,12 @@ SILENT = 5.0
 class LeaseTable:
     """The leases of one process: ready ones, taken ones, and those with an end not sent yet.
 
-    A lease lasts `ttl` seconds from the time at which it was asked for or renewed. Times are those of `time.monotonic`,
-    because the clock of the server may be another one.
+    Up to `ahead` URIs are leased ahead. A lease lasts `ttl` seconds from the time at which it was asked for or renewed.
+    Times are those of `time.monotonic`, because the clock of the server may be another one.
     """
 
-    def __init__(self, ttl: float) -> None:
-        self._ttl = ttl
+    def __init__(self, ttl: float, *, ahead: int) -> None:
+        self._ttl, self._ahead = ttl, ahead
         self._held: dict[int, tuple[Lease, float]] = {}
         """By id: each lease, and until when it lasts."""
         self._ready: deque[Lease] = deque()
@@ -63,9 +63,15 @@ class LeaseTable:
         """The seconds between two renewals of all leases."""
         return self._ttl / 3
 
-    def is_low(self, ahead: int) -> bool:
-        """Return whether a process that leases up to `ahead` URIs ahead should lease more."""
-        return len(self._ready) <= ahead // 2
+    @property
+    def is_low(self) -> bool:
+        """Whether more is to be leased: half of what is leased ahead was taken."""
+        return len(self._ready) <= self._ahead // 2
+
+    @property
+    def room(self) -> int:
+        """The number of URIs to lease ahead now; below 0 if more than that are ready."""
+        return self._ahead - len(self._ready)
 
     def add(self, leases: list[Lease], asked_at: float) -> None:
         until = asked_at + self._ttl

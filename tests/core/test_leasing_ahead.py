@@ -13,7 +13,7 @@ def leases(count: int) -> list[Lease]:
 
 
 def test_a_lease_that_expires_while_it_waits_is_dropped() -> None:
-    held = LeaseTable(10.0)
+    held = LeaseTable(10.0, ahead=4)
     first, second, third = leases(3)
     held.add([first, second], 0.0)
     held.add([third], 10.0)
@@ -24,7 +24,7 @@ def test_a_lease_that_expires_while_it_waits_is_dropped() -> None:
 
 
 def test_a_lease_has_time_for_a_request_until_a_quarter_of_it_is_left() -> None:
-    held, [lease] = LeaseTable(100.0), leases(1)
+    held, [lease] = LeaseTable(100.0, ahead=4), leases(1)
     held.add([lease], 0.0)
     assert held.has_time(lease, 75.0) and not held.has_time(lease, 75.1)
     held.renew([lease], [], 33.0)
@@ -36,17 +36,17 @@ def test_a_lease_has_time_for_a_request_until_a_quarter_of_it_is_left() -> None:
 
 def test_more_is_leased_once_half_of_what_was_leased_ahead_is_taken() -> None:
     for ready, low in ((4, False), (3, False), (2, True), (1, True)):
-        held = LeaseTable(60.0)
+        held = LeaseTable(60.0, ahead=4)
         held.add(leases(ready), 0.0)
-        assert held.is_low(4) is low
+        assert held.is_low is low and held.room == 4 - ready
     held.add(leases(4)[1:], 0.0)
     held.take(2, 0.0)
     assert [lease.id for lease in held.take_back()] == [2, 3] and len(held) == 2
 
 
 def test_a_process_waits_for_leases_for_a_quarter_of_their_time_at_the_most() -> None:
-    assert LeaseTable(300.0).lease_wait == 2.0 and LeaseTable(4.0).lease_wait == 1.0
-    assert LeaseTable(300.0).renew_every == 100.0
+    assert LeaseTable(300.0, ahead=4).lease_wait == 2.0 and LeaseTable(4.0, ahead=4).lease_wait == 1.0
+    assert LeaseTable(300.0, ahead=4).renew_every == 100.0
 
 
 def test_counters_are_current_until_more_is_sent() -> None:

@@ -53,8 +53,8 @@ log = logging.getLogger("budgetfrontier.crawl")
 class LeasingFrontier:
     """A crawl that other processes use, too. Use its methods in the event loop in which `begin` was awaited.
 
-    Up to `ahead` URIs are leased before a fetcher is free; a lease lasts `ttl` seconds, and is renewed as long as this
-    process holds it. `sync` makes the outputs durable.
+    Half as many URIs as may be visited at a time are leased before a fetcher is free. A lease lasts `ttl` seconds, and
+    is renewed as long as this process holds it. `sync` makes the outputs durable.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class LeasingFrontier:
         self._remote = remote
         self._server = CrawlServer(remote.name, in_partitions=remote.in_partitions)
         self._ttl, self._sync = ttl, sync
-        self._held = LeaseTable(ttl)
+        self._held = LeaseTable(ttl, ahead=max(most_visits // 2, 1))
         self._visited: set[int] = set()
         """The leases whose visits have not ended, by id."""
         self.rests = Rests(
@@ -74,7 +74,6 @@ class LeasingFrontier:
         )
         self._last = LastSummary()
         self.questions = Questions(remote, self._server, sent=self._last.note_sent)
-        self._ahead = max(most_visits // 2, 1)
         self._asked = 0  # URIs that were asked for, and are not here yet
         self._gathered: list[Finish] = []  # since the last commit
         self._to_send: deque[Finish] = deque()
@@ -238,7 +237,7 @@ class LeasingFrontier:
     async def _lease_ahead(self) -> None:
         wait = self._held.lease_wait
         while True:
-            while not self._halted and (self._wanted <= 0 or not self._held.is_low(self._ahead)):
+            while not self._halted and (self._wanted <= 0 or not self._held.is_low):
                 self._more.clear()
                 await self._more.wait()
             if self._halted:
@@ -378,7 +377,7 @@ class LeasingFrontier:
         """The number of URIs to ask for now."""
         if self._halted or self._waiting >= MOST_WAITING:
             return 0
-        return self.rests.places + self._ahead - self._held.ready - self._asked
+        return self.rests.places + self._held.room - self._asked
 
     @property
     def _is_settled(self) -> bool:

@@ -70,13 +70,13 @@ class Courier:
         is sent; `answer` calls both.
         """
         self._frontier = frontier
-        self._prefetch, self._ttl = prefetch, ttl
+        self._ttl = ttl
         self._wake, self._on_late, self._on_failure = wake, on_late, on_failure
         self._changed = threading.Condition()
         self._out: deque[_Out] = deque()
         self._ends: deque[_End] = deque()
         self._landed: dict[int, tuple[Lease, float | None, float]] = {}
-        self._leases = LeaseTable(ttl)
+        self._leases = LeaseTable(ttl, ahead=prefetch)
         self._answers: deque[Callable[[], object]] = deque()
         self._sending = self._scheduled = self._taken = 0
         self._bytes = 0
@@ -132,7 +132,7 @@ class Courier:
             found, expired = self._leases.take(1, monotonic() + self._ttl * TO_SPARE)
             if expired:
                 self._answers.extend(partial(self._on_late, lease) for lease in expired)
-            if self._leases.is_low(self._prefetch):
+            if self._leases.is_low:
                 self._changed.notify_all()
         return found[0] if found else None
 
@@ -233,11 +233,11 @@ class Courier:
     def _lease_ahead(self) -> None:
         while True:
             with self._changed:
-                while not (self._stopping or self._leases.is_low(self._prefetch)):
+                while not (self._stopping or self._leases.is_low):
                     self._changed.wait()
                 if self._stopping:
                     return
-                room, sent = self._prefetch - self._leases.ready, self._last.sent
+                room, sent = self._leases.room, self._last.sent
             asked = monotonic()
             leases = self._call(self._frontier.lease, room, ttl=self._ttl, wait=self._leases.lease_wait)
             if leases:
