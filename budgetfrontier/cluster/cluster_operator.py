@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from budgetfrontier.cluster import merging, steering_plan
+from budgetfrontier.cluster.crawl_owners import CrawlOwners, refused
 from budgetfrontier.cluster.entry_names import name_of
 from budgetfrontier.cluster.inspection import (
     MOST_BYTES,
@@ -22,7 +23,6 @@ from budgetfrontier.cluster.inspection import (
     Reported,
     RowPage,
 )
-from budgetfrontier.cluster.operator_client import Operator, refused
 from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, limit_reached
 from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
 from budgetfrontier.core.units import counted
@@ -82,7 +82,7 @@ class ClusterOperator:
 
     path: Path | None = None
 
-    def __init__(self, owners: Operator) -> None:
+    def __init__(self, owners: CrawlOwners) -> None:
         self.owners = owners
         self.job = owners.job
 

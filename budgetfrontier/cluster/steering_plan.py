@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from budgetfrontier.cluster import merging
+from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.entry_names import read_name
 from budgetfrontier.cluster.inspection import Undoing
-from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.cluster.operator_commands import OF_QUEUES, refusal, replicable
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs
@@ -28,31 +28,31 @@ class SteeringPlan(NamedTuple):
     to: Collection[int] | None = None
 
 
-def dry_run(operator: Operator, op: str, args: dict[str, Any]) -> dict[str, Any]:
+def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the effect that a command would have on the crawl. Raises FrontierError if it would be refused."""
     if op == "undo":
-        states, _ = undoable(operator, read_name(str(args["id"])), force=bool(args.get("force")))
+        states, _ = undoable(owners, read_name(str(args["id"])), force=bool(args.get("force")))
         return merging.merged_result(op, states)
     if op not in ("delete", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
         raise FrontierError(f"{op} has no dry run on a crawl in partitions")
-    args = _as_asked(operator, op, args)
+    args = _as_asked(owners, op, args)
     if (error := refusal(op, args)) is not None:
         raise error
-    found = operator.ask("dry_run", dict[str, Any], of=_concerned(operator, op, args), op=op, args=replicable(op, args))
+    found = owners.ask("dry_run", dict[str, Any], of=_concerned(owners, op, args), op=op, args=replicable(op, args))
     if not found:
-        raise ConnectionLost(operator.without_owner(operator.missing))
+        raise ConnectionLost(owners.without_owner(owners.missing))
     return merging.merged_result(op, [*found.values()])
 
 
-def plan(operator: Operator, op: str, args: dict[str, Any]) -> SteeringPlan:
+def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
     """Return how a command is given. Raises FrontierError if it would be refused by all partitions."""
     if op in dry_runs.OF_ADJUSTMENTS:
-        args = _as_asked(operator, op, args)
-        surveys = operator.ask("survey", dict[str, Any], op=op, args=args)
+        args = _as_asked(owners, op, args)
+        surveys = owners.ask("survey", dict[str, Any], op=op, args=args)
         return SteeringPlan(args, {number: {"survey": survey} for number, survey in surveys.items()})
     if op == "undo":
         entry = read_name(str(args["id"]))
-        _, to = undoable(operator, entry, force=bool(args.get("force")))
+        _, to = undoable(owners, entry, force=bool(args.get("force")))
         return SteeringPlan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, to=to)
     if op in ("delete", "drop") and not args.get("for_good"):
         raise FrontierError(f"{NOTHING_KEPT}: it cannot be undone. Say so with --for-good")
@@ -63,38 +63,38 @@ def plan(operator: Operator, op: str, args: dict[str, Any]) -> SteeringPlan:
         for partition, number in args["ids"]:
             letters.setdefault(partition, []).append(number)
         return SteeringPlan(args | {"ids": None}, {at: {"ids": ids} for at, ids in letters.items()}, letters.keys())
-    return SteeringPlan(args, to=_concerned(operator, op, args))
+    return SteeringPlan(args, to=_concerned(owners, op, args))
 
 
 def give(
-    operator: Operator, command: OperatorCommand, planned: SteeringPlan
+    owners: CrawlOwners, command: OperatorCommand, planned: SteeringPlan
 ) -> tuple[bytes, dict[int, AuditEntry], set[int]]:
     """Give a command as it is planned, and wait for the partitions that it is for.
 
     Returns its id, its audit entries by partition, and the partitions that have not applied it yet.
     """
-    asked = set(range(operator.partitions) if planned.to is None else planned.to)
-    name = operator.give(command, planned.more, to=planned.to)
-    entries = operator.applied(name, of=asked)
+    asked = set(range(owners.partitions) if planned.to is None else planned.to)
+    name = owners.give(command, planned.more, to=planned.to)
+    entries = owners.applied(name, of=asked)
     return name, entries, asked - entries.keys()
 
 
-def _as_asked(operator: Operator, op: str, args: dict[str, Any]) -> dict[str, Any]:
+def _as_asked(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a command with the command that has made the adjustment which it withdraws."""
     if op != "withdraw":
         return args
     name = str(args["id"])
-    found = operator.ask("adjustments", list[AdjustmentRow]).values()
+    found = owners.ask("adjustments", list[AdjustmentRow]).values()
     command = read_name(name) if any(one.id == name for rows in found for one in rows) else None
     if not isinstance(command, bytes):
         raise FrontierError(
-            f"adjustment {name} is not in force; `budgetfrontier adjust {operator.job} --list` lists those that are"
+            f"adjustment {name} is not in force; `budgetfrontier adjust {owners.job} --list` lists those that are"
         )
     return args | {"id": command}
 
 
 def undoable(
-    operator: Operator, entry: bytes | tuple[int, int], *, force: bool
+    owners: CrawlOwners, entry: bytes | tuple[int, int], *, force: bool
 ) -> tuple[list[dict[str, Any]], set[int]]:
     """Return the effect that the undo of a command would have in each partition, and the partitions to give it to.
 
@@ -103,26 +103,26 @@ def undoable(
     """
     number = entry if isinstance(entry, bytes) else entry[1]
     of = None if isinstance(entry, bytes) else [entry[0]]
-    if of is not None and of[0] >= operator.partitions:
-        raise FrontierError(f"there is no partition {of[0]}: they are 0 to {operator.partitions - 1}")
-    found: dict[int, Undoing] = operator.ask("undo", Undoing, of=of, entry=number, force=force)
+    if of is not None and of[0] >= owners.partitions:
+        raise FrontierError(f"there is no partition {of[0]}: they are 0 to {owners.partitions - 1}")
+    found: dict[int, Undoing] = owners.ask("undo", Undoing, of=of, entry=number, force=force)
     changed = {partition: one for partition, one in found.items() if one.can_be_forced}
     if changed:
         raise FrontierError(f"in {merging.named_partitions(changed)}: {next(iter(changed.values())).refusal}")
     effects = {partition: one.effect for partition, one in found.items() if one.effect is not None}
     if not effects:
         if not found:
-            raise ConnectionLost(operator.without_owner(operator.missing))
+            raise ConnectionLost(owners.without_owner(owners.missing))
         why = next((one.refusal for one in found.values() if one.is_known), "")
-        raise FrontierError(why or f"no partition that answers has it; `budgetfrontier audit {operator.job}` lists all")
+        raise FrontierError(why or f"no partition that answers has it; `budgetfrontier audit {owners.job}` lists all")
     waiting = {partition for partition, one in found.items() if one.waits}
     everywhere = of is None and all(one.is_known or one.waits for one in found.values())
-    return [*effects.values()], {*effects, *waiting, *(operator.missing if everywhere else ())}
+    return [*effects.values()], {*effects, *waiting, *(owners.missing if everywhere else ())}
 
 
-def _concerned(operator: Operator, op: str, args: dict[str, Any]) -> list[int] | None:
+def _concerned(owners: CrawlOwners, op: str, args: dict[str, Any]) -> list[int] | None:
     """Return the partition of the queue that a command names in full; None: all."""
     key = args.get("queue")
     if key is None or (op not in OF_QUEUES and may_select_several(key)):
         return None
-    return [operator.partition_of_queue(key)]
+    return [owners.partition_of_queue(key)]

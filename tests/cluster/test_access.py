@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import kafka, operator_client, owner_calls
+from budgetfrontier.cluster import crawl_owners, kafka, owner_calls
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.server.server import Tls
@@ -69,7 +69,7 @@ def test_workers_that_let_nobody_in_are_named_with_the_reason(
         assert (code, out, "not applied yet by partitions 1-2 of 3" in err) == (1, "NEW -> PAUSED\n", True)
         code, _, err = cli(cluster.directory, "report", "--tls-ca", str(ours))
         assert (code, err.count("wants a token; set --token-file")) == (1, 2)
-        monkeypatch.setattr(operator_client, "WAIT", PATIENCE)  # which is not waited for: nobody lets this command in
+        monkeypatch.setattr(crawl_owners, "WAIT", PATIENCE)  # which is not waited for: nobody lets this command in
         code, _, err = cli(cluster.directory, "pause", "--tls-ca", str(ours))
         assert (code, "no worker of this crawl answers (" in err, err.count("wants a token")) == (1, True, 2)
 

@@ -11,7 +11,7 @@ import pytest
 from budgetfrontier import CrawlUri
 from budgetfrontier.cluster import cluster_operator
 from budgetfrontier.cluster.cluster_operator import ClusterOperator
-from budgetfrontier.cluster.operator_client import Operator
+from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.rules.seeds import SeedFate, SeedOrigin
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.seed_list import ListedSeed, SeedRow
@@ -55,7 +55,7 @@ def test_seeds_of_partitions_are_read_as_they_are_printed(capsys: pytest.Capture
     seeds = [f"http://h{number}.test/{path}" for number in (0, 3) for path in ("1", "never")]
     partitions = Partitions(Settings.from_dict({"seeds": [*seeds, "nonsense"]}))
     args = Namespace(kind="seeds", format="json", since=None, all=True, limit=None)
-    operator = ClusterOperator(cast(Operator, partitions))
+    operator = ClusterOperator(cast(CrawlOwners, partitions))
     made = report_kinds._seeds(args, operator)
     first = next(iter(made.rows))
     assert first[2] == "http://h0.test/1" and partitions.given_out <= 2 * cluster_operator.SEEDS

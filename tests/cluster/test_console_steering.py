@@ -11,9 +11,9 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import operator_client, worker
+from budgetfrontier.cluster import crawl_owners, worker
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.operator_client import Operator
+from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.tools.console.access import Access
@@ -35,7 +35,7 @@ Do = Callable[..., Coroutine[Any, Any, Answer]]
 def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that runs a visit of the console, of a crawl with four queues."""
     monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
-    monkeypatch.setattr(operator_client, "WAIT", PATIENCE)
+    monkeypatch.setattr(crawl_owners, "WAIT", PATIENCE)
     with (
         running(tmp_path, Settings.from_dict({"crawl": "test"}), [(0,), (1,)], PARTITIONS) as cluster,
         ClusterFrontier("test", cluster.directory) as frontier,
@@ -43,10 +43,10 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     ):
         until(lambda: len(cluster.directory.read()) == PARTITIONS)
         frontier.schedule_many(f"https://h{host}.test/{page}" for host in range(4) for page in range(3))
-        operator = Operator(second, job=URL, patience=PATIENCE)
+        operator = CrawlOwners(second, job=URL, patience=PATIENCE)
 
-        async def visit(scenario: Callable[[Do, Operator], Coroutine[Any, Any, None]]) -> None:
-            job = PartitionedJob(URL, lambda: Operator(frontier, job=URL), lambda: Operator(second, job=URL))
+        async def visit(scenario: Callable[[Do, CrawlOwners], Coroutine[Any, Any, None]]) -> None:
+            job = PartitionedJob(URL, lambda: CrawlOwners(frontier, job=URL), lambda: CrawlOwners(second, job=URL))
             app = Console([job], Access(TokenFile(token_file(tmp_path, TOKEN))), pages=PAGES).application()
             async with TestClient(TestServer(app)) as client:
 
@@ -69,7 +69,7 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_commands_are_given_after_a_dry_run(console: Any) -> None:
-    async def scenario(do: Do, operator: Operator) -> None:
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
         pause = {"op": "pause", "reason": "maintenance"}
         status, _, place = await do("/steer", headers={}, **pause)
         assert (status, place[:10]) == (303, "/-/sign-in")
@@ -102,7 +102,7 @@ def test_commands_are_given_after_a_dry_run(console: Any) -> None:
 
 
 def test_adjustments_are_listed_withdrawn_and_undone(console: Any) -> None:
-    async def scenario(do: Do, operator: Operator) -> None:
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
         _, text, shown = await do("/steer", op="adjust", match="*", total="5", reason="enough")
         assert "queues that it matches</dt><dd>4</dd>" in text
         await do("/steer", step="apply", dry_run=shown, seen="0")

@@ -12,7 +12,7 @@ import pytest
 from budgetfrontier import CrawlUri, Outcome, Settings
 from budgetfrontier.cluster import worker
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.operator_client import Operator
+from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.tools.cli import clusters, main
 from tests.cluster.workers import running
@@ -37,9 +37,9 @@ def test_a_url_with_a_queue_of_its_own_is_explained_by_the_partition_that_has_it
         until(lambda: len(cluster.directory.read()) == PARTITIONS)
 
         @contextmanager
-        def connected(job: str, **options: Any) -> Iterator[Operator]:
+        def connected(job: str, **options: Any) -> Iterator[CrawlOwners]:
             with ClusterFrontier("test", cluster.directory) as frontier:
-                yield Operator(frontier, job=URL, patience=PATIENCE)
+                yield CrawlOwners(frontier, job=URL, patience=PATIENCE)
 
         def explained(page: str) -> str:
             main(["explain", f"https://{HOST}/{page}", "--cluster", URL])

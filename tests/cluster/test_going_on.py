@@ -9,7 +9,7 @@ import pytest
 from budgetfrontier import Settings
 from budgetfrontier.cluster import worker
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.operator_client import Operator
+from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.reports.operators import OperatorCommand
 from tests.cluster.workers import running
 from tests.support import PATIENCE, until
@@ -33,7 +33,7 @@ def test_leases_expire_and_long_commands_end_although_nobody_calls(
         assert len(out) == 8
         until(lambda: frontier.summary().in_process == 0)
         assert {lease.id for lease in frontier.finish_many(out)} == {lease.id for lease in out}
-        operator = Operator(frontier, job="kafka://nowhere/test", patience=PATIENCE)
+        operator = CrawlOwners(frontier, job="kafka://nowhere/test", patience=PATIENCE)
         name = operator.give(OperatorCommand("delete", {"pattern": "/[1-9]"}, "me"))
         until(lambda: frontier.summary().queued == 8)
         until(lambda: len(operator.applied(name)) == PARTITIONS)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Outcome, Settings
-from budgetfrontier.cluster import operator_client, worker
+from budgetfrontier.cluster import crawl_owners, worker
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.operator_client import Operator
+from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.core.model import Finish
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.reports.kinds import KINDS
@@ -94,16 +94,16 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any]]
         patch.setattr(worker, "COMMIT_EVERY", 0.02)
         patch.setattr(runner, "STEP", 7)
         patch.setattr(series_periods, "next_row", lambda now: now)  # else partitions tell rates after a minute
-        patch.setattr(operator_client, "WAIT", PATIENCE)
+        patch.setattr(crawl_owners, "WAIT", PATIENCE)
         cluster = stack.enter_context(running(folder, settings, [(0, 1), (2,)], PARTITIONS))
         until(lambda: len(cluster.directory.read()) == PARTITIONS)
         with ClusterFrontier("test", cluster.directory) as client:
             fill(client)
 
         @contextmanager
-        def connected(job: str, **options: Any) -> Iterator[Operator]:
+        def connected(job: str, **options: Any) -> Iterator[CrawlOwners]:
             with ClusterFrontier("test", cluster.directory) as frontier:
-                yield Operator(frontier, job=URL, patience=PATIENCE)
+                yield CrawlOwners(frontier, job=URL, patience=PATIENCE)
 
         patch.setattr(clusters, "connected", connected)
         yield folder / "job", cluster.directory

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 from multidict import MultiDict
 
+from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.inspection import Undoing
-from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.cluster.steering_plan import undoable
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.query import BadRequest
@@ -33,7 +33,7 @@ def test_the_undo_of_a_command_that_waits_in_a_partition_is_given_to_it_too() ->
         ({0: done, 1: waits, 2: done}, {3}, {0, 1, 2, 3}),
         ({0: done, 1: other, 2: waits, 3: other}, set(), {0, 2}),
     ):
-        assert undoable(cast("Operator", Asked(found, missing)), b"command", force=False)[1] == to
+        assert undoable(cast("CrawlOwners", Asked(found, missing)), b"command", force=False)[1] == to
 
 
 @pytest.mark.parametrize("op", ["drop", "replay"])

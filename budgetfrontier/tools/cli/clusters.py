@@ -12,7 +12,7 @@ from typing import Any
 
 from budgetfrontier.cluster import owner_calls
 from budgetfrontier.cluster.cluster_operator import ClusterOperator
-from budgetfrontier.cluster.operator_client import Operator
+from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.connections import shown
 from budgetfrontier.core.endpoints import tokens
 from budgetfrontier.errors import MissingExtra
@@ -71,7 +71,7 @@ def connected(
     token_file: Path | None = None,
     tls_ca: str | None = None,
     timeout: float | None = owner_calls.SIGN_OF_LIFE,
-) -> Iterator[Operator]:
+) -> Iterator[CrawlOwners]:
     """Connect to a crawl in partitions; `timeout` is that of its client. Raises FrontierError and BusError."""
     try:
         from budgetfrontier.cluster import kafka
@@ -92,7 +92,7 @@ def connected(
         _quiet_clients(),
         ClusterFrontier(where.crawl, directory, **options) as frontier,
     ):
-        yield Operator(frontier, job=shown(str(job)), ends=ends)
+        yield CrawlOwners(frontier, job=shown(str(job)), ends=ends)
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def _is_job(path: Path) -> bool:
 
 
 def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
-    from budgetfrontier.cluster.operator_client import Operator
+    from budgetfrontier.cluster.crawl_owners import CrawlOwners
     from budgetfrontier.tools.cli import clusters
     from budgetfrontier.tools.console.console_server import serve
     from budgetfrontier.tools.console.pages.partitioned import PAGES
@@ -116,10 +116,10 @@ def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
         clusters.connected(url, tls_ca=args.tls_ca) as second,
     ):
 
-        def owners() -> Operator:
-            return Operator(first.frontier, job=first.job, ends=first.ends)
+        def owners() -> CrawlOwners:
+            return CrawlOwners(first.frontier, job=first.job, ends=first.ends)
 
-        def steersman() -> Operator:
-            return Operator(second.frontier, job=second.job)
+        def steersman() -> CrawlOwners:
+            return CrawlOwners(second.frontier, job=second.job)
 
         serve([PartitionedJob(first.job, owners, steersman)], pages=PAGES, **options)

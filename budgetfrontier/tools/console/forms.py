@@ -55,9 +55,9 @@ def read(form: Form, *, partitions: bool = False) -> SubmittedCommand:
         raise BadRequest("Give a reason: the audit keeps it for whoever asks later.")
     if len(reason) > LONGEST_REASON:
         raise BadRequest(f"A reason has at most {LONGEST_REASON:,} characters.")
-    args: dict[str, Any] = {"id": _name(form)} if partitions and op in ("undo", "withdraw") else _READ[op](form)
-    if partitions and op == "undo":
-        args["force"] = form.get("force") == "1"
+    args = _READ[op](form)
+    if op in _OF_ENTRY:
+        args["id"] = _entry(form, op, partitions)
     return _without_code(SubmittedCommand(op, args, reason))
 
 
@@ -156,25 +156,14 @@ def _ids(form: Form) -> dict[str, Any]:
     return {"ids": sorted(map(int, found))}
 
 
-def _adjustment(form: Form) -> dict[str, Any]:
-    number = form.get("id", "")
-    if not (number.isascii() and number.isdigit() and len(number) < 19):
-        raise BadRequest("Mark the adjustment that is to be withdrawn.")
-    return {"id": int(number)}
-
-
-def _name(form: Form) -> str:
-    name = form.get("id", "")
-    if not (name.isascii() and name.replace("/", "").isalnum() and len(name) < 40):
-        raise BadRequest("Choose the command that is to be taken back.")
-    return name
-
-
-def _undo(form: Form) -> dict[str, Any]:
-    number = form.get("id", "")
-    if not (number.isascii() and number.isdigit() and len(number) < 19):
-        raise BadRequest("Choose the entry of the audit that is to be undone.")
-    return {"id": int(number), "force": form.get("force") == "1"}
+def _entry(form: Form, op: str, partitions: bool) -> int | str:
+    """Return the id of the entry that a command is about: its name in a crawl in partitions, else its number."""
+    text = form.get("id", "")
+    if partitions and text.isascii() and text.replace("/", "").isalnum() and len(text) < 40:
+        return text
+    if not partitions and text.isascii() and text.isdigit() and len(text) < 19:
+        return int(text)
+    raise BadRequest(_OF_ENTRY[op])
 
 
 def _pattern(form: Form) -> dict[str, Any]:
@@ -233,8 +222,8 @@ def _nothing(form: Form) -> dict[str, Any]:
 
 _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
     "adjust": _adjust,
-    "withdraw": _adjustment,
-    "undo": _undo,
+    "withdraw": _nothing,
+    "undo": lambda form: {"force": form.get("force") == "1"},
     "retire": _queue,
     "unretire": _queue,
     "snooze": _snooze,
@@ -247,6 +236,12 @@ _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
     "delete": _pattern,
 }
 """The commands by name, each with the function that reads its arguments."""
+
+_OF_ENTRY = {
+    "withdraw": "Mark the adjustment that is to be withdrawn.",
+    "undo": "Choose the entry of the audit that is to be undone.",
+}
+"""The commands about an entry of the audit, each with what is said if none is chosen."""
 
 _FIELDS: dict[str, tuple[str, ...]] = {
     "adjust": ("match", "which", "queue", "queues", "total", "replenish", "set"),

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from budgetfrontier.cluster.cluster_operator import ClusterOperator, PartitionRow
+from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.merging import numbers_as_text
-from budgetfrontier.cluster.operator_client import Operator
 from budgetfrontier.cluster.steering_plan import NOTHING_KEPT
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
@@ -62,7 +62,7 @@ class PartitionedJob(ConsoleJob):
     is_folder = False
 
     def __init__(
-        self, url: str, owners: Callable[[], Operator], steersman: Callable[[], Operator] | None = None
+        self, url: str, owners: Callable[[], CrawlOwners], steersman: Callable[[], CrawlOwners] | None = None
     ) -> None:
         """Show the crawl at a URL; `owners()` returns its owners, of which no partition is missing yet.
 

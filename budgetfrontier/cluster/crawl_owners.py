@@ -1,4 +1,4 @@
-"""The operation of a crawl in partitions: looks at all of them and commands to them, through their owners."""
+"""The owners of the partitions of a crawl, as operators ask them and give commands to them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Ends = Callable[[int], Mapping[int, int]]
 """Takes the number of partitions; returns the ends of their logs: the offset that comes next in each."""
 
 
-class Operator:
-    """Looks at a crawl in partitions and steers it, for one thread. `job` stands for the crawl in suggestions."""
+class CrawlOwners:
+    """The owners of a crawl's partitions, for one thread. `job` stands for the crawl in suggested commands."""
 
     def __init__(
         self, frontier: ClusterFrontier, *, job: str, ends: Ends | None = None, patience: float | None = None
@@ -40,13 +40,11 @@ class Operator:
         self.calls = OwnerCalls(frontier, patience=patience)
         self.progress: dict[int, dict[str, Any]] = {}
         """By partition: the effect so far of the command that was waited for, where it was begun and not ended."""
-        self._frontier = frontier
+        self.frontier = frontier
         self._settings: Settings | None = None
 
     def __repr__(self) -> str:
-        return f"<Operator of {self._frontier!r}>"
-
-    # -- looks
+        return f"<CrawlOwners of {self.frontier!r}>"
 
     @property
     def missing(self) -> set[int]:
@@ -54,14 +52,9 @@ class Operator:
         return self.calls.missing
 
     @property
-    def frontier(self) -> ClusterFrontier:
-        """The client of the crawl."""
-        return self._frontier
-
-    @property
     def partitions(self) -> int:
         """The number of partitions. Raises ConnectionLost if none has an owner."""
-        return self._frontier.partitions
+        return self.frontier.partitions
 
     @property
     def settings(self) -> Settings:
@@ -73,7 +66,7 @@ class Operator:
 
     def partition_of_uri(self, uri: str | CrawlUri) -> int:
         """Return the partition of a URI."""
-        return self._frontier.router.partition(uri)
+        return self.frontier.router.partition(uri)
 
     def partition_of_queue(self, key: str) -> int:
         """Return the partition of the queue with a key."""

@@ -18,14 +18,14 @@ from budgetfrontier import Outcome, Settings
 from budgetfrontier.cluster import (
     cluster_operator,
     cluster_transport,
-    operator_client,
+    crawl_owners,
     owner_calls,
     partition_router,
     steering_plan,
     worker,
 )
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.operator_client import Operator
+from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.owners import MemoryDirectory, Owner
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.errors import FrontierError
@@ -86,16 +86,16 @@ def cli(
     """Run a command on the crawl."""
 
     @contextmanager
-    def connected(job: str, **options: Any) -> Iterator[Operator]:
+    def connected(job: str, **options: Any) -> Iterator[CrawlOwners]:
         with ClusterFrontier("test", directory) as frontier:
-            yield Operator(
+            yield CrawlOwners(
                 frontier,
                 job=URL,
                 ends=lambda count: {number: len(cluster.logs.entries[number]) for number in range(count)},
             )
 
     monkeypatch.setattr(clusters, "connected", connected)
-    monkeypatch.setattr(operator_client, "WAIT", PATIENCE)
+    monkeypatch.setattr(crawl_owners, "WAIT", PATIENCE)
 
     def run(command: str, *arguments: str) -> Answer:
         capsys.readouterr()
@@ -107,9 +107,9 @@ def cli(
 
 
 @pytest.fixture
-def operator(directory: MemoryDirectory) -> Iterator[Operator]:
+def operator(directory: MemoryDirectory) -> Iterator[CrawlOwners]:
     with ClusterFrontier("test", directory) as frontier:
-        yield Operator(frontier, job=URL, patience=PATIENCE)
+        yield CrawlOwners(frontier, job=URL, patience=PATIENCE)
 
 
 @pytest.fixture
@@ -205,15 +205,15 @@ def test_partitions_without_an_answer_are_named(cli: Cli, directory: MemoryDirec
 def test_a_command_that_waits_for_all_partitions_has_no_effect_to_tell(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(Operator, "give", lambda *_, **__: b"command1")
-    monkeypatch.setattr(Operator, "applied", lambda *_, **__: {})
+    monkeypatch.setattr(CrawlOwners, "give", lambda *_, **__: b"command1")
+    monkeypatch.setattr(CrawlOwners, "applied", lambda *_, **__: {})
     code, out, err = cli(*command, "--reason", "why")
     assert (code, "do not give it again" in err) == (1, True)
     assert json.loads(out)["missing_partitions"] == [] if "json" in command else out == ""
 
 
 @pytest.mark.usefixtures("at_rest")
-def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: Cli, operator: Operator) -> None:
+def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: Cli, operator: CrawlOwners) -> None:
     asked = ("adjust", "--total-budget", "6", "--reason", "worth it")
     _, out, err = cli(*asked, "--dry-run")
     assert "matches 12 queues\nwould revive 12 queues: " in out
@@ -257,7 +257,7 @@ def test_an_adjustment_that_matches_no_queue_says_so(cli: Cli) -> None:
     assert cli("adjust", "--remove", row["id"])[::2] == (0, "")
 
 
-def test_a_command_that_no_partition_could_apply_is_in_no_log(cluster: Cluster, operator: Operator) -> None:
+def test_a_command_that_no_partition_could_apply_is_in_no_log(cluster: Cluster, operator: CrawlOwners) -> None:
     before = list(map(len, cluster.logs.entries))
     for command, why in (
         (OperatorCommand("mark_seen", {"uris": []}, "me"), "no command to partitions"),
@@ -318,7 +318,7 @@ def test_the_console_shows_the_partitions_and_the_queues(
     monkeypatch.setattr(partitioned_job, "FRESH", 1e9)
     lose(directory, 3)
     with ClusterFrontier("test", directory) as frontier:
-        job = PartitionedJob(URL, lambda: Operator(frontier, job=URL))
+        job = PartitionedJob(URL, lambda: CrawlOwners(frontier, job=URL))
         (_, first), (_, some), (_, page), *others = asyncio.run(pages(job))
     assert "Partition 3 of 4 does not answer (last with lost#1)" in first
     assert first.count("does not answer</b>") == 1
