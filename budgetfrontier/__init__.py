@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-TYPE_CHECKING = False  # that of `typing`, whose import takes longer than all that is done before Ctrl-C is handled
+TYPE_CHECKING = False  # that of `typing`, which takes longer to import than all that is done before Ctrl-C is handled
 if TYPE_CHECKING:
     from typing import Any
 

@@ -12,7 +12,7 @@ def main() -> int:
     """Run the command line. Ctrl-C while modules are still imported ends it without a traceback."""
     try:
         _open_closed_files()
-        if sys.argv[1:2] in (["crawl"], ["demo"]):  # they finish what is in flight, and say so by their exit code
+        if sys.argv[1:2] in (["crawl"], ["demo"]):  # they finish their fetches in flight, and say so by their exit code
             from budgetfrontier.crawler.interrupts import install_for_process
 
             install_for_process()

@@ -29,7 +29,7 @@ _SCHEME: Final = "kafka://"
 
 
 def is_cluster(address: str) -> bool:
-    """Tell whether an address is that of a crawl in partitions."""
+    """Return whether an address is that of a crawl in partitions."""
     return address.startswith(_SCHEME)
 
 
@@ -69,7 +69,8 @@ def connect(
 ) -> Connection:
     """Connect to the frontier at an address, with the options of `RemoteFrontier`.
 
-    Raises what that raises; ConnectionLost, too, if no worker of a crawl in partitions answers for `retry_for` seconds.
+    Raises the errors of that; ConnectionLost, too, if no worker of a crawl in partitions answers for `retry_for`
+    seconds.
     """
     from budgetfrontier.remote import RemoteFrontier
 
@@ -106,7 +107,7 @@ def asynchronous(
 
 
 def needed(address: str) -> None:
-    """Raise MissingExtra if a client of an address needs what was left out at installation."""
+    """Raise MissingExtra if a client of an address needs a part that was left out at installation."""
     import budgetfrontier.remote
 
     if is_cluster(address):

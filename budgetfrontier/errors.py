@@ -9,7 +9,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """The numbers of the system's errors that say that a disk is full, or a quota used up."""
 
 NO_FILES = (errno.EMFILE, errno.ENFILE)
-"""Those that say that no more files can be open, in this process or on this machine."""
+"""Error numbers of the system when no more files can be open, in this process or on this machine."""
 MORE_FILES = "raise the limit of open files (`ulimit -n`)"
 """The remedy against them, for messages."""
 
@@ -63,7 +63,7 @@ class StorageFull(FrontierError):
 
 
 def disk_full(path: object) -> StorageFull:
-    """Return the error for a full disk, which names what could not be written."""
+    """Return the error for a full disk, which names the file or folder that could not be written."""
     return StorageFull(f"the disk of {path} is full; free some space and try again: nothing that was committed is lost")
 
 
@@ -99,7 +99,7 @@ class WrongCredentials(FrontierError):
         return f"{self._why}; {self._remedy.format(option=option)}" if self._why else str(self)
 
     def on_command_line(self, options: Mapping[str, str]) -> str:
-        """Return the message for a command whose options have other names, and `system` for True."""
+        """Return the message for a command that has other names for the options, and `system` for True."""
         return self.naming(options.get(self.option, self.option)).replace("to True if", "to `system` if")
 
 
