@@ -125,8 +125,7 @@ class Bus(Protocol):
         """
 
     def log_id(self, stream: Stream) -> bytes | None:
-        """Return an identity of a stream's log, other than that of a later log of the same name, b"" if it is not known
-        yet.
+        """Return an identity of a stream's log, other than a later log's of the same name, b"" if it is not known yet.
 
         None if offsets are never given twice: a lower one is a message that is delivered again. In other logs,
         partitions that a consumer is bound to come to a lower offset only if the log is another one, or has lost its

@@ -15,8 +15,7 @@ Item = tuple[int, bytes]
 class Outbox:
     """A producer that continues after BusAway.
 
-    A message may be sent twice. Messages that the broker will never take are given to `too_large`, which returns their
-    replacements.
+    A message may be sent twice. `too_large` returns the replacements of messages that the broker will never take.
     """
 
     def __init__(self, bus: Bus, stream: Stream, *, too_large: Callable[[TooLarge], Iterable[Item]]) -> None:

@@ -1,6 +1,6 @@
 """The keys that workers and spiders of this project put into the `meta` of requests: bytes, as Frontera's are.
 
-Spiders of this project and of Frontera return the meta of a request with its result; values of other types count as
+Our spiders, and Frontera's, return the meta of a request with its result; values of other types count as
 missing.
 """
 

@@ -2,8 +2,7 @@
 
 Python's `re` backtracks: `(a+)+$` takes years on forty characters. A search runs in `re` where an upper bound of its
 steps is known to be small, which is nearly always so. All others run in the package `regex`, which accepts the same
-patterns and has a time limit: a search that exceeds it counts as no match, and the first one of each
-pattern is logged.
+patterns and has a time limit: a search that exceeds it counts as no match, and the first one of each pattern is logged.
 """
 
 from __future__ import annotations

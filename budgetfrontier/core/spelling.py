@@ -14,8 +14,7 @@ def nearest(text: object, names: Iterable[object]) -> str:
     """Return the most similar name, upper and lower case apart; "" if none is so similar that it is surely meant.
 
     One letter may be wrong, missing, superfluous or exchanged with the next, and two in ten letters or more. In a word
-    of less than five letters, a wrong one, or another first one, makes another word: `site` is not `size`, nor `text`
-    `ext`.
+    under five letters, a wrong one, or another first one, makes another word: `site` is not `size`, nor `text` `ext`.
 
     >>> nearest("retierd", ["READY", "RETIRED"])
     'RETIRED'

@@ -106,8 +106,7 @@ class Visitor:
     def refusal(self, uri: CrawlUri) -> Visit | None:
         """Return the result of a visit that ends without a fetch; None if the URI may be fetched.
 
-        Reasons are the scope, which may have changed, and private addresses or blocked ports. Prerequisites are always
-        in scope.
+        Reasons are the scope, which may have changed, and private addresses or blocked ports. Prerequisites pass.
         """
         objection = None if is_robots(uri) else self._scope.objection(uri)
         if objection is not None:

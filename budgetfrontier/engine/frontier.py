@@ -556,8 +556,8 @@ class Frontier:
     def goes_on_at(self) -> float:
         """Return the time from which `Replica.go_on` has something to do; infinity if there is nothing. O(1).
 
-        That is 0.0 while a long command or a change of settings is in progress, else the next deadline of a lease, or a
-        time before it.
+        That is 0.0 while a long command or a change of settings is in progress, else the next lease's deadline, or
+        earlier.
         """
         self._guard.enter()
         if self.is_busy or self._kernel.rollout.waiting:
@@ -679,8 +679,7 @@ class Frontier:
         self._steering.steer("undo", {"id": entry, "force": force}, who, reason)
 
     def discard(self, entry: int, *, reason: str = "", who: str | None = None) -> None:
-        """Remove the records kept on disk for the `undo` of a deletion, by its audit entry. Raises FrontierError
-        without any.
+        """Remove the records kept on disk for the `undo` of a deletion. Raises FrontierError if there are none.
 
         O(later audit entries).
         """
@@ -783,8 +782,7 @@ class Frontier:
 
         Give one of them, or both: queue="*" is every queue. URIs that are out stay. Deleted URIs stay seen. They are
         kept in a file for `undo`, unless `for_good`. With `dry_run` nothing is deleted. O(URIs of the queues that
-        match, and URIs scheduled for later), in steps that may be committed: a deletion that has started continues
-        after a crash.
+        match, and URIs scheduled for later), in steps that may be committed: deletions continue after a crash.
         """
         return self._steering.delete(queue, pattern, who, reason, dry_run=dry_run, for_good=for_good)
 

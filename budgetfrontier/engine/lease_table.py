@@ -45,8 +45,7 @@ class Leases:
     def start(self, counters: Counters) -> None:
         """Begin the epoch of this run, with ids that no other run gives out; it is to be committed before any of them.
 
-        They begin at random in the epoch, so that a lease of another frontier, or of a copy of this one, is none of
-        this run's.
+        They begin at random in the epoch, so that no lease of another frontier, or of this one's copy, is this run's.
         """
         counters.epoch += 1
         self.next_id = self._first_id = (counters.epoch << keys.EPOCH_SHIFT) + 1 + randbits(keys.RANDOM_BITS)

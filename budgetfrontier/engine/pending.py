@@ -188,8 +188,7 @@ class PendingTable:
     def insert(self, records: Sequence[Record], admitted: list[New] | None = None, why: Arrival = Arrival.NEW) -> None:
         """Add records, given in the order of their keys. O(records), and one seek each.
 
-        `admitted` has their URLs for the table of URLs if all have just been found to be new; otherwise `why` is the
-        reason.
+        `admitted` has their URLs for the table of URLs if all are known to be new; otherwise `why` is the reason.
         """
         if self.runs:
             self._end_runs(records)

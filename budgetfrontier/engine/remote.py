@@ -43,8 +43,7 @@ def steer(
     With an engine running, the command goes through its mailbox, and this waits up to `timeout` seconds for the answer
     (None: as long as an engine runs). Otherwise, or if it ends without an answer, the frontier is opened here for a
     moment, keeping its leases. Raises FrontierError for a command that is refused, or that was left in the mailbox
-    unanswered; StorageFull if the disk is full; and CommandInProgress for a command that takes longer, or that waits
-    for another one.
+    unanswered; StorageFull if the disk is full; and CommandInProgress if it takes longer, or waits for another one.
     """
     path = Path(path)
     if not check_files(path):

@@ -42,7 +42,7 @@ class Rollout:
         """Put a change of settings in force: every RETIRED queue that is not retired by name is reconsidered.
 
         So are the INACTIVE queues if the change may give them another `precedence`, or if their head URIs may have
-        another one than the URIs placed last. The first few hundred are processed at once, the others with later calls.
+        another one than the URIs placed last. The first hundreds are processed at once, others with later calls.
         O(leases out).
         """
         tables = self._tables

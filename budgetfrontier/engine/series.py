@@ -60,9 +60,7 @@ class Series:
         return f"<Series {self._env.txn.stat(self._table)['entries'] - 1} rows, {self._busiest!r}>"
 
     def _restore(self) -> None:
-        """Continue the counts of the current hour, which an earlier run has written in part, or in full if the clock
-        was set back.
-        """
+        """Continue the counts of the current hour from an earlier run, in part, or all if the clock was set back."""
         value = self._env.txn.get(records.series_key(Resolution.BUSIEST_OF_HOUR, self._hour), db=self._table)
         if value is not None:
             self._busiest.start(records.decode_busy(value))

@@ -153,8 +153,7 @@ def renamed(uri: CrawlUri, url: str) -> CrawlUri:
 
 
 def _of_lease(settings: QueueSettings, *, trivial: bool) -> tuple[bool, QueueSettings, int, bool, bool, bool]:
-    """Return the settings of a lease: `trivial`, those of all URIs, the concurrency, and the checks that are rarely
-    needed.
+    """Return the settings of a lease: `trivial`, those of all URIs, the concurrency, and the checks rarely needed.
 
     These are whether a queue may have to be RETIRED in its turn, or to wait after it, and whether one URI of each queue
     goes out at a time, under any settings.

@@ -126,10 +126,9 @@ class Turns:
     def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
         """Hand out up to `count` URIs, each queue in its turn, into an empty list.
 
-        Raises PolicyError if a policy fails before the first URI.
-        The move that a turn ends with is written out for speed (calls of `Rotation.move` would cost 15 to 20 % of a
-        lease and its finish), as is `restore_pending` for a plain URI, as most are (2 %). Each copy names its rule;
-        tests/engine/test_written_out.py compares them.
+        Raises PolicyError if a policy fails before the first URI. The move that a turn ends with is written out for
+        speed (calls of `Rotation.move` would cost 15 to 20 % of a lease and its finish), as is `restore_pending` for a
+        plain URI, as most are (2 %). Each copy names its rule; tests/engine/test_written_out.py compares them.
         """
         tables, is_spent = self._tables, must_retire
         in_force = tables.in_force

@@ -164,8 +164,7 @@ class UrlTable:
     def put_back(self, fingerprint: bytes, kept: UrlRow, queue_id: int) -> None:
         """Give the URL of a record that was put back its old row: since when it is known, and when it is due.
 
-        No record may wait for its deletion. A completed URL gets its row back, on a queue of this id, unless it is
-        known again.
+        No record may wait for its deletion. A completed URL gets its row back, on this queue, unless it is known again.
         """
         self.settle()
         row = self.find(fingerprint)

@@ -448,8 +448,7 @@ class _Explainer:
         return f"{first[0].uri.url} failed {ago} ago{why}. That was {attempts}{others}"
 
     def _failure_of_robots(self, queue: QueueRecord, url: str) -> str:
-        """Return the cause of a failed robots.txt that a URL waits for, and when it is tried again; "" if it does not
-        wait.
+        """Return the failure of a robots.txt that a URL waits for, and when it is tried again; "" if it does not wait.
 
         With `retry.scope: uri` it is set aside, and its pages are put back until it is due.
         """

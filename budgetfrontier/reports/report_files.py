@@ -1,7 +1,6 @@
 """Report files `frontier.txt` and `frontier.json`: `python -m budgetfrontier.reports.report_files FRONTIER FOLDER`.
 
-A crawl runs this module in a separate process: a report on a million queues takes seconds, which would block the
-engine.
+A crawl runs this module in a separate process: one on a million queues takes seconds, which would block the engine.
 """
 
 from __future__ import annotations

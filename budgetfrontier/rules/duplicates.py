@@ -15,8 +15,7 @@ from budgetfrontier.core.model import CrawlUri
 def fingerprint(uri: CrawlUri, url: str, canonical: Callable[[str], str]) -> bytes | None:
     """Return the fingerprint of a URI with the normalized URL `url`: a URI with a known fingerprint is a DUPLICATE.
 
-    None with `force`: the check is skipped, and nothing is recorded. Method and body count if they are not GET and
-    empty.
+    None with `force`: the check is skipped, and nothing is recorded. Method and body count unless GET and empty.
     """
     return None if uri.force else fingerprint_of(uri, url, canonical)
 

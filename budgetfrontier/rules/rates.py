@@ -81,8 +81,7 @@ def successive(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
 
     If the clock was set back between two runs, their rows alternate: a row follows the last one of its own run. If the
     beginning of a run was thinned out, its first row follows the row with the most progress up to its own. If a later
-    row has a progress between the two, that row follows instead: the other one is of a run that began before the first
-    row.
+    row has a progress between the two, that row follows instead: the other one's run began before the first row.
     """
     in_order = list(rows)
     ends = {row.run: number for number, row in enumerate(in_order)}

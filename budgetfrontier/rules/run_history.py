@@ -102,8 +102,7 @@ def ended(
     """Return the row of a run that is closed; None if none is kept.
 
     A run leaves no row if it handed nothing out and its program does not say how it ended: most are commands on a
-    stopped crawl, which the audit lists. `terminated` is who terminated the crawl, the reason of the run's end; "" if
-    nobody did.
+    stopped crawl, which the audit lists. `terminated` is who terminated the crawl, if anybody: the reason of the end.
     """
     if end is None and not leased:
         return None

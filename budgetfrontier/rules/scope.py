@@ -87,8 +87,7 @@ class Scope:
     seed, and URIs that no rule matches, are not, except for sitemaps, on any host, that the robots.txt of a site in
     scope names, and those that their indexes list on the same host. `seed-hosts` matches the hosts of the seeds, with
     or without "www.", `seed-domains` their registered domains. The target of a seed's redirect counts as a seed. The
-    seeds are those of the settings, which `add_seeds` adds and keeps in memory, and the frontier's list, see
-    `add_listed`.
+    seeds are those of the settings (`add_seeds`), in memory, and the frontier's list (`add_listed`).
 
     Raises SettingsError for a file of SURT prefixes that cannot be read. Decisions for a whole host are
     cached for some thousand hosts: `objection` takes 0.8 us with the default rules, 5 us with twenty of all kinds.

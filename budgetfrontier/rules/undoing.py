@@ -26,8 +26,7 @@ def command_of(command: str, effect: dict[str, Any]) -> str:
 def can_be_undone(command: str, effect: dict[str, Any], *, refused: bool) -> bool:
     """Return whether a command with this effect can be undone, if it was not undone yet, and nothing has changed since.
 
-    A command that failed halfway can be undone if it has deleted URIs or added dead letters, as can an undo that has
-    deleted these.
+    A command that failed halfway can be if it has deleted URIs or added dead letters, as can an undo of these.
     """
     if effect.get("kept") is not None or effect.get("letters"):
         return True

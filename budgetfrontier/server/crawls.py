@@ -209,8 +209,7 @@ class Crawls:
     async def delete(self, crawl_id: str) -> int:
         """Delete a crawl: its frontier, and the folder of its job if that holds nothing else.
 
-        Return the number of its URLs, of waiting ones if it does not keep its URLs; 0 if there are none, or if it is
-        damaged.
+        Return the number of its URLs, of waiting ones if it does not keep its URLs; 0 if none, or if it is damaged.
         """
         crawl = self.find(crawl_id)
         if crawl is None:

@@ -2,12 +2,10 @@
 
 gRPC's own handlers for Python wake a thread, or a task, for each message of a stream. Here the messages that have
 arrived on all streams are handed over together, and replies are queued on their call: an order of magnitude less
-processor time for each message. Everything else is left to `grpc.server`: connections, TLS, interceptors, shutdown, and
-other services.
+processor time for each message. `grpc.server` does the rest: connections, TLS, interceptors, shutdown, other services.
 
 For this the calls use the operations on which `grpc.server` itself is built, and which grpcio does not document:
-`grpc._cython.cygrpc`, `_rpc_event` of a context, and handlers with `experimental_non_blocking`. They are used in this
-module alone.
+`grpc._cython.cygrpc`, `_rpc_event` of a context, and handlers with `experimental_non_blocking`. No other module does.
 """
 
 from __future__ import annotations
@@ -58,8 +56,7 @@ class RpcCall:
     """A call of an RPC: its requests are handed over as bytes, and its replies are given to it as bytes.
 
     A call that streams its requests has one reply for each request, in any order, and ends itself when the client has
-    ended its requests and has all replies. Other calls have one request and any number of replies, and are ended by
-    `end`.
+    ended its requests and has all replies. Other calls have one request and any number of replies, and end by `end`.
 
     The methods can be called from any thread. After the client has gone, they do nothing.
     """
@@ -248,11 +245,9 @@ class MessageTurns:
 
     A turn ends when everything that has arrived was read, or after `MOST_IN_A_TURN` messages. Then `hand_over` is given
     its messages, each with its call, in the order of arrival. For a call of one request, None is handed over once all
-    replies are sent, unless it is ended: there is room for more. Disregard it if the call was ended by another thread
-    meanwhile.
+    replies are sent, unless it is ended: there is room for more. Disregard it if another thread has ended the call.
 
-    `hand_over` is called on the server's thread, and all calls wait for it. If it raises, the calls of the turn end
-    with INTERNAL.
+    `hand_over` is called on the server's thread, and all calls wait for it. If it raises, these end with INTERNAL.
     """
 
     def __init__(self, hand_over: Callable[[list[Handed]], None]) -> None:

@@ -22,8 +22,7 @@ _HIDDEN = "(not shown)"
 class SettingChange(NamedTuple):
     """A setting, by its dotted name, with its values `before` and `after` as plain data.
 
-    Of a long list, only the items that the other one lacks are included, at most 20. Values that may contain passwords
-    are replaced.
+    Of a long list, only the items that the other one lacks are included, at most 20. Possible passwords are replaced.
     """
 
     name: str

@@ -60,8 +60,7 @@ class Validator:
     With a `folder` (for a YAML file), files are relative to it and have to exist, seeds have to be URLs, and policies,
     hooks and sinks are imported. With an `environment` (for a crawl), the variables that requests and the proxy refer
     to have to be set in it, to values that can be sent. `place` returns where the value at a path is written, as
-    FILE:LINE, which overrides keep. `warnings` are about values that are valid but probably a
-    mistake.
+    FILE:LINE, which overrides keep. `warnings` are about valid values that are probably mistakes.
     """
 
     def __init__(

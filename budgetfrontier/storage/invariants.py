@@ -1,7 +1,6 @@
 """The check of a frontier's invariants: the tables are compared with each other and with the totals.
 
-It reads every record, and keeps those of all queues in memory. Tests run it after each step, `budgetfrontier verify`
-for operators.
+It reads every record, and keeps those of all queues in memory. Tests run it after each step, operators by `verify`.
 """
 
 from __future__ import annotations

@@ -232,8 +232,7 @@ def _disk_is_full(path: Path) -> bool:
 def check_lock_table(env: lmdb.Environment, path: Path) -> None:
     """Raise FrontierLocked if processes use the lock table with a data file that has since been replaced.
 
-    The table has the number of the last transaction, by which LMDB chooses one of two roots: it would choose the wrong
-    one.
+    The table has the number of the last transaction, by which LMDB would choose the wrong one of two roots.
     """
     with env.begin() as txn:
         if txn.id() == env.info()["last_txnid"]:

@@ -1,8 +1,7 @@
 """File modes: new files can be read by their owner, and by everybody who may enter their folder.
 
 The files of a crawl contain pages and settings, and may contain passwords, for example in URLs. The umask applies too.
-Existing files and folders keep their modes, so that the operator's chmod of a folder applies to all files created in it
-later.
+Existing files and folders keep their modes, so that a chmod of a folder applies to all files created in it later.
 """
 
 from __future__ import annotations

@@ -141,11 +141,7 @@ def ended(view: View, number: int) -> dict[int, AuditEntry]:
 
 
 def needed(view: View) -> Iterator[tuple[int, Kept]]:
-    """Yield the deleted records of commands that can be undone, by the ids of their audit entries; 0: it is in
-    progress.
-
-    O(audit).
-    """
+    """Yield the deleted records of commands that can be undone, by audit entry; 0: it is in progress. O(audit)."""
     begun = meta.read_begun(view.txn, view.db[keys.META])
     found = None if begun is None else kept(begun[1].effect)
     if found is not None:

@@ -93,8 +93,7 @@ class StrategyWorker:
         """Read `partitions` of the spider log; none given: a share of the group's.
 
         Links out of `scope` are dropped. `job` is the number of the job: messages of other jobs are dropped, those of
-        earlier jobs by the database workers, too. Raises SettingsError for a strategy with methods that would not be
-        called.
+        earlier jobs by the database workers, too. Raises SettingsError if methods would not be called.
         """
         strategies.check(strategy)
         self._strategy, self._codec, self._scope, self._job, self._batch = strategy, codec, scope, job, batch

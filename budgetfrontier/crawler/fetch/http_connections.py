@@ -111,8 +111,7 @@ class _Handler(ResponseHandler):
     - Garbage between chunks leaves aiohttp's reader waiting for ever. Here, the reader gets the error.
     - A header that violates HTTP makes aiohttp drop the response. Here, it is buffered until it is complete; if the
       parser refuses it, it is repaired where that is possible, and the connection is closed after the response.
-    - aiohttp treats a reset connection as the end of a body without a length, like an orderly close. Here, it is an
-      error.
+    - aiohttp treats a reset connection as the end of a body without a length, like an orderly close. Here: an error.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, max_header: int) -> None:

@@ -62,8 +62,7 @@ def tag_pattern(names: str = ANY_NAME, ends: str = "", *, skipped: frozenset[str
     The groups are those of a start tag: its name, then either its attributes in plain form, its href and its rel, or
     its attributes in any form and the ">". Other constructs that may contain text like a tag match without groups.
 
-    `skipped` are frequent names, none of them in `names`: with them, the pattern is a third quicker. There are no
-    `ends` then.
+    `skipped` are frequent names, none of them in `names`: with them, the pattern is a third quicker, without `ends`.
     """
     skip = ""
     if skipped:

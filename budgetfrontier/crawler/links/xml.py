@@ -92,8 +92,7 @@ def _gunzip(parts: Iterable[bytes]) -> Iterator[bytes]:
 def kind(head: str) -> str:
     """Return the kind of a document by its beginning.
 
-    That is its root element in lower case without prefix ("urlset", "rss"); "text" if its first line is just a URL; ""
-    otherwise.
+    That is its root element in lower case without prefix ("urlset", "rss"); "text" if its first line is a URL; else "".
     """
     match = _ROOT.match(head)
     root = match[1].lower() if match else ""

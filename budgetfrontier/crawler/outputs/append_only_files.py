@@ -32,8 +32,7 @@ class GrowingFile:
     replaced or truncated the file. With `rotates`, a file that was renamed is synced, and continued in a new one at its
     path. `head` is written if the file is empty.
 
-    The file is locked while it is open, by whatever path other crawls reach it. Raises FrontierLocked if another crawl
-    has it open.
+    The file is locked while it is open, for all paths to it. Raises FrontierLocked if another crawl has it open.
     """
 
     def __init__(self, path: Path, *, rotates: bool = False, head: bytes = b"") -> None:

@@ -206,8 +206,7 @@ class Admitter:
     def _take_plain(self, known: Known, tally: Tally | None, via: CrawlUri | None, now: float) -> Admission:
         """Admit a plain URL, unless it is known or there is no room for it; return the result. Count it if it is FULL.
 
-        Copies `_admit` and `Placer` in less than half of the instructions; tests/engine/admission/test_admit.py
-        compares them.
+        Copies `_admit` and `Placer` in less than half of the instructions; test_admit.py compares them.
         """
         url, fingerprint, authority, rest = known
         tables = self._tables

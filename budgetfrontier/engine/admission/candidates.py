@@ -1,7 +1,6 @@
 """The candidates for admission: each URI passed by a caller, with its fingerprint, queue and pending value.
 
-A known authority with a plain path skips the URL parser and the canonical form: the result is the same, several times
-faster.
+A known authority with a plain path skips the URL parser and the canonical form: the same result, several times faster.
 """
 
 from __future__ import annotations
@@ -155,8 +154,8 @@ class Candidates:
                         every.append((Admission.DUPLICATE, None))
                     continue
                 # The common case of `prepare`, without its questions: a known authority and a plain path, with the same
-                # fingerprint as `rules.duplicates` gives. Saves 28 % of `schedule`, 54 % of a batch; `tests.fuzz.urls`
-                # compares both.
+                # fingerprint as `rules.duplicates` gives. Saves 28 % of `schedule`, 54 % of a batch; see
+                # `tests.fuzz.urls`.
                 slash = given.find("/", 8)
                 authority = known(given[:slash]) or (self._parse_authority(given) if plain else None)
                 if authority is not None and slash > 0 and (plain or self._are_plain([given])):
@@ -218,8 +217,7 @@ class Candidates:
     def read_plain(self, given: str, *, known_only: bool = False) -> Known | None:
         """Read one URL alone as `read` reads a plain one; None if it is not plain, or cannot be admitted.
 
-        With `known_only`, whatever settings are in force, but only with an authority that is in memory. Raises
-        PolicyError.
+        With `known_only`, for any settings in force, but only if its authority is in memory. Raises PolicyError.
         """
         if not known_only and self._tables.in_force is not self._simple_in and not self._are_simple():
             return None

@@ -196,8 +196,7 @@ def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[st
     """Return which queues a change matches, and their values before and after.
 
     Few queues are counted here. For many, the command may bring a count, which is valid unless the settings have
-    changed since. Otherwise `before` and `after` have only the values common to all URIs, and `matched` is None unless
-    it was given.
+    changed since. Otherwise `before` and `after` have only the values common to all URIs, and `matched` is as given.
     """
     tables, match = kernel.tables, change.match
     named = _named(kernel, match) if match.keys else None

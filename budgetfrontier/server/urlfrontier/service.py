@@ -116,8 +116,7 @@ class UrlFrontierService:
     def _refused(self, crawl_id: str, count: int, error: BaseException | None) -> list[int]:
         """Return the status of a crawl's items that an error has refused: items of other crawls are put.
 
-        Raises the error if it ends the calls: a full disk, the end of the server, a crawl that does not keep its URLs,
-        or a bug.
+        Raises the error if it ends the calls: a full disk, the end of the server, a crawl without kept URLs, or a bug.
         """
         error = error or FrontierError()
         full = status_of(error) is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -102,8 +102,7 @@ def plain_set(client: Any, key: str) -> Iterator[bytes]:
 def indexed(client: Any, index: str, values: str) -> Iterator[tuple[bytes, float, bytes | None]]:
     """Yield ids from a sorted set, in its order, with their scores and their values from a hash.
 
-    The value is None if the hash has none although the id is still in the index; an id that was taken out meanwhile is
-    left out.
+    The value is None if the hash has none although the id is still in the index; ids taken out meanwhile are left out.
     """
     members = sorted_set(client, index)
     count = MIN_PAGE
