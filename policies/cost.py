@@ -54,8 +54,7 @@ class WagCost:
 class AntiCalendarCost:
     """1, or 2 if the URI looks like a page of a calendar (Heritrix: AntiCalendarCostAssignmentPolicy).
 
-    It does if it contains one of Heritrix's words, in any case, or a year from 1900 to 2099 between two
-    non-digit characters.
+    It does if it contains one of Heritrix's words, in any case, or a year from 1900 to 2099 between two non-digits.
     """
 
     constant: Final = None
@@ -93,8 +92,8 @@ class AdditiveCost:
     - `extension`: the last path segment ends in one of `in`, in any case.
 
     The four that are counts match if the count is greater than `over` (default 0). `add` is added once; `add-each` is
-    added once for each unit above `over`, so that the cost grows with the depth of a trap. Weights are whole numbers
-    above 0.
+    added once for each unit above `over`, so that the cost grows with the depth of a trap. Weights are integers above
+    0.
 
     Raises PolicyError with one problem for each rule that is not valid.
     """

@@ -3,8 +3,8 @@
 The message of offset N has the ID `0-(N + 1)`, given by Redis; the first N is the time in microseconds at which the
 stream was created, so that offsets are never given twice, even if the server has lost data. Received, uncommitted
 messages are pending; the partition's owner claims them once their consumer has left, or has been silent for a session.
-Members of a group are in a sorted set with the time of their last poll. A stream is trimmed to the messages that its
-groups still need.
+Members of a group are in a sorted set with the time of their last poll. A stream is trimmed to the messages its groups
+need.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The keys that workers and spiders of this project put into the `meta` of requests: bytes, as Frontera's are.
 
-Our spiders, and Frontera's, return the meta of a request with its result; values of other types count as
-missing.
+Our spiders, and Frontera's, return the meta of a request with its result; wrong types count as missing.
 """
 
 from __future__ import annotations

@@ -93,8 +93,7 @@ class Pattern:
 def longest_bounded(pattern: str) -> int:
     """Return the longest text, in characters, that `re` surely searches in bounded time; 0 if there is no such bound.
 
-    Each repetition may end at any character, and each "?" and "|" is a choice: `re` tries at most the product of all
-    these alternatives.
+    Each repetition may end at any character, and each "?" and "|" is a choice: `re` tries at most the product of these.
     """
     bare = _QUANTIFIER_SUFFIX.sub("", _ESCAPE_OR_SET.sub("x", pattern))
     if _COMMENTS.search(pattern) or _REPEATED_GROUP.search(bare):

@@ -556,8 +556,7 @@ class Frontier:
     def goes_on_at(self) -> float:
         """Return the time from which `Replica.go_on` has something to do; infinity if there is nothing. O(1).
 
-        That is 0.0 while a long command or a change of settings is in progress, else the next lease's deadline, or
-        earlier.
+        0.0 while a long command or a change of settings is in progress, else the next lease's deadline, or earlier.
         """
         self._guard.enter()
         if self.is_busy or self._kernel.rollout.waiting:
@@ -818,8 +817,7 @@ class Frontier:
     def apply(self, command: Command, *, number: int = 0) -> AuditEntry:
         """Apply a command that came from outside, and audit it. A command that is refused changes nothing.
 
-        A long command is committed in steps; another long command in progress is completed first, unless this is a
-        `pause` or `terminate`.
+        A long command is committed in steps; one in progress is completed first, except by `pause` and `terminate`.
         """
         return self._steering.apply(command, number)
 
@@ -867,8 +865,8 @@ class Frontier:
     def close(self, *, end: RunEnd | str | None = None, reason: str = "") -> None:
         """Give the leases back uncounted, commit, and release the lock. A second close does nothing.
 
-        `end` (a RunEnd) and `reason` are stored in the history of runs. A run that leased nothing and gives no `end`
-        leaves no trace there.
+        `end` (a RunEnd) and `reason` are stored in the history of runs. A run without leases and `end` leaves no trace
+        there.
         """
         self._guard.end(keep_leases=self._keep_leases, end=None if end is None else RunEnd(end), reason=str(reason))
 

@@ -77,7 +77,7 @@ class Guard:
     """One open frontier from its opening to its end: its thread, its time, its transaction.
 
     A call begins with `enter` (or compares `owner` itself), does its work while `owner` is INSIDE, and ends with
-    `leave`, or with `abort`.
+    `leave` or `abort`.
     """
 
     def __init__(self, parts: Parts, clock: Clock, hooks: Hooks, *, replicated: bool) -> None:

@@ -1,8 +1,8 @@
 """Calls of hooks: after the operation that caused them, in order; their errors are logged, never raised.
 
 `on_commit` is different: it is called right before each commit, so that an embedder's own files are on disk before the
-frontier commits their URIs as finished. It may not use the frontier, and an exception in it prevents the commit and
-closes the frontier.
+frontier commits their URIs as finished. It may not use the frontier, and its exceptions prevent the commit and close
+the frontier.
 """
 
 from __future__ import annotations

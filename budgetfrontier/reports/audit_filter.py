@@ -77,8 +77,7 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
 def touches(view: View, match: Match) -> Callable[[AuditEntry], bool]:
     """Return a function that returns whether a command may have changed a queue that a pattern matches.
 
-    Only a command that surely has not is excluded: it names queues, hosts or domains that the pattern does not match,
-    or concerns no queue at all.
+    Only a command that surely has not is excluded: it concerns others, or no queue at all.
     """
 
     def is_matched(key: str) -> bool:

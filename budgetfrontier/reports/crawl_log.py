@@ -44,8 +44,7 @@ class CrawlLogLine(NamedTuple):
 def entries(path: Path, *, since: float = 0.0) -> Iterator[CrawlLogLine]:
     """Yield the lines of a log from the time `since` (epoch seconds) on; lines that cannot be read are left out.
 
-    Finds the first by bisection, as the log is in the order of time; then one pass, about 2 us a line. Raises
-    OSError.
+    Finds the first by bisection, as the log is in the order of time; then one pass, about 2 us a line. Raises OSError.
     """
     with path.open("rb") as file:
         if since:

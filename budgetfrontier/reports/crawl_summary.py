@@ -35,7 +35,7 @@ def crawl_summary(
     With `since` (epoch seconds), those of the log count from then on. Without a log, they are None except those in
     `told`, which came with the ends of fetches.
 
-    A body counts as novel when its digest appears for the first time, otherwise as a duplicate. One pass over the log,
+    A body counts as novel at the first appearance of its digest, later as a duplicate. One pass over the log,
     in bounded memory.
     """
     last = runs[-1] if runs else None

@@ -169,8 +169,8 @@ class Overview:
     ) -> Report:
         """Gather all queues of a frontier, as of its last commit; return the report without rows.
 
-        `through` may look at the queues in passing: as stored, with the budgets of their last turn. Only listed ones
-        get the budgets in force.
+        `through` may look at the queues in passing: as stored, with the budgets of their last turn. Listed ones get
+        those in force.
         """
         with reader.view() as view:
             head = report_head(view, reader.path, generated=time.time())

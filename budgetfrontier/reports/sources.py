@@ -20,7 +20,7 @@ def setting_sources(view: View, url: str, queue: str) -> list[dict[str, Any]]:
     """Return each setting per URI with its `value` and its `sources`, in the order of application: the last wins.
 
     A source has a `kind` ("default", "settings", "override", "crawlers" or "adjustment"), and its `value`. An override
-    has its `match`, and `at`, FILE:LINE or else its number in the settings; an adjustment has its `match`, `id`, `who`,
+    has its `match`, and `at`, FILE:LINE or its number in the settings; an adjustment has its `match`, `id`, `who`,
     `when` and `reason`.
     """
     settings, adjustments = view.settings()[0], view.adjustments()

@@ -161,8 +161,8 @@ def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[st
 def binding(found: Sequence[Forecast]) -> Forecast | None:
     """Return the bound that would end the crawl first; None if none would, or if that is not known.
 
-    The crawl cannot end, by rate or budgets, before politeness allows the last URI of each queue to be leased. Only
-    limits end it earlier.
+    Before politeness allows the last URI of each queue to be leased, neither rate nor budgets can end the crawl: only
+    limits.
     """
     known = {forecast.bound: forecast for forecast in found if forecast.seconds is not None}
     politeness, rate = known.pop("politeness", None), known.get("rate")

@@ -5,8 +5,7 @@ have otherwise. A block that is undone leaves the rests that were earned under i
 
 A wake time further ahead than the longest delay that settings allow comes from such a clock: it is clipped, at opening
 and when its queue is snoozed. All settings count that were in force since the opening, and the stored ones that the
-opening replaced. So the opening that shortens delays does not cut a wait that was legitimate under the stored settings;
-only the next one does.
+opening replaced. So an opening with shorter delays does not cut waits by the stored settings; only the next one does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Strict YAML: no booleans but true and false, no repeated keys, no tags, and the position of every value.
 
-The data is made from libyaml's events. Thus the implicit types of YAML 1.1 do not apply, and deep nesting cannot
-exhaust the C stack.
+The data is made from libyaml's events. So implicit types of YAML 1.1 do not apply, and deep nesting cannot exhaust the
+C stack.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ _WORDS |= {spelling: value for word, value in _WORDS.items() for spelling in (wo
 class Type(NamedTuple):
     """A type: `text` completes the message "expected ...", `read` returns a value or raises ValueError.
 
-    `doubt` gets a value as written, the same as read, and the default. It returns why the value, though valid, is
-    probably a mistake, or None.
+    `doubt` gets a value as written, the same as read, and the default. It returns why the valid value is probably a
+    mistake, or None.
     """
 
     text: str

@@ -95,8 +95,8 @@ def copy_cache(path: Path, folder: Path) -> None:
 def _streamed(env: lmdb.Environment, path: Path) -> Iterator[int]:
     """Open a pipe from which a copy is read.
 
-    LMDB writes to it in a thread, which ends when the pipe is closed. Thus Ctrl-C is handled at once, and disk errors
-    keep their types.
+    LMDB writes to it in a thread, which ends when the pipe is closed. So Ctrl-C acts at once, and disk errors keep
+    their types.
     """
     receive, send = os.pipe()
     errors: list[lmdb.Error] = []

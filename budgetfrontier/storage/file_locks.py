@@ -1,8 +1,8 @@
 """Locks on bytes of a file that belong to one open file, not to the process.
 
 A process loses its POSIX locks on a file when it closes any descriptor of that file, as `shutil.copytree` or `tarfile`
-does with a copy of the folder. Open file description locks (Linux, macOS) do not have this; elsewhere POSIX locks are
-used. Both exclude each other.
+does with a copy of the folder. Open file description locks (Linux, macOS) do not have this; elsewhere there are POSIX
+locks. Both exclude each other.
 """
 
 from __future__ import annotations

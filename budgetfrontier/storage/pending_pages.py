@@ -24,8 +24,8 @@ def pending(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[l
 def by_arrival(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
     """Return the same as `pending`, except that URIs of equal rank are in the order of arrival.
 
-    With `order: lifo`, the latest of several equals has the lowest key, and its ordinal has the first bit set: these
-    are read backwards.
+    With `order: lifo`, the latest of several equals has the lowest key, and its ordinal the first bit set: read
+    backwards.
     """
     cursor, prefix = view.txn.cursor(view.db[keys.PENDING]), keys.u32.pack(queue.id)
     found: list[PendingUri] = []

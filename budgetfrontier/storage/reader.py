@@ -266,8 +266,8 @@ class Reader:
         """Return the totals over time, oldest first: each minute of a day, each hour of 30 days, each day before.
 
         `since` and `until` are epoch seconds; `preceded` begins with the last row before `since`, so that all changes
-        since then can be computed. While nothing changes there are no rows. O(result), which is 2,200 rows and one for
-        each day at the most.
+        since then can be computed. While nothing changes there are no rows. O(result): at most 2,200 rows and one a
+        day.
         """
         with self.view() as view:
             return list(series.totals(view.txn, view.db, since, until, preceded=preceded))

@@ -30,8 +30,7 @@ def seed_request(url: str, seed: Seed) -> Request:
 def uri_of(update: UpdateScore) -> CrawlUri:
     """Return the URI that a score is about; its payload is all of the request that has no field there.
 
-    A higher score is a higher priority, added to a seed's. Raises BadMessage for a wrong type of cost or
-    queue.
+    A higher score is a higher priority, added to a seed's. Raises BadMessage for a wrong type of cost or queue.
     """
     request, meta = update.request, update.request.meta
     kept = request_meta.without(request)

@@ -50,7 +50,7 @@ def repaired(head: bytes) -> bytes | None:
     """Return a header in the syntax of HTTP/1.1; None if it is ambiguous and so cannot be repaired.
 
     Fields with invalid names are dropped. Content-Length is dropped if the body is chunked or the length is 2**62 or
-    more; it may be repeated, and be followed by text that is not digits. Contradictory lengths, NUL, and a CR without
+    more; it may be repeated, and be followed by other text. Contradictory lengths, NUL, and a CR without
     LF cannot be repaired.
     """
     status = _STATUS.fullmatch((_lines(head) or [b""])[0])

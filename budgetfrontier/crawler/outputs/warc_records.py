@@ -54,8 +54,7 @@ compressor: Callable[[int], Any] = isal_compressor() or zlib_compressor
 def record(head: str, *blocks: bytes, kind: str) -> bytes:
     """Return a compressed record with the fields `head`, lines that end in CRLF, and the Content-Type `kind`.
 
-    WARC-Type comes first. The block, in one or several parts, stays. WARC-Block-Digest and Content-Length are
-    added.
+    WARC-Type comes first. The block, in one or several parts, stays. WARC-Block-Digest and Content-Length are added.
     """
     sha1 = hashlib.sha1(usedforsecurity=False)
     size = 0

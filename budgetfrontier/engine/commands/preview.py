@@ -295,8 +295,8 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
     """Return the effect of a change: the survey, which queues retire and revive, and how much they could then spend.
 
     `in_scope` returns whether the crawl would fetch a URI; otherwise it is disregarded, and costs nothing. As of the
-    view. O(queues), about 5 us each, and the pending URIs of queues with changed budgets; for named queues, O(these and
-    the RETIRED ones).
+    view. O(queues), about 5 us each, and the pending URIs of queues with changed budgets; O(named and RETIRED queues)
+    if named.
     """
     groups, values = _Groups(change.names), change.values()
     retired: list[str] = []

@@ -1,8 +1,8 @@
 """The application of commands: each exactly once, in order, with its audit entry, and the long ones in steps.
 
 A command that is not done after one step is stored with its progress, in the transaction of each step, so that it
-continues from there after a crash. Its audit entry is written at the end. Until then other commands wait, except those
-that stop a crawl.
+continues from there after a crash. Its audit entry is written at the end. Until then other commands wait, except to
+stop a crawl.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 They are written to the file of the undo first, as in a deletion, so that this undo can be undone. One pass over the
 dead letters checks that all are still there, and one removes them, with their fingerprints and, in a frontier that
-keeps its URLs, with their rows: the URLs are unknown again. `Progress.at` is the pass, the number of the next letter,
-and how many were there.
+keeps its URLs, with their rows: the URLs are unknown again. `Progress.at` is the pass, the next letter's number, and
+how many there were.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The rebuild of the table `urls` of a frontier that keeps its URLs, after its queues and URIs have been rebuilt.
 
-A row becomes completed if its place holds no such URI; then each waiting URI without a row gets one, or is counted in
-the row of its URL.
+A row becomes completed if its place holds no such URI; then each waiting URI gets a row, or is counted in its URL's.
 """
 
 from __future__ import annotations
