@@ -319,9 +319,9 @@ def _stop(s: Standing, stop: Run) -> str:
 
 
 def _hung(s: Standing) -> Verdict:
-    silent = "" if s.process.last_call is None else f"for {_age(s, s.process.last_call)}"
+    silent = "" if s.process.last_call is None else f" for {_age(s, s.process.last_call)}"
     commit = _commit_clause(s)
-    text = f"{_upper(who(s.process))} has the frontier open, but has not used it {silent}{commit}."
+    text = f"{_upper(who(s.process))} has the frontier open, but has not used it{silent}{commit}."
     if s.process.suspended:
         text += " It was stopped by a signal, and goes on with SIGCONT; a SIGTERM counts only then."
         return Verdict("hung", "bad", text, f"kill -CONT {s.process.pid}")
@@ -365,10 +365,10 @@ def _at_work(s: Standing) -> Verdict:
     counts, out = s.totals.queues, s.totals.in_process
     ready, inactive = counts.get(QueueState.READY, 0), counts.get(QueueState.INACTIVE, 0)
     snoozed = counts.get(QueueState.SNOOZED, 0)
-    stuck = out > 0 and s.first_lease is not None and s.now - s.first_lease > LONG_OUT
+    oldest = 0.0 if s.first_lease is None else s.now - s.first_lease
     if ready or (inactive and not s.over_budget):
         return _asked(s, ready or inactive, "ready" if ready else "inactive")
-    if out and not stuck:
+    if out and oldest <= LONG_OUT:
         return _running(s)
     if snoozed:
         robots = f"; {s.for_robots:,} of them wait for their robots.txt" if s.for_robots else ""
@@ -380,8 +380,8 @@ def _at_work(s: Standing) -> Verdict:
         text = f"All active queues are snoozed ({snoozed:,}): {wakes}{robots}{more}."
         return Verdict("snoozed", "good" if soon else "warn", text)
     if out:
-        oldest = f", the oldest for {_age(s, s.first_lease)}: {s.first_url}" if s.first_lease else ""
-        text = f"All that may be handed out is leased: {counted(out, 'URI')}{oldest}."
+        leased = f"{counted(out, 'URI')}, the oldest for {say_duration(oldest)}: {s.first_url}"
+        text = f"All that may be handed out is leased: {leased}."
         return Verdict("leased", "warn", text, _command(s, "leases"))
     if inactive:
         over = f"All queues left are over their budget or limit, and retire on their turn: {counted(inactive, 'queue')}"
@@ -416,12 +416,10 @@ def _running(s: Standing) -> Verdict:
 
 def _steered(s: Standing, what: str, reason: str = "") -> str:
     """Return the sentence on a command's effect on the crawl, its author, time and reason."""
+    if not s.steered_by:
+        return f"{what} ({reason or 'no reason given'})"
     when = "" if s.steered_at is None else f" {_ago(s, s.steered_at)}"
-    return (
-        steered_by(what, s.steered_by, "") + when + (f" ({reason})" if reason else "")
-        if s.steered_by
-        else (f"{what} ({reason or 'no reason given'})")
-    )
+    return steered_by(what, f"{s.steered_by}{when}", reason)
 
 
 def _age(s: Standing, since: float) -> str:

@@ -8,7 +8,16 @@ import pytest
 
 from budgetfrontier.core.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
 from budgetfrontier.rules.run_history import CRAWL, SERVE, WORKER
-from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, last_commit, process_line, verdict
+from budgetfrontier.rules.verdict import (
+    Standing,
+    Verdict,
+    is_hung,
+    last_commit,
+    pause_sentence,
+    process_line,
+    say_ago,
+    verdict,
+)
 
 NOW = 1_000_000.0
 HOUR = 3600.0
@@ -57,6 +66,9 @@ def queues(**counts: int) -> dict[str, int]:
 
 BY_ALICE = {"steered_by": "alice", "steered_at": NOW - 2 * HOUR}
 COMMIT = "; the last commit was 1h ago."
+USED_UP = (
+    "cluster.max_uris is used up, so that nothing is leased: raise it in the file of all workers, and restart them"
+)
 
 STATES: dict[str, tuple[Standing, str, str, str | None]] = {
     "new": (
@@ -370,6 +382,267 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "The crawl is finished: everything is crawled (1,410 URIs).",
         None,
     ),
+    "retired (one by name)": (
+        standing(CrawlState.FINISHED, queues(retired=8), more={"held": 15, "retired_by_name": 1}),
+        "warn",
+        "The crawl is finished: only retired queues are left (8, with 15 URIs); `adjust` a budget to revive them, and "
+        "`unretire` the 1 that were retired by name.",
+        "budgetfrontier queues jobs/news --state RETIRED",
+    ),
+    "retired (nobody knows how it was started)": (
+        standing(CrawlState.FINISHED, queues(retired=8), process=stopped(RunEnd.EXIT), more={"held": 1, "start": None}),
+        "warn",
+        "The crawl is finished: only retired queues are left (8, with 1 URI); `adjust` a budget to revive them. Then "
+        "start it again.",
+        "budgetfrontier queues jobs/news --state RETIRED",
+    ),
+    "finished (half of it)": (
+        standing(CrawlState.FINISHED, queues(exhausted=1), succeeded=2, failed=2),
+        "good",
+        "The crawl is finished: 2 were crawled of 4 URIs; 2 failed.",
+        None,
+    ),
+    "failed (more than half of it)": (
+        standing(CrawlState.FINISHED, queues(exhausted=1), succeeded=2, failed=3),
+        "bad",
+        "The crawl is finished: 2 were crawled of 5 URIs; 3 failed.",
+        "budgetfrontier report jobs/news --kind responsecodes",
+    ),
+    "stopped (nothing was committed)": (
+        standing(queues=queues(ready=1), process=Process(alive=False, pid=None)),
+        "bad",
+        "No process runs this crawl: how the last one stopped is not known.",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "stopped (paused)": (
+        standing(CrawlState.PAUSED, queues(ready=1), process=stopped(RunEnd.EXIT), more=BY_ALICE),
+        "warn",
+        f"No process runs this crawl: spider (process 6) ended 1h ago{COMMIT} The crawl is paused by alice 2h ago.",
+        "budgetfrontier resume jobs/news",
+    ),
+    "stopped (a scope that has changed)": (
+        standing(CrawlState.PAUSED, queues(ready=1), process=stopped(RunEnd.EXIT), pause_reason="scope"),
+        "warn",
+        f"No process runs this crawl: spider (process 6) ended 1h ago{COMMIT} The crawl is paused, because its scope "
+        "has changed, and would disregard many of the URIs that wait: resume it to agree, or change the scope back and "
+        "start it again.",
+        "budgetfrontier resume jobs/news",
+    ),
+    "stopped (a policy failed, and how it stopped is not known)": (
+        standing(CrawlState.PAUSED, queues(ready=1), process=stopped(None), pause_reason="policy: x"),
+        "bad",
+        f"No process runs this crawl: how the last one stopped is not known{COMMIT} Fix the policy, and start the "
+        "crawl again: it goes on by itself.",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "operator (without a reason)": (
+        standing(queues=queues(ready=1), process=stopped(RunEnd.OPERATOR)),
+        "warn",
+        f"No process runs this crawl: spider (process 6) ended 1h ago, because the crawl was terminated{COMMIT}",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "paused (served)": (
+        standing(
+            CrawlState.PAUSED,
+            queues(ready=1),
+            process=served(stopped(RunEnd.EXIT)),
+            pause_reason="night",
+            more=BY_ALICE,
+        ),
+        "warn",
+        "The crawl is paused by alice 2h ago (night). Nobody uses this crawl: budgetfrontier serve (process 9) opens "
+        f"it when somebody uses it{COMMIT}",
+        "budgetfrontier resume jobs/news",
+    ),
+    "paused (by a program)": (
+        standing(CrawlState.PAUSED, queues(ready=1)),
+        "warn",
+        "The crawl is paused (no reason given).",
+        "budgetfrontier resume jobs/news",
+    ),
+    "paused (nobody knows when)": (
+        standing(CrawlState.PAUSED, queues(ready=1), pause_reason="night", more={"steered_by": "alice"}),
+        "warn",
+        "The crawl is paused by alice (night).",
+        "budgetfrontier resume jobs/news",
+    ),
+    "paused (a limit is set, but not used up)": (
+        standing(CrawlState.PAUSED, queues(ready=1), pause_reason="night", more={"limit": "cluster.max_uris"}),
+        "warn",
+        "The crawl is paused (night).",
+        "budgetfrontier resume jobs/news",
+    ),
+    "paused (by somebody whose reason is the word of a limit)": (
+        standing(CrawlState.PAUSED, queues(ready=1), pause_reason="limit"),
+        "warn",
+        "The crawl is paused (limit).",
+        "budgetfrontier resume jobs/news",
+    ),
+    "pausing (its scope has changed)": (
+        standing(CrawlState.PAUSING, queues(in_process=1), pause_reason="scope", in_process=1),
+        "warn",
+        "The crawl is paused, because its scope has changed, and would disregard many of the URIs that wait: resume it "
+        "to agree, or change the scope back and start it again; 1 lease is still out.",
+        "budgetfrontier resume jobs/news",
+    ),
+    "limit (of all partitions)": (
+        standing(CrawlState.PAUSED, queues(ready=1), pause_reason="limit", more={"limit": "cluster.max_uris"}),
+        "warn",
+        f"{USED_UP}.",
+        None,
+    ),
+    "limit (of all partitions, 1 still out)": (
+        standing(
+            CrawlState.PAUSED, queues(ready=1), pause_reason="limit", in_process=1, more={"limit": "cluster.max_uris"}
+        ),
+        "warn",
+        f"{USED_UP}; 1 URI is still out.",
+        None,
+    ),
+    "limit (of all partitions, many still out)": (
+        standing(
+            CrawlState.PAUSED,
+            queues(ready=1),
+            pause_reason="limit",
+            in_process=1200,
+            more={"limit": "cluster.max_uris"},
+        ),
+        "warn",
+        f"{USED_UP}; 1,200 URIs are still out.",
+        None,
+    ),
+    "command (the first)": (
+        standing(
+            queues=queues(ready=1), process=Process(alive=True, pid=7, program="budgetfrontier import", last_call=NOW)
+        ),
+        "warn",
+        "No process crawls: budgetfrontier import (process 7) has the frontier open.",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "hung (elsewhere)": (
+        standing(
+            queues=queues(ready=1), process=Process(alive=True, pid=0, last_call=NOW - HOUR, last_commit=NOW - 0.5)
+        ),
+        "bad",
+        "A process elsewhere has the frontier open, but has not used it for 1h; the last commit was just now.",
+        None,
+    ),
+    "hung (suspended)": (
+        standing(
+            queues=queues(ready=1),
+            process=Process(alive=True, pid=7, program="spider", last_call=NOW - HOUR, suspended=True),
+        ),
+        "bad",
+        "spider (process 7) has the frontier open, but has not used it for 1h. It was stopped by a signal, and goes on "
+        "with SIGCONT; a SIGTERM counts only then.",
+        "kill -CONT 7",
+    ),
+    "hung (suspended, and its last call is not known)": (
+        standing(queues=queues(ready=1), process=Process(alive=True, pid=7, suspended=True)),
+        "bad",
+        "Process 7 has the frontier open, but has not used it. It was stopped by a signal, and goes on with SIGCONT; a "
+        "SIGTERM counts only then.",
+        "kill -CONT 7",
+    ),
+    "running (nothing out, and its rate is not known)": (
+        standing(queues=queues(ready=1)),
+        "good",
+        "The crawl is running.",
+        None,
+    ),
+    "running (nothing committed yet)": (
+        standing(queues=queues(ready=1), process=Process(alive=True, pid=7, program="spider", last_call=NOW)),
+        "good",
+        "The crawl is running.",
+        None,
+    ),
+    "running (its lease takes an hour)": (
+        standing(
+            queues=queues(ready=1),
+            in_process=1,
+            process=Process(alive=True, pid=7, program="spider", last_call=NOW, last_commit=NOW - HOUR),
+        ),
+        "good",
+        "The crawl is running, 1 URI leased.",
+        None,
+    ),
+    "running (its oldest lease is two minutes old)": (
+        standing(queues=queues(in_process=1), in_process=1, more={"first_lease": NOW - 120}),
+        "good",
+        "The crawl is running, 1 URI leased.",
+        None,
+    ),
+    "leased (one URI, for more than two minutes)": (
+        standing(
+            queues=queues(in_process=1),
+            in_process=1,
+            more={"first_lease": NOW - 121, "first_url": "https://a.test/slow"},
+        ),
+        "warn",
+        "All that may be handed out is leased: 1 URI, the oldest for 2m1s: https://a.test/slow.",
+        "budgetfrontier leases jobs/news",
+    ),
+    "not_asked (one queue)": (
+        standing(
+            queues=queues(ready=1),
+            process=Process(alive=True, pid=7, program="spider", last_call=NOW, last_commit=NOW - 61),
+        ),
+        "warn",
+        "1 queue is ready, but spider (process 7) has asked for no URI for 1m1s.",
+        None,
+    ),
+    "snoozed (after failures)": (
+        standing(
+            queues=queues(snoozed=1200),
+            more={"next_wake": NOW + 60, "for_robots": 1, "for_retry": 99, "failure": "timeout"},
+        ),
+        "good",
+        "All active queues are snoozed (1,200): the next one wakes in 1m; 1 of them wait for their robots.txt; 99 of "
+        "them wait because an attempt failed, the first for: timeout.",
+        None,
+    ),
+    "snoozed (after failures without a reason)": (
+        standing(queues=queues(snoozed=2), more={"next_wake": NOW + 61, "for_retry": 2}),
+        "warn",
+        "All active queues are snoozed (2): the next one wakes in 1m1s; 2 of them wait because an attempt failed.",
+        None,
+    ),
+    "snoozed (a URI is stuck)": (
+        standing(queues=queues(snoozed=2), in_process=1, more={"next_wake": NOW - 1, "first_lease": NOW - HOUR}),
+        "good",
+        "All active queues are snoozed (2): the next one wakes now; 1 URI is leased.",
+        None,
+    ),
+    "snoozed (URIs are stuck)": (
+        standing(queues=queues(snoozed=2), in_process=2, more={"next_wake": NOW, "first_lease": NOW - HOUR}),
+        "good",
+        "All active queues are snoozed (2): the next one wakes now; 2 URIs are leased.",
+        None,
+    ),
+    "snoozed (nobody knows until when)": (
+        standing(queues=queues(snoozed=2)),
+        "warn",
+        "All active queues are snoozed (2): the next one wakes now.",
+        None,
+    ),
+    "later (nobody knows when)": (
+        standing(queues=queues(exhausted=3), future=1),
+        "warn",
+        "All that is left is scheduled for later: 1 URI.",
+        None,
+    ),
+    "full (of one, which is leased)": (
+        standing(
+            queues=queues(in_process=1),
+            queued=1,
+            in_process=1,
+            more={"max_queued": 1, "first_lease": NOW - HOUR, "first_url": "https://a.test/slow"},
+        ),
+        "warn",
+        "The frontier is full (1 of max_queued 1): new URIs are refused. All that may be handed out is leased: 1 URI, "
+        "the oldest for 1h: https://a.test/slow.",
+        "budgetfrontier leases jobs/news",
+    ),
     "settling": (
         standing(queues=queues(exhausted=1)),
         "good",
@@ -408,12 +681,30 @@ def test_a_stop_that_is_not_known_is_not_invented() -> None:
     assert found.text == f"No process runs this crawl: how the last one stopped is not known{COMMIT}"
 
 
-@pytest.mark.parametrize(("interval", "silence", "hangs"), [(0.5, 59, False), (0.5, 61, True), (100, 299, False)])
+@pytest.mark.parametrize(
+    ("interval", "silence", "hangs"),
+    [(0.5, 59, False), (0.5, 60, False), (0.5, 61, True), (100, 299, False), (100, 300, False), (100, 301, True)],
+)
 def test_a_process_hangs_that_is_silent_for_a_minute_or_three_commit_intervals(
     interval: float, silence: float, hangs: bool
 ) -> None:
     process = Process(alive=True, pid=7, program="x", last_call=NOW - silence, last_commit=NOW)
     assert is_hung(standing(process=process, more={"commit_interval": interval})) is hangs
+
+
+def test_a_process_whose_last_call_is_not_known_does_not_hang() -> None:
+    assert not is_hung(standing(process=Process(alive=True, pid=7, program="x")))
+
+
+@pytest.mark.parametrize(("interval", "idle", "slug"), [
+    (0.5, 60, "running"), (0.5, 61, "not_asked"), (100, 299, "running"), (100, 300, "running"), (100, 301, "not_asked"),
+])  # fmt: skip
+def test_nothing_was_asked_for_if_nothing_was_committed_for_a_minute_or_three_commit_intervals(
+    interval: float, idle: float, slug: str
+) -> None:
+    process = Process(alive=True, pid=7, program="x", last_call=NOW, last_commit=NOW - idle)
+    given = standing(queues=queues(ready=1), process=process, more={"commit_interval": interval})
+    assert verdict(given).slug == slug
 
 
 def test_young_leases_and_short_snoozes_are_a_running_crawl() -> None:
@@ -524,3 +815,66 @@ def test_a_process_that_was_stopped_by_a_signal_is_continued_and_not_killed() ->
         found = verdict(standing(queues=queues(ready=1), process=process))
         assert (found.slug, found.remedy) == ("hung", "kill -CONT 7")
         assert "a SIGTERM counts only then" in found.text
+
+
+def test_a_run_without_an_end_was_killed_and_one_without_a_time_has_none() -> None:
+    process = stopped(RunEnd.SIGNAL, "SIGTERM")
+    assert process.last_stop is not None
+    process.last_stop.ended = None
+    assert process_line(standing(process=process)) == (
+        "none; spider (process 6) was stopped by a signal (SIGTERM); last commit 1h ago"
+    )
+    process.last_stop.end = None
+    assert process_line(standing(process=process)) == (
+        "none; spider (process 6) was killed, or crashed; last commit 1h ago"
+    )
+
+
+@pytest.mark.parametrize("program", [SERVE, WORKER])
+def test_a_policy_that_failed_in_a_server_that_is_gone_needs_it_too_and_a_crawl_without_a_folder_no_command(
+    program: str,
+) -> None:
+    process = stopped(RunEnd.EXIT)
+    assert process.last_stop is not None
+    process.last_stop.program = program
+    given = standing(CrawlState.PAUSED, queues(ready=1), process=process, pause_reason="policy: x", more={"job": ""})
+    assert verdict(given) == (
+        "stopped",
+        "warn",
+        f"No process runs this crawl: {program} (process 6) ended 1h ago{COMMIT} Fix the policy, start `{program}` "
+        "again, which has imported the old one, and resume the crawl.",
+        None,
+    )
+
+
+def test_a_pause_at_the_finish_needs_no_reason() -> None:
+    assert pause_sentence(standing(CrawlState.PAUSED, pause_reason="finish")) == "The crawl is paused at its finish."
+
+
+def test_urls_for_later_that_came_after_the_end_are_in_no_retired_queue() -> None:
+    given = standing(CrawlState.PAUSED, queues(exhausted=8), pause_reason="finish", succeeded=20, future=3)
+    assert verdict(given).slug == "finished"
+
+
+@pytest.mark.parametrize(
+    ("ago", "told"),
+    [(0.99, "just now"), (1.0, "1s ago"), (1.9, "2s ago"), (-60.0, "just now"), (-61.0, "1m1s ahead of this clock")],
+)
+def test_how_long_ago_something_was(ago: float, told: str) -> None:
+    assert say_ago(NOW, NOW - ago) == told
+
+
+def test_the_last_commit_is_that_of_the_process_that_runs_or_of_the_command_that_ended_last() -> None:
+    process = stopped(RunEnd.EXIT)
+    process.last_commit = NOW - 3
+    assert process.last_stop is not None
+    process.last_stop.program = "budgetfrontier import"
+    assert last_commit(standing(process=process)) == NOW - 3
+    process.last_stop.program, process.alive = "spider", True
+    assert last_commit(standing(process=process)) == NOW - 3
+
+
+def test_a_commit_one_second_after_the_end_of_a_run_is_of_a_command() -> None:
+    process = stopped(RunEnd.EXIT)
+    process.last_commit = NOW - HOUR + 1
+    assert process_line(standing(process=process)).endswith("; the crawl's last commit 1h ago")
