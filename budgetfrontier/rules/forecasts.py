@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.core.units import format_size
 from budgetfrontier.rules.attempts import ended_in_error
 from budgetfrontier.rules.budgets import is_over_total
-from budgetfrontier.rules.rates import Rate, Window, lasts
+from budgetfrontier.rules.rates import Rate, Window, added, lasts
 from budgetfrontier.rules.wake_times import Waits
 
 BYTES = "bytes"
 """The unit of a limit that is shown as a size."""
 CHANGED = 1.5
-"""The factor between the last minutes' pace and the last hour's from which on the forecast uses the last minutes."""
+"""The factor between the last minutes' pace and the last hour's above which the forecast uses the last minutes."""
 SURE = 30
 """The intervals (minutes, as a rule) of the last hour from which a forecast is called sure."""
 
@@ -134,7 +134,7 @@ def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[st
     crawl by name. If `holds` is None (not known yet), budgets and politeness have no forecast.
     """
     if not lasts(last.seconds):
-        last = Window(last.seconds, 0, {})
+        last = last._replace(rates={})
     rates = last.rates
     yield _by_rate(last, waiting)
     if holds is not None:
@@ -199,12 +199,11 @@ def _together(rates: Mapping[str, Rate], figures: Sequence[str]) -> Rate | None:
     found = [rates[figure] for figure in figures if figure in rates]
     if not found:
         return None
-    lows, highs = [rate.low for rate in found], [rate.high for rate in found]
     return Rate(
         sum(rate.count for rate in found),
         sum(rate.per_hour for rate in found),
-        None if None in lows else sum(cast("list[float]", lows)),
-        None if None in highs else sum(cast("list[float]", highs)),
+        added([rate.low for rate in found]),
+        added([rate.high for rate in found]),
     )
 
 

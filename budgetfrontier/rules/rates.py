@@ -175,12 +175,13 @@ def together(windows: Sequence[Window]) -> Window:
     for name in known[0].rates:
         parts = [one.rates[name] for one in known]
         count = sum(rate.count for rate in parts)
-        low, high = _added([rate.low for rate in parts]), _added([rate.high for rate in parts])
+        low, high = added([rate.low for rate in parts]), added([rate.high for rate in parts])
         rates[name] = _with_spread(count, seconds, low, high)
     return Window(seconds, max(one.intervals for one in known), rates)
 
 
-def _added(found: Sequence[float | None]) -> float | None:
+def added(found: Sequence[float | None]) -> float | None:
+    """Return the sum of some figures; None if one of them is not known."""
     known = [one for one in found if one is not None]
     return sum(known) if len(known) == len(found) else None
 

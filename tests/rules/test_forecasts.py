@@ -6,6 +6,7 @@ import pytest
 
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.rules.forecasts import (
+    BYTES,
     Forecast,
     Held,
     Holdings,
@@ -15,7 +16,7 @@ from budgetfrontier.rules.forecasts import (
     latest_of,
     least_delay,
 )
-from budgetfrontier.rules.rates import Window, window
+from budgetfrontier.rules.rates import Rate, Window, window
 from budgetfrontier.storage.series import SeriesRow
 
 
@@ -23,10 +24,10 @@ def queue(name: str, state: QueueState, queued: int, budget: int = -1, spent: in
     return QueueRecord(name, 1, state, queued=queued, total_budget=budget, expenditure=spent, charges=charges)
 
 
-def held(*queues: tuple[QueueRecord, float], reached: bool = True) -> Held:
+def held(*queues: tuple[QueueRecord, float], reached: bool = True, wait: float = 0.0) -> Held:
     """What these queues hold, each given with its shortest delay."""
     holdings, delays = Holdings(), {queue.queue: delay for queue, delay in queues}
-    passing = holdings.through((queue for queue, _ in queues), lambda queue: (delays[queue.queue], reached, 0.0))
+    passing = holdings.through((queue for queue, _ in queues), lambda queue: (delays[queue.queue], reached, wait))
     assert [*passing] == [q for q, _ in queues]
     return holdings.held
 
@@ -163,7 +164,9 @@ def test_the_rates_of_a_moment_say_nothing_of_hours() -> None:
     [
         ({"wake_time": 1045.5, "last_lease_time": 1000}, 44.5),  # its Crawl-delay
         ({"wake_time": 1003.0, "last_lease_time": 1000}, 5.0),
+        ({"wake_time": 1006.0, "last_lease_time": 1000}, 5.0),
         ({}, 5.0),
+        ({"wake_time": 1900.0}, 5.0),  # it has leased nothing
         ({"wake_time": 1900.0, "last_lease_time": 1000, "failed_at": 1000.5}, 5.0),  # a retry
         ({"wake_time": 1900.0, "last_lease_time": 1000, "delayed": 1900.0}, 5.0),
         ({"wake_time": 1900.0, "last_lease_time": 1000, "block": 1900.0, "rest": 1030.0}, 29.0),
@@ -178,3 +181,217 @@ def test_the_last_minutes_count_if_the_pace_has_changed() -> None:
     hour, slow, same = an_hour(), window([SeriesRow(0), SeriesRow(300, succeeded=1)], 0, 600), an_hour(step=9)
     assert latest_of(hour, slow) is slow and latest_of(hour, same) is hour
     assert latest_of(hour, window([], 0, 600)) is hour
+    moment = window([SeriesRow(0), SeriesRow(59, succeeded=1)], 0, 600)
+    assert latest_of(hour, moment) is hour
+    assert latest_of(hour, Window(600.0, 0, {})) is hour, "nothing is known of the last minutes"
+    unknown = Window(3600.0, 0, {})
+    assert latest_of(unknown, slow) is unknown
+
+
+@pytest.mark.parametrize(("then", "now", "changed"), [
+    (100.0, 150.0, False), (100.0, 151.0, True), (150.0, 100.0, False), (151.0, 100.0, True), (0.0, 1.0, True),
+])  # fmt: skip
+def test_a_pace_has_changed_by_more_than_a_half(then: float, now: float, changed: bool) -> None:
+    hour, lately = (Window(3600.0, 60, {"finished": Rate(pace, pace, None, None)}) for pace in (then, now))
+    assert latest_of(hour, lately) is (lately if changed else hour)
+
+
+# -- the words and figures of each forecast
+
+PER_HOUR = {"succeeded": 90.0, "failed": 6.0, "disregarded": 3.0, "buried": 1.0, "discovered": 20.0, "spent": 50.0}
+PER_HOUR["bytes"] = 2048.0
+
+
+def rates(intervals: int = 30, *, low: float | None = 0.5, high: float | None = 2.0, **changed: float) -> Window:
+    """An hour with these rates; `low` and `high` are factors."""
+    found = {
+        name: Rate(each, each, None if low is None else each * low, None if high is None else each * high)
+        for name, each in (PER_HOUR | changed).items()
+    }
+    return Window(3600.0, intervals, found)
+
+
+UNKNOWN = Window(0.0, 0, {})
+LATER = "rates are known after a minute of crawling"
+
+
+@pytest.mark.parametrize(
+    ("last", "waiting", "expected"),
+    [
+        (rates(), 0, Forecast("rate", 0.0, 0.0, 0.0, "exact", "nothing waits")),
+        (UNKNOWN, 5, Forecast("rate", None, None, None, "unknown", LATER)),
+        (
+            rates(),
+            1600,
+            Forecast("rate", 72_000.0, None, None, "likely", "1,600 wait, and 80 an hour more end than are scheduled"),
+        ),
+        (
+            rates(29, discovered=99.5),
+            1,
+            Forecast("rate", 7200.0, None, None, "rough", "1 wait, and 0 an hour more end than are scheduled"),
+        ),
+        (rates(discovered=100.0), 5, Forecast("rate", None, None, None, "likely", "as many are scheduled as end")),
+        (
+            rates(29, discovered=1300.0),
+            5,
+            Forecast("rate", None, None, None, "rough", "1,200 an hour more are scheduled than end"),
+        ),
+    ],
+)
+def test_the_forecast_by_rate(last: Window, waiting: int, expected: Forecast) -> None:
+    assert by_bound(last, waiting)["rate"] == expected
+
+
+SPENDABLE = "1,000 may still be spent by queues that are not retired"
+
+
+@pytest.mark.parametrize(
+    ("last", "holds", "expected"),
+    [
+        (
+            rates(),
+            Held(1000, 0, 0.0, ""),
+            Forecast("budgets", 72_000.0, 36_000.0, 144_000.0, "likely", f"{SPENDABLE}, 50 an hour"),
+        ),
+        (
+            rates(29, low=0.0, high=None),
+            Held(1000, 0, 0.0, ""),
+            Forecast("budgets", 72_000.0, None, None, "rough", f"{SPENDABLE}, 50 an hour"),
+        ),
+        (
+            rates(29, spent=5000.0, low=None),
+            Held(1000, 0, 0.0, ""),
+            Forecast("budgets", 720.0, 360.0, None, "rough", f"{SPENDABLE}, 5,000 an hour"),
+        ),
+        (
+            rates(29, spent=0.0),
+            Held(1000, 0, 0.0, ""),
+            Forecast("budgets", None, None, None, "rough", f"{SPENDABLE}, and nothing is used at present"),
+        ),
+        (UNKNOWN, Held(1000, 0, 0.0, ""), Forecast("budgets", None, None, None, "unknown", f"{SPENDABLE}; {LATER}")),
+        (
+            rates(),
+            Held(0, 0, 0.0, ""),
+            Forecast("budgets", 0.0, 0.0, 0.0, "exact", "0 may still be spent by queues that are not retired"),
+        ),
+        (
+            rates(),
+            Held(1, 0, 0.0, ""),
+            Forecast(
+                "budgets",
+                72.0,
+                36.0,
+                144.0,
+                "likely",
+                "1 may still be spent by queues that are not retired, 50 an hour",
+            ),
+        ),
+        (
+            rates(),
+            Held(1000, 1200, 0.0, ""),
+            Forecast("budgets", None, None, None, "exact", "1,200 URIs are in queues without a total budget"),
+        ),
+    ],
+)
+def test_the_forecast_by_budgets(last: Window, holds: Held, expected: Forecast) -> None:
+    assert by_bound(last, 5, holds)["budgets"] == expected
+
+
+def test_the_forecast_by_politeness() -> None:
+    assert by_bound(rates(), 5, Held(0, 0, 90.0, "a.test"))["politeness"] == Forecast(
+        "politeness", 90.0, 90.0, None, "at least", "a.test at its shortest delay, if nothing more is found there"
+    )
+    assert "politeness" not in by_bound(rates(), 5, Held(0, 0, 0.0, ""))
+
+
+ENDED = ("succeeded", "failed")
+
+
+@pytest.mark.parametrize(
+    ("last", "limit", "expected"),
+    [
+        (
+            rates(),
+            Limit(9600, ENDED, "URIs"),
+            Forecast("it", 360_000.0, 180_000.0, 720_000.0, "likely", "9,600 URIs left, 96 an hour"),
+        ),
+        (
+            rates(),
+            Limit(96, ENDED, "URIs"),
+            Forecast("it", 3600.0, 1800.0, 7200.0, "likely", "96 URIs left, 96 an hour"),
+        ),
+        (
+            rates(low=None, high=None),
+            Limit(96, ENDED, "URIs"),
+            Forecast("it", 3600.0, None, None, "likely", "96 URIs left, 96 an hour"),
+        ),
+        (
+            rates(),
+            Limit(96, ("none", "failed"), "URIs"),
+            Forecast("it", 57_600.0, 28_800.0, 115_200.0, "likely", "96 URIs left, 6 an hour"),
+        ),
+        (rates(), Limit(96, ("none",), "URIs"), Forecast("it", None, None, None, "unknown", f"96 URIs left; {LATER}")),
+        (rates(), Limit(0, ENDED, "URIs"), Forecast("it", 0.0, 0.0, 0.0, "exact", "0 URIs left")),
+        (UNKNOWN, Limit(-5, ENDED, "URIs"), Forecast("it", 0.0, 0.0, 0.0, "exact", "0 URIs left")),
+        (
+            rates(),
+            Limit(4096, ("bytes",), BYTES),
+            Forecast("it", 7200.0, 3600.0, 14_400.0, "likely", "4.0 KiB left, 2.0 KiB an hour"),
+        ),
+        (rates(), Limit(-5, ("bytes",), BYTES), Forecast("it", 0.0, 0.0, 0.0, "exact", "0 B left")),
+        (
+            UNKNOWN,
+            Limit(4096, ("bytes",), BYTES),
+            Forecast("it", None, None, None, "unknown", f"4.0 KiB left; {LATER}"),
+        ),
+        (
+            rates(),
+            Limit(None, ENDED),
+            Forecast("it", None, None, None, "unknown", "only `budgetfrontier crawl` counts what is used of it"),
+        ),
+        (UNKNOWN, Limit(50, ()), Forecast("it", 50, 50, 50, "exact", "while a process runs it, without pauses")),
+        (UNKNOWN, Limit(-1, ()), Forecast("it", 0.0, 0.0, 0.0, "exact", "while a process runs it, without pauses")),
+    ],
+)
+def test_the_forecast_by_a_limit(last: Window, limit: Limit, expected: Forecast) -> None:
+    assert by_bound(last, 5, it=limit)["it"] == expected
+
+
+def test_a_crawl_in_which_nothing_waits_is_over_whatever_politeness_was() -> None:
+    found = binding([*forecasts(rates(), waiting=0, holds=Held(0, 0, 90.0, "a.test"), limits={})])
+    assert found is not None and found.bound == "rate"
+
+
+@pytest.mark.parametrize(("tail", "bound"), [(3600.0, "rate"), (3601.0, "politeness")])
+def test_politeness_binds_if_it_takes_longer_than_the_rate(tail: float, bound: str) -> None:
+    found = binding([*forecasts(rates(), waiting=80, holds=Held(0, 3, tail, "a.test"), limits={})])
+    assert found is not None and (found.bound, found.seconds) == (bound, tail)
+
+
+# -- the holdings of queues
+
+
+def test_the_holdings_of_all_queues_are_added_up() -> None:
+    found = held(
+        (queue("a", QueueState.READY, 3), 1.0),
+        (queue("b", QueueState.READY, 4), 1.0),
+        (queue("c", QueueState.READY, 50, 10, 4, 2), 1.0),
+        (queue("d", QueueState.READY, 50, 7), 1.0),
+    )
+    assert found == Held(6 + 7, 3 + 4, 6.0, "d")
+
+
+def test_as_long_as_the_cost_is_not_known_a_uri_costs_one() -> None:
+    one = queue("a", QueueState.READY, 50, 10)
+    assert (held((one, 2.0)).tail, held((one, 2.0), reached=False).tail) == (18.0, 20.0)
+
+
+@pytest.mark.parametrize(("budget", "spent", "reached"), [(0, 0, True), (3, 3, True), (3, 4, False)])
+def test_a_queue_that_has_spent_its_budget_holds_nothing_up(budget: int, spent: int, reached: bool) -> None:
+    one = queue("a", QueueState.READY, 50, budget, spent, spent)
+    assert held((one, 10.0), reached=reached, wait=50.0) == Held(0, 0, 0.0, "")
+
+
+def test_the_last_uri_of_a_queue_comes_after_its_wait_and_a_delay_for_each_further_one() -> None:
+    assert held((queue("a", QueueState.SNOOZED, 1), 10.0), wait=50.0) == Held(0, 1, 50.0, "a")
+    assert held((queue("a", QueueState.SNOOZED, 3), 10.0), wait=50.0) == Held(0, 3, 70.0, "a")

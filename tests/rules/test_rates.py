@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from budgetfrontier.rules.rates import curves, successive, together, window
+from budgetfrontier.rules.rates import Rate, Window, curves, lasts, stopped, successive, together, window
 from budgetfrontier.storage.series import SeriesRow
 
 
@@ -117,3 +117,124 @@ def test_a_curve_has_the_rate_of_each_part_of_a_time() -> None:
     assert curves(rows, 0, 360, 6)["fetched"] == [600, 0, 1800, 0, 0, 60]
     assert curves(rows, 0, 360, 3)["fetched"] == [300, 1800, 60]
     assert curves([], 0, 360, 2)["fetched"] == [0, 0]
+    rows = [row(0, 0), row(1, 60), row(3, 60)]
+    assert curves(rows, 0, 180, 1)["fetched"] == [1200], "a mean over time, not over intervals"
+
+
+def test_a_curve_may_begin_within_an_interval_and_end_within_another() -> None:
+    rows = [row(60, 0), row(62, 120), row(66, 120), row(67, 240)]
+    assert curves(rows, 61 * 60, 67 * 60, 3)["fetched"] == [1800, 0, 3600]
+    assert curves(rows, 50 * 60, 62 * 60, 2)["fetched"] == [0, 3600]
+    assert curves(rows, 30 * 60, 50 * 60, 2)["fetched"] == [0, 0]
+
+
+def test_the_smallest_part_of_an_interval_counts_as_what_it_is() -> None:
+    short = [SeriesRow(0.0), SeriesRow(10.5, succeeded=21), SeriesRow(20.0, succeeded=21)]
+    assert curves(short, 0, 20, 2)["fetched"] == [7200, 360]
+
+
+@pytest.mark.parametrize(("seconds", "long"), [(59.9, False), (60.0, True)])
+def test_rates_are_sure_after_a_minute_of_crawling(seconds: float, long: bool) -> None:
+    assert lasts(seconds) is long
+
+
+def test_a_run_of_less_than_a_second_counts() -> None:
+    rows = [SeriesRow(0.0), SeriesRow(0.5, succeeded=2)]
+    assert (window(rows, 0, 10).seconds, window(rows, 0, 10).rates["succeeded"].per_hour) == (0.5, 14_400)
+
+
+def test_time_stopped_whose_beginning_was_thinned_out_does_not_count() -> None:
+    found = window([row(0, 0), row(10, 60, stopped=480)], 0, 600)
+    assert (found.seconds, found.rates["succeeded"].per_hour) == (120, 1800)
+
+
+def test_only_the_intervals_within_a_time_count() -> None:
+    rows = [row(minute, minute) for minute in range(6)]
+    found = window(rows, 120, 240)
+    assert (found.seconds, found.intervals, found.rates["succeeded"].count) == (120, 2, 2)
+
+
+def test_figures_may_be_others() -> None:
+    rows = [row(0, 0, failed=1), row(1, 3, failed=2)]
+    assert window(rows, 0, 60, figures={"ended": ("succeeded", "failed")}).rates == {
+        "ended": Rate(count=4, per_hour=240, low=None, high=None)
+    }
+
+
+# -- runs whose first rows are thinned out
+
+
+def of_run(run: int, done: int, *, begins: bool = False) -> SeriesRow:
+    """A row of a run; its time is of no account here."""
+    return SeriesRow(0.0, begins, succeeded=done, run=run)
+
+
+def followed(*rows: SeriesRow) -> list[tuple[int, int]]:
+    """The progress of each row, and of the one that follows it."""
+    return [(before.succeeded, after.succeeded) for before, after in successive(rows)]
+
+
+def test_a_run_without_its_beginning_follows_the_run_with_the_most_progress_up_to_its_own() -> None:
+    ends = [of_run(1, 50), of_run(2, 100, begins=True), of_run(3, 300, begins=True)]
+    assert followed(*ends, of_run(4, 200)) == [(100, 200)]
+    assert followed(*ends, of_run(4, 100)) == [(100, 100)]
+    assert followed(*ends, of_run(4, 400)) == [(300, 400)]
+    assert followed(*ends, of_run(4, 49)) == []
+    assert followed(*ends, of_run(4, 200), of_run(5, 220), of_run(6, 90)) == [(100, 200), (200, 220), (50, 90)]
+    assert followed(*ends, of_run(4, 200), of_run(4, 210), of_run(5, 205)) == [(100, 200), (200, 210), (50, 205)]
+
+
+def test_a_run_that_has_begun_with_nothing_done_is_followed_too() -> None:
+    assert followed(of_run(1, 0, begins=True), of_run(2, 5)) == [(0, 5)]
+
+
+def test_a_later_row_with_a_progress_between_the_two_follows_instead() -> None:
+    first = of_run(1, 100)
+    assert followed(first, of_run(3, 200), of_run(2, 150)) == [(100, 150)]
+    assert followed(first, of_run(4, 200), of_run(2, 50), of_run(3, 150)) == [(100, 150)]
+    assert followed(first, of_run(3, 200), of_run(2, 100)) == [(100, 200)], "the same progress is not between"
+    assert followed(first, of_run(3, 200), of_run(2, 200)) == [(100, 200), (200, 200)], "nor is this"
+
+
+def test_a_later_row_that_looks_for_none_before_it_follows_none_instead() -> None:
+    assert followed(of_run(1, 100), of_run(3, 200), of_run(2, 150, begins=True)) == [(100, 200)]
+    assert followed(of_run(2, 140), of_run(1, 100), of_run(3, 130), of_run(2, 120)) == [(100, 130), (140, 120)]
+    assert followed(of_run(2, 10, begins=True), of_run(1, 100), of_run(3, 130), of_run(2, 120)) == [
+        (100, 130),
+        (10, 120),
+    ]
+
+
+# -- time without a process
+
+
+def test_the_time_without_a_process_is_that_before_the_beginnings_of_runs() -> None:
+    rows = [row(10, 0, begins=True), row(12, 5), row(15, 5, begins=True), row(16, 9, stopped=7)]
+    assert stopped(rows, row(4, 0)) == 6 * 60 + 3 * 60 + 7
+    assert stopped(rows, None) == 3 * 60 + 7, "nothing is known of the time before the first row"
+    assert stopped(rows[1:2], row(4, 0)) == 0
+    assert stopped([], row(4, 0)) == 0
+
+
+def test_a_clock_that_was_set_back_makes_up_no_time() -> None:
+    assert stopped([row(3, 0, begins=True), row(5, 0, begins=True, stopped=2)], row(4, 0)) == 122
+
+
+# -- several frontiers
+
+
+def test_the_rates_of_partitions_are_added_up() -> None:
+    quick = Window(3600.0, 60, {"spent": Rate(count=100, per_hour=100, low=50, high=150)})
+    slow = Window(1800.0, 30, {"spent": Rate(count=20, per_hour=40, low=10, high=20)})
+    nothing = Window(0.0, 0, {})
+    assert together([quick, slow]) == (3600.0, 60, {"spent": Rate(count=120, per_hour=120, low=60, high=170)})
+    assert together([nothing, quick, nothing]) == quick
+    assert together([slow]) is slow
+    assert together([nothing, nothing]) == together([]) == (0.0, 0, {})
+
+
+@pytest.mark.parametrize(("low", "high"), [(None, None), (None, 30.0), (10.0, None)])
+def test_a_spread_that_is_known_of_some_partitions_only_is_left_out(low: float | None, high: float | None) -> None:
+    known = Window(3600.0, 60, {"spent": Rate(count=100, per_hour=100, low=50, high=150)})
+    other = Window(3600.0, 3, {"spent": Rate(count=20, per_hour=20, low=low, high=high)})
+    assert together([known, other]).rates == {"spent": Rate(count=120, per_hour=120, low=None, high=None)}
