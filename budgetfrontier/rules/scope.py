@@ -77,7 +77,8 @@ _BY_NATURE = (_SEED, _PREREQUISITE, _REDIRECTED_SEED, _NAMED_SITEMAP)
 _TOO_FAR = ScopeDecision(False, "max_hops")
 _NONE_FITS = ScopeDecision(False, "not accepted")
 
-Plan = tuple[tuple[Test, ScopeDecision], ...]
+Plan = tuple[tuple[Test | None, ScopeDecision], ...]
+"""The rules to apply in their order, each with its decision; None for a rule that matches all URIs."""
 
 
 class Scope:
@@ -166,7 +167,7 @@ class Scope:
         url, seed = uri.url, None if uri.meta is None else _seed_of(uri.meta)
         key = url[: url.find("/", 8) + 1], seed
         for fits, verdict in self._plans.get(key) or self._plan(*key):
-            if fits is _always or fits(uri, header):
+            if fits is None or fits(uri, header):
                 return verdict
         return None
 
@@ -201,7 +202,7 @@ class Scope:
             url, seed = uri.url, None if uri.meta is None else _seed_of(uri.meta)
             key = url[: url.find("/", 8) + 1], seed
             for fits, verdict in plans.get(key) or self._plan(*key):
-                if fits is _always or fits(uri, None):
+                if fits is None or fits(uri, None):
                     if verdict.accepted:
                         found.append(uri)
                     break
@@ -222,11 +223,11 @@ class Scope:
 
     def _plan(self, root: str, seed: str | None) -> Plan:
         """Return the rules left to apply to URIs that begin with `root`, up to a rule that matches all of them."""
-        plan: list[tuple[Test, ScopeDecision]] = []
+        plan: list[tuple[Test | None, ScopeDecision]] = []
         for rule, verdict in self._rules:
             settled = self._settled(rule, root, seed)
             if settled:
-                plan.append((_always, verdict))
+                plan.append((None, verdict))
                 break
             if settled is None:
                 plan.append((rule.fits, verdict))
@@ -268,7 +269,3 @@ def _key_of(kind: str) -> Callable[[CrawlUri], str]:
 
 def _bare_host(uri: CrawlUri) -> str:
     return uris.host(uri.url).removeprefix("www.")
-
-
-def _always(_: CrawlUri, __: Header | None) -> bool:
-    return True

@@ -126,6 +126,8 @@ def answer(mime: str = "", length: str | None = None) -> FetchResult:
         ("size:>0", answer("text/html"), False),
         ("size:>0", answer("text/html", "-1"), False),
         ("size:>0", answer("text/html", "many"), False),
+        ("size:>0", answer("text/html", "9" * 18), True),
+        ("size:>0", answer("text/html", "9" * 19), False),  # no size of anything
         ("size:>0", answer("text/html", "9" * 5000), False),
         ("size:<=1KiB", answer("text/html", " 1024 "), True),
     ],
@@ -213,6 +215,27 @@ def test_sitemaps_that_the_robots_txt_of_a_site_in_scope_names_are_in(
     assert made.accepted([uri]) == [uri] * accepted
 
 
+@pytest.mark.parametrize(
+    ("given", "hops", "via", "meta", "accepted"),
+    [
+        ({"accept": (r"regex:^https://example\.org/$",)}, "PI", f"{SEED}robots.txt", None, True),
+        ({"accept": ("seed-hosts",), "reject": ("hops:>1",)}, "PI", f"{SEED}robots.txt", None, True),
+        ({"accept": ("hops:<2",)}, "LPI", f"{SEED}robots.txt", None, True),
+        ({"accept": ("hops:<2",)}, "LLPI", f"{SEED}robots.txt", None, False),
+        ({"accept": ("seed-hosts",)}, "RLPI", "https://moved.test/robots.txt", {"seed": "https://moved.test/"}, True),
+        ({"accept": ("seed-hosts",)}, "RLPI", "https://moved.test/robots.txt", None, False),
+        ({"accept": ("host:a",)}, "PI", "http://a/robots.txt", None, True),
+        ({"accept": ("host:a",)}, "PI", "http://b/robots.txt", None, False),
+    ],
+)
+def test_a_site_is_in_scope_if_its_root_is_with_the_hops_and_the_seed_of_its_page(
+    given: dict[str, Any], hops: str, via: str, meta: Any, accepted: bool
+) -> None:
+    uri = CrawlUri("https://maps.test/a.xml", hops=hops, via=via, meta=meta)
+    assert scope(**given).verdict(uri).accepted is accepted
+    assert scope(**given).accepted([uri]) == [uri] * accepted
+
+
 def test_seeds_and_prerequisites_are_always_in() -> None:
     rules = scope(reject=("all",), max_hops=0)
     assert str(rules.verdict(link("https://a.test/", ""))) == "accepted as a seed"
@@ -228,6 +251,18 @@ def test_where_a_seed_redirects_to_counts_as_a_seed() -> None:
     assert rules.objection(link("https://moved.test/a", "RL", {"seed": "https://moved.test/"})) is None
     for meta in (None, {}, {"seed": 1}, {"seed": "https://other.test/"}, ["seed"], "seed"):
         assert rules.objection(link("https://moved.test/a", "RL", meta)) == "not accepted"
+    links = [
+        link("https://moved.test/a", "RL", meta)
+        for meta in ({"seed": "https://moved.test/"}, {"seed": "https://other.test/"}, None, {})
+    ]
+    assert rules.accepted(links) == links[:1]
+
+
+def test_the_shortest_host_has_a_scope_too() -> None:
+    rules = scope("http://a/")
+    uris_of = [link("http://a/x/y"), link("http://b/x/y")]
+    assert [rules.verdict(uri).accepted for uri in uris_of] == [True, False]
+    assert scope("http://a/").accepted(uris_of) == uris_of[:1]
 
 
 def test_a_seed_that_comes_later_counts() -> None:
@@ -235,6 +270,12 @@ def test_a_seed_that_comes_later_counts() -> None:
     assert rules.objection(link("https://later.test/a")) == "not accepted"
     rules.add_seed("https://later.test/")
     assert rules.objection(link("https://later.test/a")) is None
+
+
+def test_seeds_are_taken_as_they_are_written_and_invalid_ones_are_skipped() -> None:
+    rules = scope()
+    rules.add_seeds(["no URL", "HTTPS://Later.test:443/a/../b", "mailto:a@b.test", "//", "https://last.test"])
+    assert rules.seed_keys == {"hosts": {"example.org", "later.test", "last.test"}}
 
 
 @pytest.mark.parametrize("rule", ["seed-hosts", "seed-domains"])
