@@ -27,7 +27,7 @@ from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta, set_budget, w
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState
 from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake, refusal
 from budgetfrontier.scrapy.order import PriorityMapping, order
-from budgetfrontier.scrapy.scrapy_engine import MAX_LOST, ScrapyEngine
+from budgetfrontier.scrapy.scrapy_engine import ScrapyEngine
 from budgetfrontier.scrapy.seals import KeyedHash, RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from budgetfrontier.scrapy.stats import Size, StatsHook, count_request, log_closing, log_opening
@@ -205,16 +205,8 @@ class Scheduler:
         if self._closed or self._policy_failed:
             return None
         try:
-            if not self._finish_ended():
-                return None
-            for _ in range(MAX_LOST):
-                lease = self._lease()
-                if lease is None:
-                    return None
-                request = self._load_request(lease)
-                if request is not None:
-                    return request
-            self._engine.wake_in(0.0)
+            if self._finish_ended():
+                return self._engine.first_of(self._lease, self._load_request)
         except Exception as e:
             self._failed(e, "Cannot take the next request")
         return None

@@ -104,6 +104,20 @@ class ScrapyEngine:
         self._ticker.stop()
         self._waker.stop()
 
+    def first_of(self, take: Callable[[], Any], restore: Callable[[Any], Any]) -> Any:
+        """Return the first request that can be restored of what is taken; None once there is nothing to take.
+
+        `take` and `restore` return None for nothing. After MAX_LOST requests that cannot be restored, the engine asks
+        again.
+        """
+        for _ in range(MAX_LOST):
+            if (taken := take()) is None:
+                return None
+            if (request := restore(taken)) is not None:
+                return request
+        self.wake_in(0.0)
+        return None
+
     # -- threads
 
     def attach(self) -> None:

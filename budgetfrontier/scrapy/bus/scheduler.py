@@ -33,7 +33,7 @@ from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState
 from budgetfrontier.scrapy.intake import MAX_SEEN_URLS, Dupefilter
 from budgetfrontier.scrapy.remote.request_seals import OtherKey
-from budgetfrontier.scrapy.scrapy_engine import CLOSE_WITHIN, MAX_LOST, TICK, ScrapyEngine
+from budgetfrontier.scrapy.scrapy_engine import CLOSE_WITHIN, TICK, ScrapyEngine
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from budgetfrontier.scrapy.stats import Size, count_request
@@ -225,20 +225,13 @@ class BusScheduler:
                 return None
             if self._local:
                 return self._hand_out(self._local.popleft(), "memory")
-            for _ in range(MAX_LOST):
-                fed = self._reader.take()
-                if fed is None:
-                    return None
-                request = self._restored(fed)
-                if request is not None or self._stopped:
-                    return None if request is None else self._hand_out(request, "bus")
-            self._engine.wake_in(0.0)
+            return self._engine.first_of(lambda: None if self._stopped else self._reader.take(), self._load_request)
         except Exception:
             self._log.exception("Cannot take the next request")
         return None
 
-    def _restored(self, fed: Fed) -> Any:
-        """Return the request of Scrapy for one of the feed. If there is none, report that, and return None."""
+    def _load_request(self, fed: Fed) -> Any:
+        """Return the request of Scrapy for one of the feed. If it cannot be restored, report that, and return None."""
         try:
             request = scrapy_request(fed.request, self._serializer)
         except OtherKey as e:
@@ -255,7 +248,7 @@ class BusScheduler:
         if request.meta.get("is_start_request"):
             request.meta[STARTED] = True
         self._pages.begin(fed.request, next(self._numbers), request)
-        return request
+        return self._hand_out(request, "bus")
 
     def _hand_out(self, request: Any, storage: str) -> Any:
         number = request.meta.get(PAGE) or next(self._numbers)

@@ -29,7 +29,7 @@ from budgetfrontier.scrapy.remote.request_seals import OtherKey
 from budgetfrontier.scrapy.remote.start_requests import StartRequests
 from budgetfrontier.scrapy.remote.staying import Stay, stay
 from budgetfrontier.scrapy.remote.unstorable_requests import KeptRequests
-from budgetfrontier.scrapy.scrapy_engine import CLOSE_WITHIN, MAX_LOST, TICK, ScrapyEngine
+from budgetfrontier.scrapy.scrapy_engine import CLOSE_WITHIN, TICK, ScrapyEngine
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from budgetfrontier.scrapy.stats import Size, count_request
@@ -258,21 +258,19 @@ class SharedScheduler:
             return None
         try:
             self._finish_ended()
-            if self._courier.is_full:
-                return None
-            for _ in range(MAX_LOST):
-                lease = self._kept.next_lease() or self._courier.next_lease()
-                if lease is None:
-                    if ready_in := self._kept.ready_in():
-                        self._engine.wake_in(ready_in)
-                    return None
-                request = self._load_request(lease)
-                if request is not None or self._failed_for_good:
-                    return request
-            self._engine.wake_in(0.0)
+            if not self._courier.is_full:
+                return self._engine.first_of(self._next_lease, self._load_request)
         except Exception as e:
             self._failed(e, "Cannot take the next request")
         return None
+
+    def _next_lease(self) -> Lease | None:
+        if self._failed_for_good:
+            return None
+        lease = self._kept.next_lease() or self._courier.next_lease()
+        if lease is None and (ready_in := self._kept.ready_in()):
+            self._engine.wake_in(ready_in)
+        return lease
 
     def _load_request(self, lease: Lease) -> Any:
         """Return the request of a lease. If it cannot be restored, make the URI a dead letter and return None."""
