@@ -7,12 +7,13 @@ BIN := $(VENV)/bin
 PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format proto sync wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites oldest clean
+.PHONY: help demo test full check format proto sync wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         crawl a small synthetic web under budgets, and show the reports"
 	@echo "make test         run all tests, on all cores (ARGS='-k budget' goes to pytest)"
+	@echo "make full         run the tests that make test runs in small at their full size (ARGS go to pytest)"
 	@echo "make check        lint, strict types, import contract, generated clients"
 	@echo "make format       sort imports and format the code"
 	@echo "make proto        generate what is made from urlfrontier.proto"
@@ -52,6 +53,10 @@ demo: $(VENV)/.stamp-crawl $(VENV)/.stamp-console
 # Bytecode is written whatever the environment says, because the tests start Python hundreds of times.
 test: $(VENV)/.stamp-dev
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
+
+# Kills at every line and every page, more kills, more requests at once.
+full: $(VENV)/.stamp-dev
+	FULL_SIZE=true PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -m full_size --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
 
 check: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .

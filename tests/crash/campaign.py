@@ -43,37 +43,37 @@ def _slug(name: str) -> str:
 
 
 FAULTS: dict[str, Fault] = {
-    "kill-commits": Fault(kills.at_commits, 200, 16),
-    "kill-operations": Fault(kills.before_operations, 120, 8),
-    "kill-calls": Fault(kills.in_calls, 120, 6),
-    "kill-lines": Fault(kills.at_any_line, 120, 6),
-    "kill-moments": Fault(kills.at_moments, 120, 6),
-    "kill-making": Fault(kills.at_making, 80, 4),
-    "kill-opening": Fault(kills.at_opening, 80, 6),
-    "kill-adjusting": Fault(kills.at_adjusting, 80, 3),
-    "kill-posting": Fault(tools.at_posting, 60, 5),
-    "kill-compacting": Fault(tools.at_compacting, 60, 5),
-    "kill-backing-up": Fault(tools.at_backing_up, 60, 5),
-    "kill-repairing": Fault(tools.at_repairing, 60, 5),
-    "power": Fault(disks.power_cuts, 60, 4),
-    "power-compacting": Fault(tools.power_while_compacting, 60, 3),
-    "power-in-commits": Fault(disks.torn, 120, 6),
-    "full": Fault(disks.full, 80, 6),
-    "full-adjusting": Fault(disks.full_while_adjusting, 40, 4),
-    "full-posting": Fault(tools.full_while_posting, 40, 6),
-    "full-compacting": Fault(tools.full_while_compacting, 60, 4),
-    "errors": Fault(disks.errors, 80, 5),
-    "limited": Fault(disks.limited, 40, 4),
-    "read-only": Fault(disks.only_read, 40, 3),
+    "kill-commits": Fault(kills.at_commits, 200, 6),
+    "kill-operations": Fault(kills.before_operations, 120, 4),
+    "kill-calls": Fault(kills.in_calls, 120, 3),
+    "kill-lines": Fault(kills.at_any_line, 120, 3),
+    "kill-moments": Fault(kills.at_moments, 120, 3),
+    "kill-making": Fault(kills.at_making, 80, 2),
+    "kill-opening": Fault(kills.at_opening, 80, 3),
+    "kill-adjusting": Fault(kills.at_adjusting, 80, 2),
+    "kill-posting": Fault(tools.at_posting, 60, 3),
+    "kill-compacting": Fault(tools.at_compacting, 60, 3),
+    "kill-backing-up": Fault(tools.at_backing_up, 60, 3),
+    "kill-repairing": Fault(tools.at_repairing, 60, 3),
+    "power": Fault(disks.power_cuts, 60, 2),
+    "power-compacting": Fault(tools.power_while_compacting, 60, 2),
+    "power-in-commits": Fault(disks.torn, 120, 3),
+    "full": Fault(disks.full, 80, 3),
+    "full-adjusting": Fault(disks.full_while_adjusting, 40, 2),
+    "full-posting": Fault(tools.full_while_posting, 40, 3),
+    "full-compacting": Fault(tools.full_while_compacting, 60, 2),
+    "errors": Fault(disks.errors, 80, 3),
+    "limited": Fault(disks.limited, 40, 2),
+    "read-only": Fault(disks.only_read, 40, 2),
     **{
-        f"clock-{_slug(name)}{'-between' * between}": Fault(clocks.jumping(name, between=between), 40, 5)
+        f"clock-{_slug(name)}{'-between' * between}": Fault(clocks.jumping(name, between=between), 40, 2)
         for name in clocks.JUMPS
         for between in (False, True)
     },
     "reader-endless": Fault(readers.never_ending, 5, 1),
-    "readers-killed": Fault(readers.killed_readers, 300, 30),
-    "writers": Fault(readers.racing, 100, 9),
-    **{f"damage-{_slug(name)}": Fault(damage.damaged(name), 100, 3) for name in damage.DAMAGES},
+    "readers-killed": Fault(readers.killed_readers, 300, 12),
+    "writers": Fault(readers.racing, 100, 4),
+    **{f"damage-{_slug(name)}": Fault(damage.damaged(name), 100, 1) for name in damage.DAMAGES},
 }
 
 

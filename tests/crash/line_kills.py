@@ -14,11 +14,14 @@ from types import FrameType, ModuleType
 from typing import Any
 
 
-def killed_at_each_line(work: Callable[[], object], folder: Path, *modules: ModuleType) -> Iterator[int]:
+def killed_at_each_line(
+    work: Callable[[], object], folder: Path, *modules: ModuleType, every: int = 1
+) -> Iterator[int]:
     """Do `work` again and again, killed at a later line of the modules each time, until it would be done.
 
     Yields the number of lines that were run, after each kill: the caller may then look at the folder, and has to
-    restore it. Lines before which the folder has not changed since the line before are skipped.
+    restore it. Lines before which the folder has not changed since the line before are skipped, and of the others
+    all but each `every`th from the last on.
     """
     with tempfile.TemporaryDirectory() as kept:
         shutil.copytree(folder, kept, dirs_exist_ok=True)
@@ -26,7 +29,7 @@ def killed_at_each_line(work: Callable[[], object], folder: Path, *modules: Modu
         for item in folder.iterdir():
             shutil.rmtree(item) if item.is_dir() else item.unlink()
         shutil.copytree(kept, folder, dirs_exist_ok=True)
-    for lines in changed:
+    for lines in sorted(changed[::-every]):
         assert killed_after(lines, work, *modules)
         yield lines
 

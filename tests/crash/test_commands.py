@@ -21,7 +21,10 @@ from budgetfrontier.storage.verify import verify
 from tests.crash import processes
 from tests.crash.faults import die
 from tests.crash.line_kills import killed_after
+from tests.sizes import sized
 from tests.support import START, in_progress, on_disk, pages, post
+
+pytestmark = pytest.mark.full_size
 
 KEPT = 4  # pages of b.test, beside 12 of a.test
 DEAD = 5
@@ -158,7 +161,7 @@ def test_killed_anywhere_each_command_is_applied_once_in_order(path: Path, tmp_p
         assert [entry[0] for entry in found[0]] == sent
         assert found == expected, lines
         shutil.rmtree(copy)
-        lines += 29
+        lines += sized(67, 29)
     assert lines > 100
 
 
@@ -193,7 +196,7 @@ def test_killed_anywhere_a_deletion_and_its_undo_lose_and_double_nothing(path: P
         assert all_uris(copy) == before, lines
         assert kept_files(copy) == set()
         shutil.rmtree(copy)
-        lines += 23
+        lines += sized(31, 23)
     assert lines > 100 and part > 3
 
 

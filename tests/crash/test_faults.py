@@ -36,7 +36,10 @@ from budgetfrontier.storage.lock_table import READERS
 from tests.crash import processes
 from tests.crash.disks import Disk, disk_or_skip
 from tests.crash.faults import die
+from tests.sizes import sized
 from tests.support import PATIENCE, crawl, logged, make_settings, memory, on_disk, pages, post
+
+pytestmark = pytest.mark.full_size
 
 PAGE = 4096
 WHOLE = "whole"
@@ -173,7 +176,7 @@ def test_a_lost_page_is_named_at_open(tmp_path: Path) -> None:
     data = path / "data.mdb"
     whole = data.read_bytes()
     named = 0
-    for start in range(2 * PAGE, len(whole), PAGE):
+    for start in range(2 * PAGE, len(whole), sized(3, 1) * PAGE):
         for use in lambda: Frontier.open(path).close(), lambda: Reader(path).close():
             data.write_bytes(whole[:start] + bytes(PAGE) + whole[start + PAGE :])
             ended = processes.in_child(use)

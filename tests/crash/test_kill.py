@@ -18,15 +18,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 
 from budgetfrontier import CrawlState, Frontier, Reader
 from tests.crawler.site import Site, linking
+from tests.sizes import sized
 from tests.support import PATIENCE, child_process, until
 
-KILLS = 25
+pytestmark = pytest.mark.full_size
+
+KILLS = sized(8, 25)
 HOSTS = [f"h{number:02d}.test" for number in range(40)]
-PAGES = 75
+PAGES = sized(25, 75)
 """On each host: more than are answered in all lives that are killed."""
 
 MOST_ASKED = 80

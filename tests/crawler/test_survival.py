@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
@@ -18,10 +19,13 @@ from warcio.exceptions import ArchiveLoadFailed
 from budgetfrontier import CrawlState, Frontier, Reader
 from tests.crawler.process import end, started
 from tests.crawler.site import Site, linking
+from tests.sizes import sized
 from tests.support import until
 
+pytestmark = pytest.mark.full_size
+
 PAGES = 240
-KILLS = 4
+KILLS = sized(2, 4)
 
 
 class Tree(Site):

@@ -16,7 +16,10 @@ import pytest
 
 from budgetfrontier import CrawlUri, Finish, Frontier, FrontierError, Lease, Outcome, PolicyError
 from budgetfrontier.errors import FrontierClosed
+from tests.sizes import sized
 from tests.support import START, crawl, memory, on_disk, one, pages, whole
+
+pytestmark = pytest.mark.full_size
 
 WRONG: dict[str, Callable[[Frontier], object]] = {
     "queue(5)": lambda f: f.queue(5),  # type: ignore[arg-type]
@@ -205,7 +208,7 @@ def test_an_interrupt_anywhere_leaves_no_half_operation(tmp_path: Path, call: st
     at = 0
     came = True
     while came:
-        at += 1 + at // 15  # each of the first lines, then ever fewer
+        at += 1 + at // sized(6, 15)  # each of the first lines, then ever fewer
         f = on_disk(tmp_path / str(at), hold_queues=False, polite=True, overrides=[OVERRIDE])
         f.schedule_many(pages("ABC", 3))
         lease = one(f)
@@ -265,7 +268,7 @@ def test_a_signal_handler_that_calls_the_frontier_leaves_no_half_operation(
     at = 0
     came = True
     while came:
-        at += 1 + at // 4
+        at += 1 + at // sized(2, 4)
         f = on_disk(tmp_path / str(at), hold_queues=False, polite=True, overrides=[OVERRIDE])
         f.schedule_many(pages("ABC", 3))
         lease = one(f)

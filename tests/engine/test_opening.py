@@ -27,7 +27,10 @@ from budgetfrontier.engine import opening
 from budgetfrontier.storage import environment, lmdb_env
 from budgetfrontier.testing import crash
 from tests.crash.line_kills import killed_at_each_line
+from tests.sizes import sized
 from tests.support import START, crawl, memory, on_disk, one, pages, whole
+
+pytestmark = pytest.mark.full_size
 
 
 @pytest.mark.parametrize("given", [{"frontier": {"cost_policy": "wag"}}, "crawl.yaml", Path("crawl.yaml")])
@@ -44,7 +47,7 @@ def test_a_kill_at_its_creation_leaves_a_frontier_with_its_settings_or_none(tmp_
     def create() -> None:
         Frontier.open(path, settings).close()
 
-    for _ in killed_at_each_line(create, tmp_path, opening, environment, lmdb_env):
+    for _ in killed_at_each_line(create, tmp_path, opening, environment, lmdb_env, every=sized(3, 1)):
         there = (path / "data.mdb").exists()
         outcomes.add(there)
         with Frontier.open(path, None if there else settings) as f:  # as the server opens it

@@ -33,8 +33,11 @@ from budgetfrontier.storage.lmdb_env import open_lmdb, opened_lmdb
 from budgetfrontier.storage.seed_list import SeedRow
 from tests.crash.disks import disk_or_skip
 from tests.crash.line_kills import killed_at_each_line
+from tests.sizes import sized
 from tests.storage.full_frontier import look
 from tests.support import ENDLESS_CRAWL, PATIENCE, child_process, crawl, make_settings, pages
+
+pytestmark = pytest.mark.full_size
 
 HOSTS = "ABCDEFGH"
 
@@ -257,7 +260,7 @@ def test_killed_at_any_line_it_was_compact_or_was_not(tmp_path: Path) -> None:
     new = (tmp_path / "g" / "data.mdb").read_bytes()
     assert look(tmp_path / "g") == look(path)
     seen = set()
-    for _ in killed_at_each_line(lambda: backup.compact(path), path, backup, environment, lmdb_env):
+    for _ in killed_at_each_line(lambda: backup.compact(path), path, backup, environment, lmdb_env, every=sized(3, 1)):
         data = (path / "data.mdb").read_bytes()
         assert data in (old, new)
         seen.add(data)
@@ -505,7 +508,7 @@ def test_killed_at_any_line_there_is_a_backup_or_none(tmp_path: Path) -> None:
             reader.backup(copy)
 
     whole = 0
-    for _ in killed_at_each_line(back_up, tmp_path, backup):
+    for _ in killed_at_each_line(back_up, tmp_path, backup, every=sized(3, 1)):
         if copy.exists():
             whole += 1
         else:

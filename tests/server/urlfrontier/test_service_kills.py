@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import threading
@@ -15,9 +14,12 @@ import pytest
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as m
 from budgetfrontier.tools.cli import main
 from tests.server.urlfrontier.service_client import OK, SKIPPED, Client, Process, discovered, info, known
+from tests.sizes import sized
 from tests.support import PATIENCE
 
-KILLS = int(os.environ.get("KILLS", "5"))
+pytestmark = pytest.mark.full_size
+
+KILLS = sized(2, 5)
 LEASE = 100_000
 CRAWLS = ("a", "b")
 

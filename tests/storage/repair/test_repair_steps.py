@@ -28,9 +28,12 @@ from budgetfrontier.storage.repair import repair_steps as repairing
 from budgetfrontier.storage.repair.repair_steps import repair
 from tests.crash.disks import disk_or_skip
 from tests.crash.line_kills import killed_at_each_line
+from tests.sizes import sized
 from tests.storage.full_frontier import NOW, drain, look, plain
 from tests.storage.repair.damaging import PAGE, aside, assert_repaired, damaging, leaves
 from tests.support import START, make_settings, on_disk
+
+pytestmark = pytest.mark.full_size
 
 # -- what is sound
 
@@ -74,7 +77,7 @@ def test_whatever_page_is_lost_there_is_a_frontier_again(everything: Path, tmp_p
     whole = (everything / "data.mdb").read_bytes()
     totals = plain(look(everything)["summary"])
     outcomes = {"sound": 0, "repaired": 0}
-    for page in range(len(whole) // PAGE):
+    for page in range(0, len(whole) // PAGE, sized(3, 1)):
         path = tmp_path / str(page) / "frontier"
         path.mkdir(parents=True)
         (path / "data.mdb").write_bytes(whole[: page * PAGE] + bytes(PAGE) + whole[(page + 1) * PAGE :])
@@ -89,7 +92,7 @@ def test_whatever_page_is_lost_there_is_a_frontier_again(everything: Path, tmp_p
         with Frontier.open(path, make_settings(cost_policy="wag"), clock=ManualClock(NOW)) as frontier:
             frontier.check()
             assert frontier.summary().seen >= totals["queued"] + totals["future"] or page < 2
-    assert outcomes["repaired"] > 15
+    assert outcomes["repaired"] > sized(5, 15)
 
 
 def test_uris_whose_print_is_lost_are_not_scheduled_twice(tmp_path: Path) -> None:
@@ -113,7 +116,7 @@ def test_uris_whose_print_is_lost_are_not_scheduled_twice(tmp_path: Path) -> Non
 
 def test_random_damage_to_records_ends_in_a_sound_frontier(everything: Path, tmp_path: Path) -> None:
     chance = random.Random(5)
-    for turn in range(25):
+    for turn in range(sized(8, 25)):
         path = tmp_path / str(turn) / "frontier"
         path.mkdir(parents=True)
         shutil.copy(everything / "data.mdb", path)
@@ -223,7 +226,7 @@ def test_killed_at_any_line_it_was_repaired_or_was_not(path: Path) -> None:
         path.mkdir()
         (path / "data.mdb").write_bytes(damaged)
 
-    for _ in killed_at_each_line(lambda: repair(path), job, repairing, backup):
+    for _ in killed_at_each_line(lambda: repair(path), job, repairing, backup, every=sized(3, 1)):
         kept = [file for file in job.rglob("data.mdb") if file.read_bytes() == damaged]
         assert kept
         repaired = path / "data.mdb" not in kept
