@@ -257,6 +257,13 @@ def test_an_adjustment_that_matches_no_queue_says_so(cli: Cli) -> None:
     assert cli("adjust", "--remove", row["id"])[::2] == (0, "")
 
 
+@pytest.mark.usefixtures("at_rest")
+def test_an_adjustment_as_json_has_the_id_by_which_it_is_withdrawn(cli: Cli) -> None:
+    made = json.loads(cli("adjust", "--total-budget", "3", "--format", "json")[1])
+    assert (made["matched"], made["missing_partitions"]) == (12, [])
+    assert cli("adjust", "--remove", made["id"])[::2] == (0, "")
+
+
 def test_a_command_that_no_partition_could_apply_is_in_no_log(cluster: Cluster, operator: CrawlOwners) -> None:
     before = list(map(len, cluster.logs.entries))
     for command, why in (

@@ -58,8 +58,8 @@ def run(
     with connected(args.job, token_file=args.token_file, tls_ca=args.tls_ca, timeout=timeout) as owners:
         operator = ClusterOperator(owners)
         code = command(args, operator) or OK
-        if told := operator.unanswered():
-            note(told)
+        if sentence := operator.unanswered():
+            note(sentence)
             return ERROR
     return code
 

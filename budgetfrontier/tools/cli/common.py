@@ -384,8 +384,8 @@ def is_descending(args: argparse.Namespace) -> bool:
 def note_if_stopped(args: argparse.Namespace) -> None:
     """Print, if no process runs the job, that it is stopped, and the command that continues it."""
     with job_operator(args) as operator:
-        if told := operator.stopped():
-            note(told)
+        if sentence := operator.stopped():
+            note(sentence)
 
 
 def read_settings(path: Path) -> Settings:

@@ -153,7 +153,7 @@ def report(args: argparse.Namespace, operator: CrawlOperator) -> None:
             most = 100 if args.limit is None else args.limit
             head, overview, over_time = operator.overview(most, all_states=args.all, forecast=True)
             wrong = wrong_now(operator.path, head.totals, overview.spend())
-            wrong += [told] if (told := operator.unanswered()) else []
+            wrong += filter(None, [operator.unanswered()])
             out.write(html.render(head, overview=overview, over_time=over_time, wrong=wrong))
         elif args.format == "text":
             most = 20 if args.limit is None else args.limit
@@ -161,8 +161,8 @@ def report(args: argparse.Namespace, operator: CrawlOperator) -> None:
             out.write(text.render(head, overview=overview, layout=layout_for(sys.stdout, wide=args.wide)))
         else:
             head = _write_queues(args, operator, out)
-    if head.state in (CrawlState.RUNNING, CrawlState.PAUSING) and (told := operator.stopped()):
-        note(told)
+    if head.state in (CrawlState.RUNNING, CrawlState.PAUSING) and (sentence := operator.stopped()):
+        note(sentence)
 
 
 def _write_queues(args: argparse.Namespace, operator: CrawlOperator, out: IO[str]) -> Report:
@@ -186,7 +186,7 @@ def queues(args: argparse.Namespace, operator: CrawlOperator) -> None:
     from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.reports.work_list import Raised
 
-    raised = args.over_budget or args.state == [QueueState.RETIRED]
+    raised = args.over_budget or set(args.state or ()) == {QueueState.RETIRED}
     piped = layout_for(sys.stdout, wide=False).width is None
     columns = queue_rows.WIDE if args.wide else queue_rows.PIPED if piped else queue_rows.TERMINAL
     columns, drop = queue_rows.sorted_by(columns, args.sort)
@@ -195,8 +195,8 @@ def queues(args: argparse.Namespace, operator: CrawlOperator) -> None:
     selection = common.selection(args, over_budget=args.over_budget, raised=raised)
     end = None if args.limit is None else args.offset + args.limit
     found = operator.sorted_queues(selection, sort=args.sort, reverse=common.is_descending(args), end=end)
-    told = common.no_match(args) if args.match or args.state else ""
-    chosen = islice(name_arguments.noting_none(found, told, operator), args.offset, None)
+    none = common.no_match(args) if args.match or args.state else ""
+    chosen = islice(name_arguments.noting_none(found, none, operator), args.offset, None)
     rows: Iterable[tuple[object, ...]]
     if raised:
         rows = ((*row(queue), *(more or ())) for queue, more in chosen)
@@ -229,8 +229,8 @@ def explain(args: argparse.Namespace, operator: CrawlOperator) -> None:
     if args.log and not args.log.is_file():
         raise FrontierError(f"{args.log}: there is no such log; without --log, the one of the job is searched")
     output.write_explanation(args, operator.explain(args.target, log=args.log, progress=_indexing))
-    if told := operator.used_up():
-        note(told)
+    if sentence := operator.used_up():
+        note(sentence)
 
 
 def _indexing(size: int) -> None:
@@ -255,8 +255,8 @@ def audit(args: argparse.Namespace, operator: CrawlOperator) -> None:
         raise name_arguments.nobody(args.who, people)
     in_progress = operator.in_progress()
     output.write_audit(args, rows, with_partitions=operator.path is None)
-    for told in filter(None, (found.left_out, in_progress)):
-        note(told)
+    for sentence in filter(None, (found.left_out, in_progress)):
+        note(sentence)
 
 
 def _is_chosen(entry: AuditEntry, args: argparse.Namespace, people: set[str]) -> bool:

@@ -175,15 +175,15 @@ def _register_delete(commands: Commands) -> None:
 
 
 def give(args: argparse.Namespace, operator: CrawlOperator, op: str, details: dict[str, Any]) -> tuple[Applied, int]:
-    """Give a command to a crawl; return what it has come to, and the exit code: ERROR unless it is done everywhere."""
+    """Give a command to a crawl; return the result, and the exit code: ERROR unless it is done everywhere."""
     from budgetfrontier.engine.remote import whoami
     from budgetfrontier.reports.operators import OperatorCommand
 
     command = OperatorCommand(op, details, args.who or whoami(), args.reason, getattr(args, "line", ""))
     with common.noting_interruption(args):
         applied = operator.apply(command)
-    for told in filter(None, (applied.left, applied.refused)):
-        note(told)
+    for sentence in filter(None, (applied.left, applied.refused)):
+        note(sentence)
     return applied, ERROR if applied.left or applied.refused else OK
 
 
@@ -195,10 +195,10 @@ def delete(args: argparse.Namespace, operator: CrawlOperator) -> int:
     if args.queue is not None and not may_select_several(args.queue):
         operator.key_of(args.queue)
     if args.dry_run:
-        code, effect = OK, operator.dry_run("delete", details)
+        effect = operator.dry_run("delete", details)
         _note_no_queue(args, operator, effect)
         effects.tell_deletion_preview(effect, operator.head().totals)
-        return code
+        return OK
     applied, code = give(args, operator, "delete", details | for_good.details(args))
     if applied.entry is not None:
         effects.tell_deletion(applied.entry.effect)
@@ -353,8 +353,8 @@ def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
     if op != "terminate" and any(after == CrawlState.TERMINATED for _, after in changes):
         note(common.TERMINATED)
         return ERROR
-    for told in filter(None, (operator.stopped(), operator.used_up()) if op == "resume" else ()):
-        note(told)
+    if op == "resume" and (sentence := operator.stopped() or operator.used_up()):
+        note(sentence)
     return code
 
 
