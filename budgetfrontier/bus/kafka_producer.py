@@ -74,7 +74,7 @@ class KafkaProducer:
     def _produce(self, partition: int, message: bytes, wait: Wait) -> None:
         while True:
             try:
-                self._producer.produce(self._stream.name, message, partition=partition, on_delivery=self._told)
+                self._producer.produce(self._stream.name, message, partition=partition, on_delivery=self._on_delivery)
                 return
             except BufferError:
                 if wait.left() <= 0:
@@ -100,7 +100,7 @@ class KafkaProducer:
         if self._failed is not None:
             raise BusError(f"Kafka has refused messages of {self._stream.name}: {self._failed}")
 
-    def _told(self, error: Any, message: Any) -> None:
+    def _on_delivery(self, error: Any, message: Any) -> None:
         if error is None:
             return
         if error.code() not in TOO_LARGE:

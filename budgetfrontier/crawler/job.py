@@ -159,7 +159,6 @@ class Job:
             await self._loop.run()
 
     def _open(self, opened: contextlib.ExitStack, written: contextlib.ExitStack) -> None:
-        """Open the frontier, to be closed by `opened`, and the cache and outputs, to be closed by `written`."""
         frontier = self._folder / "frontier"
         self._frontier = opened.enter_context(Frontier.open(frontier, self._settings, hooks=[self], program=CRAWL))
         self._cache = written.enter_context(contextlib.closing(CrawlCache(frontier / CACHE)))

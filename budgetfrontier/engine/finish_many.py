@@ -286,7 +286,6 @@ class BatchFinisher:
         self._tables.pending.removed += ended
 
     def _note_seeds(self, ended: Iterable[bytes], now: float) -> None:
-        """Note which seeds have ended as successes, given by their keys; none has a reason."""
         tables = self._tables
         for key in ended:
             if key[DIRECTIVE] != NORMAL:

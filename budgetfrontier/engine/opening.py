@@ -116,7 +116,6 @@ def _check_note(env: Environment, *, replicated: bool) -> None:
 
 
 def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
-    """Keep the leases of an earlier run, or end them as lost."""
     tables = kernel.tables
     leases = [
         restore_lease(lease_id, row, tables.queues.look(row.queue).queue, tables.pending.value(row.key))

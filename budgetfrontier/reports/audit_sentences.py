@@ -45,7 +45,6 @@ def undone(effect: _Values) -> str:
 
 
 def _changed(effect: _Values) -> list[str]:
-    """Return the values that differ before and after, each in words."""
     before, after = effect.get("before", {}), effect.get("after", {})
     return [
         f"{_NAMES.get(name, name)} {_value(name, before.get(name))} -> {_value(name, value)}"
@@ -178,7 +177,6 @@ _TALLY = {
 
 
 def _chosen(args: _Values) -> str:
-    """Return which URIs or dead letters a command was for."""
     parts = [f"{name} {_short(args[name])}" for name in ("queue", "pattern") if args.get(name) is not None]
     if args.get("ids") is not None:
         parts.append(f"of {counted(len(args['ids']), 'id')}")

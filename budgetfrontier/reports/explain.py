@@ -322,7 +322,6 @@ class _Explainer:
         return first[0].uri.url if first else queue.last_enqueued or "http://unknown/"
 
     def _explain_settings(self, explanation: Explanation, queue: QueueRecord, url: str | None = None) -> None:
-        """Add the settings in force for a URL, or for a queue: those of its first URI."""
         url = url or self._first_url(queue)
         with self._reader.view() as view:
             explanation.settings = setting_sources(view, url, queue.queue)

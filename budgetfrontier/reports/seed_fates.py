@@ -109,7 +109,6 @@ def _row(found: ListedSeed, statuses: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _status_of(row: SeedRow, statuses: Mapping[str, int]) -> int | None:
-    """Return the last status of a seed, from the list or from the log; None if neither has it."""
     return statuses.get(row.url) if _is_in_log(row) else _code_in(row)
 
 

@@ -245,7 +245,6 @@ class CrawlThread:
         return self._why_ended is not None
 
     def _leaves(self) -> bool:
-        """Return whether there is no work: then the thread ends."""
         with self._lock:
             if self._inbox.empty():
                 self._thread = None
@@ -313,7 +312,6 @@ class CrawlThread:
                 self._inbox.get_nowait().done(None, error)
 
     def _receive(self, timeout: float) -> list[_QueuedWork]:
-        """Return the work that waits, none after some seconds without any."""
         try:
             works = [self._inbox.get(timeout=timeout)]
         except Empty:

@@ -191,7 +191,6 @@ class Effective:
         return self._by_number.get(number) or self._numbered(known, number)
 
     def _numbered(self, known: ByAuthority, number: int) -> QueueSettings:
-        """Return the settings with a number, and keep them by it."""
         succeeded = number - known.number
         matching = [index for place, index in enumerate(known.tested) if succeeded >> place & 1]
         settings = self._combined(tuple(sorted([*known.matching, *matching])))
@@ -279,7 +278,6 @@ class Effective:
         return found
 
     def _combined(self, matching: tuple[int, ...]) -> QueueSettings:
-        """Return the settings of URIs that these overrides match, in order, besides those for all URIs."""
         settings = self._settings.get(matching)
         if settings is None:
             changes: dict[str, Any] = {}

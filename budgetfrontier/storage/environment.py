@@ -178,7 +178,6 @@ class Environment:
             self._refuse(LOCK, "another process may have opened it", " once no other process has it open")
 
     def _refuse(self, name: str, consequence: str, when: str) -> NoReturn:
-        """Raise FrontierRemoved for a locked file that is not in its place any more."""
         raise FrontierRemoved(
             f"{self.path / name} was removed or replaced while the frontier was open, so that {consequence}: what has "
             "changed since the last commit was not stored. Leave this file where it is, and open the frontier again"

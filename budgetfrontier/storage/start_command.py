@@ -90,5 +90,4 @@ def _noted(path: Path, name: str) -> object:
 
 
 def _words(noted: object) -> list[str] | None:
-    """Return the words of a command that were noted; None if it is not known."""
     return list(map(str, noted)) if isinstance(noted, list) else None

@@ -133,7 +133,6 @@ def _count_before(view: View, key: bytes) -> int:
 
 
 def _is_of(view: View, item: tuple[bytes, bytes], part: bytes) -> bool:
-    """Return whether a record of a URI scheduled for later has a URL."""
     return part in item[1] and view.future_uri(*item).uri.url.encode() == part
 
 

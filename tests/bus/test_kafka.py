@@ -220,7 +220,7 @@ def test_a_refusal_is_never_forgotten() -> None:
     """Nothing says which messages were lost with it, so that none counts as sent any more."""
     bus, to = kafka.connect("127.0.0.1:1"), stream()
     producer = bus.producer(to)
-    producer._told(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), None)
+    producer._on_delivery(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), None)
     for _ in range(2):
         with pytest.raises(BusError, match=f"refused messages of {to.name}: .*[Aa]uthorization") as refused:
             producer.flush(0.0)

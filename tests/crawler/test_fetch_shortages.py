@@ -44,7 +44,7 @@ def failing(error: BaseException) -> Any:
 def test_a_fetch_that_this_machine_cannot_make_puts_its_uri_back(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
-    shortages._tell.cache_clear()
+    shortages._log_once.cache_clear()
     monkeypatch.setattr(aiohappyeyeballs, "start_connection", failing(OSError(code, os.strerror(code))))
     for _ in range(2):
         back = fetched(resolve={"a.test": "127.0.0.1:9"})

@@ -256,7 +256,6 @@ class DatabaseWorker:
         self._mark_seen(unleased, charge=True)
 
     def _end(self, endings: list[Finish]) -> None:
-        """End leases, all that can be."""
         if not endings:
             return
         for lease, error in end_leases(self._frontier, endings, self._clock.time()):

@@ -23,7 +23,7 @@ def put_back(error: BaseException) -> PutBack | None:
     lacking = _shortage(error)
     if lacking is None:
         return None
-    _tell(lacking)
+    _log_once(lacking)
     return PutBack(REST, f"this machine: {os.strerror(lacking)}")
 
 
@@ -49,7 +49,7 @@ def _no_file_can_be_opened() -> int | None:
 
 
 @cache
-def _tell(lacking: int) -> None:
+def _log_once(lacking: int) -> None:
     remedy = MORE_FILES if lacking in NO_FILES else "free some memory"
     log.warning(
         "%s: URIs that could not be fetched for that go back into their queues, uncharged; %s, or lower "

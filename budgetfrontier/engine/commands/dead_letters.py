@@ -45,7 +45,6 @@ def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int
 
 
 def _count(progress: Progress, what: str, found: list[Any]) -> None:
-    """Add dead letters to the effect that the audit keeps, with the queues that they are of."""
     progress.effect[what] += len(found)
     named = dict.fromkeys([*progress.effect["of_queues"], *(row.name for _, row in found)])
     progress.effect["of_queues"] = [*named][:NAMED_QUEUES]

@@ -106,7 +106,6 @@ def preview(view: View, entry: AuditEntry, *, force: bool) -> dict[str, Any]:
 
 
 def _letters(view: View, numbers: Numbers, start: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the dead letters with these numbers that there are, from one on."""
     for first, last in numbers:
         if last < start:
             continue

@@ -64,7 +64,6 @@ class DiscoveredBatches:
             raise
 
     async def _answer(self, batch: Any, call: RpcCall) -> bytes:
-        """Schedule the URLs of a batch; return the acknowledgement as it is sent."""
         reply = messages.BatchAck(ID=batch.ID)
         for start in range(0, len(batch.items), STEP):
             if start and call.ended:

@@ -102,7 +102,6 @@ def _crawl(client: Any, kind: str, name: str) -> RedisCrawl:
 
 
 def _named(client: Any, kind: str | None, key: str) -> RedisCrawl:
-    """Return the crawl of a name, or the key of that name."""
     kinds = [one for one in LAYOUTS if kind in (None, one)]
     crawls = [crawl for one in kinds if (crawl := _crawl(client, one, key)).parts.keys() & set(PENDING[one])]
     if len(crawls) > 1:
