@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import Any, BinaryIO, Self, TextIO
 
 from tests.support import PATIENCE
 
@@ -28,6 +28,10 @@ CONTEXT.set_forkserver_preload(
         "budgetfrontier.tools.console.steer_process",
         "tests.crawler.process",
         "tests.scrapy.process",
+        "tests.remote.worker",
+        "budgetfrontier.tools.cli.serve",
+        "budgetfrontier.server.server",
+        "budgetfrontier.server.urlfrontier.service",
     ]
 )
 
@@ -35,9 +39,14 @@ CONTEXT.set_forkserver_preload(
 class ForkedProcess:
     """A process that runs a function, with what the tests use of `subprocess.Popen` with pipes of text."""
 
-    def __init__(self, function: Callable[..., object], *arguments: str) -> None:
+    def __init__(self, function: Callable[..., object], *arguments: str, log: BinaryIO | None = None) -> None:
+        """Begin it; with a `log`, it writes there, and the pipes are closed."""
         read, child_out = CONTEXT.Pipe(duplex=False)
         read_errors, child_errors = CONTEXT.Pipe(duplex=False)
+        if log is not None:
+            child_out.close()
+            child_errors.close()
+            child_out, child_errors = Connection(os.dup(log.fileno())), Connection(os.dup(log.fileno()))
         self._process = CONTEXT.Process(
             target=_call, args=(function, arguments, child_out, child_errors, dict(os.environ))
         )
@@ -46,6 +55,8 @@ class ForkedProcess:
         child_errors.close()
         self.stdout: TextIO = _file(read, "r")
         self.stderr: TextIO = _file(read_errors, "r")
+        if log is not None:
+            self.close()
 
     def __enter__(self) -> Self:
         return self
@@ -53,8 +64,7 @@ class ForkedProcess:
     def __exit__(self, *_: object) -> None:
         """Wait for its end; the context that has begun it kills it before."""
         self._process.join()
-        self.stdout.close()
-        self.stderr.close()
+        self.close()
 
     @property
     def pid(self) -> int:
@@ -87,14 +97,25 @@ class ForkedProcess:
         """Kill it, unless it has ended."""
         self._process.kill()
 
+    def terminate(self) -> None:
+        """Send it SIGTERM, unless it has ended."""
+        self._process.terminate()
+
     def communicate(self, timeout: float = PATIENCE) -> tuple[str, str]:
-        """Read both pipes to their ends, and wait for the end of the process."""
-        with ThreadPoolExecutor(1) as thread:
-            errors = thread.submit(self.stderr.read)
-            out = self.stdout.read()
-            said = errors.result(timeout)
+        """Read both pipes to their ends, close them, and wait for the end of the process."""
+        said = "", ""
+        if not self.stdout.closed:
+            with ThreadPoolExecutor(1) as thread:
+                errors = thread.submit(self.stderr.read)
+                said = self.stdout.read(), errors.result(timeout)
         self.wait(timeout)
-        return out, said
+        self.close()
+        return said
+
+    def close(self) -> None:
+        """Close the pipes."""
+        self.stdout.close()
+        self.stderr.close()
 
 
 def _call(

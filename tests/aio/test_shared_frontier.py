@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -21,6 +19,8 @@ from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.remote import RemoteFrontier
 from tests.aio.loops import drain, in_loop, page, waiting
 from tests.aio.places import Place
+from tests.aio.worker import main
+from tests.forked import ForkedProcess
 from tests.remote.test_processes import Server, lines, serving
 from tests.support import PATIENCE, make_settings, memory, until
 
@@ -28,8 +28,13 @@ SEEDS = [f"https://host{number % 10}.test/{number}" for number in range(60)]
 ALL = {f"{seed}{path}" for seed in SEEDS for path in ("", "/a", "/b", "/a/a", "/a/b", "/b/a", "/b/b")}
 
 
-def start(server: Server, name: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "tests.aio.worker", server.address, str(server.folder / name)])
+def work(address: str, file: str) -> None:
+    asyncio.run(main(address, file))
+
+
+def start(server: Server, name: str) -> ForkedProcess:
+    with (server.folder / f"{name}.log").open("ab") as log:
+        return ForkedProcess(work, server.address, str(server.folder / name), log=log)
 
 
 @pytest.fixture
@@ -45,7 +50,9 @@ def test_four_processes_share_a_crawl_and_two_are_killed(tmp_path: Path) -> None
             until(lambda name=name, count=count: len(lines(server, name)[1]) >= count)  # type: ignore[misc]
             processes[name].kill()
             processes[name].wait()
-        assert [processes[name].wait(PATIENCE) for name in "cd"] == [0, 0]
+        assert [processes[name].wait(PATIENCE) for name in "cd"] == [0, 0], [
+            (tmp_path / f"{name}.log").read_text() for name in "cd"
+        ]
         total = frontier.summary()
     was_out: set[str] = set()
     for name in "ab":

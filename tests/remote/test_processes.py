@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +16,9 @@ from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.tools.cli import main
+from tests.crawler.process import forked_main
+from tests.forked import ForkedProcess
+from tests.remote.worker import main as work
 from tests.support import PATIENCE, token_file, until
 
 CONFIG = """
@@ -35,14 +36,13 @@ class Server:
         self.address = f"unix:{folder / 's'}"
         (folder / "config.yaml").write_text(config)
         self._command = [
-            sys.executable, "-m", "budgetfrontier", "serve", str(folder / "jobs"), "--listen", self.address,
+            "serve", str(folder / "jobs"), "--listen", self.address,
             "--config", str(folder / "config.yaml"), *options,
         ]  # fmt: skip
         self.start()
 
     def start(self) -> None:
-        self.process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
-        assert self.process.stderr is not None
+        self.process = ForkedProcess(forked_main, *self._command)
         line = self.process.stderr.readline()
         assert "serving" in line, line + self.process.stderr.read()
 
@@ -53,7 +53,7 @@ class Server:
     def stop(self) -> int:
         self.process.terminate()
         self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode
+        return self.process.wait()
 
 
 @contextmanager
@@ -72,8 +72,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield server
 
 
-def worker(server: Server, name: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "tests.remote.worker", server.address, str(server.folder / name)])
+def worker(server: Server, name: str) -> ForkedProcess:
+    with (server.folder / f"{name}.log").open("ab") as log:
+        return ForkedProcess(work, server.address, str(server.folder / name), log=log)
 
 
 def lines(server: Server, name: str) -> tuple[list[str], list[str]]:

@@ -19,6 +19,8 @@ from budgetfrontier.server import server
 from budgetfrontier.server.stopping import Stop
 from budgetfrontier.server.urlfrontier import methods, service
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as m
+from tests.crawler.process import forked_main
+from tests.forked import ForkedProcess
 from tests.support import PATIENCE
 
 OK, SKIPPED, FAIL = 0, 1, 2
@@ -144,13 +146,18 @@ def serving(jobs: Path, **options: Any) -> Iterator[Client]:
 class Process:
     """`budgetfrontier serve` in a process of its own."""
 
-    def __init__(self, jobs: Path, *options: str, listen: str = "", **popen: Any) -> None:
+    def __init__(self, jobs: Path, *options: str, listen: str = "", forked: bool = True, **popen: Any) -> None:
         self.jobs = jobs
         self.errors = Path(f"{jobs}.log")
         self.address = listen or f"unix:{jobs}.socket"
-        command = [sys.executable, "-m", "budgetfrontier", "serve", str(jobs), "--listen", self.address, *options]
+        words = ["serve", str(jobs), "--listen", self.address, *options]
+        self.popen: subprocess.Popen[bytes] | ForkedProcess
         with self.errors.open("ab") as log:
-            self.popen = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, **popen)
+            if forked and not popen:
+                self.popen = ForkedProcess(forked_main, *words, log=log)
+            else:
+                command = [sys.executable, "-m", "budgetfrontier", *words]
+                self.popen = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, **popen)
 
     def client(self) -> Client:
         """A client, once the server serves."""
@@ -181,10 +188,6 @@ class Process:
 
 def command(*words: str | os.PathLike[str]) -> subprocess.CompletedProcess[str]:
     """Run another command of budgetfrontier."""
-    return subprocess.run(
-        [sys.executable, "-m", "budgetfrontier", *map(str, words)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    with ForkedProcess(forked_main, *map(str, words)) as process:
+        out, said = process.communicate()
+    return subprocess.CompletedProcess(words, process.wait(), out, said)

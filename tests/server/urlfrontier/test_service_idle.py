@@ -222,7 +222,7 @@ def test_crawls_that_are_open_take_little_memory(tmp_path: Path) -> None:
         status = Path(f"/proc/{server.popen.pid}/status").read_text()
         return int(status.split("RssAnon:")[1].split()[0]) >> 10
 
-    with Process(tmp_path / "jobs") as server, server.client() as client:
+    with Process(tmp_path / "jobs", forked=False) as server, server.client() as client:
         client.put(discovered("http://a.test/"))
         before = taken()
         client.put(*[discovered("http://a.test/", str(n), id=str(n)) for n in range(50)])
