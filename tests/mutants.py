@@ -1,5 +1,7 @@
 """Mutation tests by mutmut: `make mutants ARGS='rules/budgets.py'` prints the mutants that the tests let live.
 
+For each module it prints how many of its mutants were killed.
+
 Each mutant is a change of one place of a module, and is killed if a test of the module's own folder fails with it.
 mutmut works in a copy of the repository, because it does not follow the links to `policies` and `config`.
 """
@@ -7,9 +9,11 @@ mutmut works in a copy of the repository, because it does not follow the links t
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -66,9 +70,26 @@ def main() -> int:
             copy = Path(room, "copy")
             shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".venv", ".git", "build", "results", "_build"))
             (copy / "setup.cfg").write_text(configuration(modules), encoding="utf-8")
-            for command in ("run", "results"):
-                failed |= subprocess.run([sys.executable, "-m", "mutmut", command], cwd=copy, check=False).returncode
+            mutmut = [sys.executable, "-m", "mutmut"]
+            failed |= subprocess.run([*mutmut, "run"], cwd=copy, check=False).returncode
+            results = subprocess.run(
+                [*mutmut, "results", "--all", "true"], cwd=copy, check=True, stdout=subprocess.PIPE
+            )
+            print("\n".join(summary(results.stdout.decode())))
     return failed
+
+
+def summary(results: str) -> list[str]:
+    """Return lines on the mutants that lived, and for each module how many of those that were tried were killed."""
+    tried, killed, lived = Counter[str](), Counter[str](), []
+    for name, module, result in re.findall(r"(budgetfrontier\.(\S+)\.\w+__mutmut_\d+): (.*\w)", results):
+        if result == "not checked":
+            continue
+        tried[module] += 1
+        killed[module] += result in ("killed", "timeout")
+        if result not in ("killed", "timeout"):
+            lived.append(f"{name}: {result}")
+    return lived + [f"{module}: {killed[module]:,} of {count:,} mutants killed" for module, count in tried.items()]
 
 
 if __name__ == "__main__":
