@@ -99,8 +99,8 @@ def test_looks_that_fail_leave_the_next_ones_alone(owner: Owner, tmp_path: Path)
     assert str(asked(path, "nonsense")).startswith("this worker has no look 'nonsense'")
     assert isinstance(asked(path, "head", nonsense=1), TypeError)
     assert isinstance(asked(path, "best", selection={}, sort="nonsense", reverse=False, offset=0, count=1), bytes)
-    order = {"match": "*", "set": {"nonsense": 1}}
-    assert isinstance(asked(path, "preview", order=order), SettingsError)
+    args = {"match": "*", "set": {"nonsense": 1}}
+    assert isinstance(asked(path, "dry_run", op="adjust", args=args), SettingsError)
     assert inspector._process is not None
     inspector._process.kill()
     assert "try again" in str(asked(path, "head"))
