@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -34,6 +33,8 @@ from budgetfrontier.tools.cli.exits import DISK_FULL
 from tests.bus.kafka_server import NotInstalled, jars, started
 from tests.crash.disks import disk
 from tests.crash.figures import Unavailable
+from tests.crawler.process import forked_main
+from tests.forked import ForkedProcess
 from tests.support import PATIENCE, until
 
 CRAWL = "faults"
@@ -61,12 +62,13 @@ cluster:
         self.added = 0
 
     @contextmanager
-    def worker(self, name: str) -> Iterator[subprocess.Popen[bytes]]:
-        command = [
-            sys.executable, "-m", "budgetfrontier", "worker", "--config", str(self.config),
-            "--folder", str(self.folder / name), "--listen", f"unix:{self.folder / name}.sock",
-        ]  # fmt: skip
-        with (self.folder / f"{name}.log").open("ab") as log, subprocess.Popen(command, stderr=log) as process:
+    def worker(self, name: str) -> Iterator[ForkedProcess]:
+        words = ["worker", "--config", str(self.config), "--folder", str(self.folder / name)]
+        words += ["--listen", f"unix:{self.folder / name}.sock"]
+        with (
+            (self.folder / f"{name}.log").open("ab") as log,
+            ForkedProcess(forked_main, *words, log=log) as process,
+        ):
             try:
                 yield process
             finally:
@@ -126,7 +128,7 @@ def test_nothing_is_lost_whatever_happens_to_workers_and_broker(tmp_path: Path) 
         topics_are_made_anew(crawl)
 
 
-def a_worker_is_paused(crawl: Crawl, frontier: ClusterFrontier, one: subprocess.Popen[bytes]) -> None:
+def a_worker_is_paused(crawl: Crawl, frontier: ClusterFrontier, one: ForkedProcess) -> None:
     one.send_signal(signal.SIGSTOP)
     until(lambda: crawl.claimed("two") == set(range(PARTITIONS)))
     with crawl.client() as other:  # a call to a process that is stopped would wait for a minute

@@ -17,12 +17,15 @@ from budgetfrontier.core import uris
 from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.links import discover, sitemaps
 from budgetfrontier.settings.schema import LinkSettings
+from tests.sizes import sized
 from tests.support import PATIENCE
+
+pytestmark = pytest.mark.full_size
 
 URL = "https://example.org/dir/page"
 ROOT = Path(__file__).parents[2]
-SIZE = 1 << 19
-ROOM = 128 << 20
+SIZE = sized(1 << 18, 1 << 19)
+ROOM = sized(64, 128) << 20
 """How much more memory all of these pages may need than the interpreter has: much less than a tree of one of them."""
 
 HTML, XML, GZIP, CSS = "text/html", "text/xml", "application/gzip", "text/css"

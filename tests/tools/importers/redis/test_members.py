@@ -38,7 +38,7 @@ def test_any_bytes(kind: str, value: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", DECODERS)
-@few(50)
+@few(25)
 @given(changed=CHANGED, cut=st.integers(0, 20))
 def test_requests_with_fields_of_any_kind(kind: str, changed: dict[str, object], cut: int) -> None:
     fields = {**FIELDS, **changed}
