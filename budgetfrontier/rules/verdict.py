@@ -104,7 +104,7 @@ def verdict(standing: Standing) -> Verdict:
         stop = f"; {_stop(s, s.process.last_stop)}" if s.process.last_stop else ""
         return Verdict("command", "warn", f"No process crawls: {who(s.process)} has the frontier open{stop}.", s.start)
     if state in (CrawlState.PAUSED, CrawlState.PAUSING):
-        if _is_at_limit(s):
+        if _used_up_limit(s) is not None:
             return Verdict("limit", "warn", pause_sentence(s))
         slug, ways, remedy = ("paused" if state is CrawlState.PAUSED else "pausing"), "", _command(s, "resume")
         if has_failed_policy(s):
@@ -337,9 +337,9 @@ def pause_sentence(s: Standing) -> str:
         waiting = f"{counted(s.totals.queued, 'URI waits', 'URIs wait')} in {counted(count, 'queue')}"
         return f"The crawl is paused at its finish: {waiting}."
     out = s.totals.in_process
-    if _is_at_limit(s):
+    if (limit := _used_up_limit(s)) is not None:
         out_still = f"; {counted(out, 'URI is', 'URIs are')} still out" if out else ""
-        return f"{limit_sentence(s.limit or '')}{out_still}."
+        return f"{limit_sentence(limit)}{out_still}."
     leases = f"; {counted(out, 'lease is', 'leases are')} still out" if s.totals.state is CrawlState.PAUSING else ""
     if s.totals.pause_reason == SCOPE:
         why = "its scope has changed, and would disregard many of the URIs that wait"
@@ -353,8 +353,8 @@ def limit_sentence(setting: str) -> str:
     return f"{setting} is used up, so that nothing is leased: raise it in the file of all workers, and restart them"
 
 
-def _is_at_limit(s: Standing) -> bool:
-    return s.limit is not None and s.totals.pause_reason == LIMIT
+def _used_up_limit(s: Standing) -> str | None:
+    return s.limit if s.totals.pause_reason == LIMIT else None
 
 
 # -- at work
