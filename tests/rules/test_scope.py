@@ -16,7 +16,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, Directive
 from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.rules.scope import Scope, ScopeDecision
+from budgetfrontier.rules.scope import Scope, ScopeDecision, redirected_seed
 from budgetfrontier.settings.schema import ScopeRule, ScopeSettings
 from budgetfrontier.settings.scope_rules import Header, parse_rule
 from tests.support import growing, memory
@@ -260,9 +260,24 @@ def test_where_a_seed_redirects_to_counts_as_a_seed() -> None:
 
 def test_the_shortest_host_has_a_scope_too() -> None:
     rules = scope("http://a/")
-    uris_of = [link("http://a/x/y"), link("http://b/x/y")]
-    assert [rules.verdict(uri).accepted for uri in uris_of] == [True, False]
-    assert scope("http://a/").accepted(uris_of) == uris_of[:1]
+    links = [link("http://a/x"), link("http://a/x/y"), link("http://b/x")]
+    assert [rules.verdict(uri).accepted for uri in links] == [True, True, False]
+    assert scope("http://a/").accepted(links) == links[:2]
+
+
+def test_of_many_those_in_scope_are_found_in_order_seeds_and_prerequisites_too() -> None:
+    hops = ("", "L", "LP", "LLLL", "R", "")
+    links = [link(f"https://other.test/{number}", each) for number, each in enumerate(hops)]
+    links += [link(SEED, "L"), link(SEED, "LLLL")]
+    rules = scope(max_hops=3)
+    assert rules.accepted(links) == [links[0], links[2], links[4], links[5], links[6]]
+
+
+@pytest.mark.parametrize(
+    ("hops", "redirected"), [("", False), ("R", True), ("RRRRR", True), ("RRRRRR", False), ("RL", False), ("LR", False)]
+)
+def test_the_target_of_up_to_five_redirects_of_a_seed_counts_as_a_seed(hops: str, redirected: bool) -> None:
+    assert redirected_seed(link("https://moved.test/", hops)) is redirected
 
 
 def test_a_seed_that_comes_later_counts() -> None:
