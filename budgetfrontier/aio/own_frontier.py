@@ -14,7 +14,7 @@ MIN_COMMIT_INTERVAL = 0.05  # seconds between two commits of the worker; a front
 
 
 class OwnFrontier:
-    """A frontier that nobody else uses: to look at it costs nothing, and what waits is leased as soon as it may be."""
+    """A frontier of this process alone: reads cost nothing, and URIs are leased as soon as they are ready."""
 
     looks_at_ticks_only = False
 
@@ -64,7 +64,7 @@ class OwnFrontier:
         """Lease nothing more; `take` is not called again."""
 
     def hurry(self) -> None:
-        """Do nothing: what waits for a disk cannot be hurried."""
+        """Do nothing: a wait for the disk cannot be shortened."""
 
     def close(self, end: RunEnd, reason: str) -> Summary:
         """Close the frontier; return its last totals, as the next run finds them."""

@@ -442,7 +442,7 @@ class Scheduler:
             raise FrontierClosed(f"this scheduler is {'closed' if self._closing else 'not open: use `async with`'}")
 
     def _check_loop(self) -> None:
-        """Raise WrongThread in another event loop, before the call has any effect: its result could not be told."""
+        """Raise WrongThread in another event loop, before the call has any effect: its result would be lost."""
         if asyncio.get_running_loop() is not self._loop:
             raise WrongThread(
                 "this scheduler belongs to the event loop in which it was opened; call it there, or make another"
@@ -502,7 +502,7 @@ class Scheduler:
             self._ask()
 
     def _ask(self) -> None:
-        """Tell the worker how many leases are wanted: for the calls that wait, and ahead of those to come."""
+        """Send the worker the number of leases wanted: for waiting calls, and ahead of later ones."""
         ahead = self._most_ahead - len(self._ahead) if self._looks_ahead else 0
         change = len(self._waiters) + ahead - self._asked
         if change and not self._closing:
@@ -520,7 +520,7 @@ class Scheduler:
             self._loop.call_at(until, self._look_ahead)
 
     def _look_ahead(self) -> None:
-        """Give back what was not taken in time, and ask for nothing ahead until the next call."""
+        """Give back leases that were not taken in time, and lease none ahead until the next call."""
         now = self._loop.time()
         if self._ahead and self._ahead[0][1] <= now:
             self._looks_ahead = False
@@ -573,5 +573,5 @@ class Scheduler:
 
 
 def _uri_of(lease: Lease) -> tuple[str, bytes]:
-    """Return what names the URI of a lease: keys are those of one frontier, and partitions are several."""
+    """Return the identity of the URI of a lease: the same key may be in several partitions."""
     return lease.queue, lease.key

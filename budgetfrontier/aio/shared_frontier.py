@@ -36,7 +36,7 @@ def connector(
 
 
 def name_of(address: str, crawl: str) -> str:
-    """Return the crawl at an address as it stands in messages."""
+    """Return the name of the crawl at an address, for messages."""
     from budgetfrontier import connections
 
     shown = connections.shown(address)
@@ -46,7 +46,7 @@ def name_of(address: str, crawl: str) -> str:
 class SharedFrontier:
     """A frontier that other processes use, too. A second thread waits on the server for the URIs that are wanted.
 
-    So what the worker sends does not wait for them. `arrived` is called in that thread when there is something for
+    So the worker's messages do not wait for them. `arrived` is called in that thread when there is something for
     `take`.
     """
 

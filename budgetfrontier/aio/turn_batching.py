@@ -36,7 +36,7 @@ class TurnMessage(NamedTuple):
 
 
 def futures_of(message: TurnMessage) -> list[Future]:
-    """Return all futures that wait for what became of a message."""
+    """Return all futures that wait for the results of a message."""
     reply_to = message.call[2] if message.call else None
     return message.admissions if reply_to is None else [*message.admissions, reply_to]
 
@@ -92,7 +92,7 @@ class TurnBatcher:
             self._begin_turn()
 
     def call(self, function: Callable[[Any], object], argument: object, reply_to: Future | None = None) -> None:
-        """Call a method of the worker, after all that was asked before. Does not wait for the end of the turn."""
+        """Call a method of the worker, after all earlier requests. Does not wait for the end of the turn."""
         self._flush((function, argument, reply_to))
 
     def flush(self) -> None:

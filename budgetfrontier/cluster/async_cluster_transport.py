@@ -125,5 +125,4 @@ class AsyncClusterTransport:
 
 
 def _has_failed(task: asyncio.Task[AsyncRemoteFrontier]) -> bool:
-    """Tell whether a connection that was tried was not made."""
     return task.cancelled() or task.exception() is not None

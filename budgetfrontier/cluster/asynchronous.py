@@ -83,7 +83,7 @@ class AsyncClusterFrontier:
     async def connect(self) -> Self:
         """Find a worker, and the settings of the crawl. Raises ConnectionLost if none answers for `retry_for` seconds.
 
-        Other methods do so, too, but raise what the directory does if it does not answer at first.
+        Other methods connect, too, but raise the directory's error if it does not answer at first.
         """
         await self.transport.run(self._calls.connect())
         return self
@@ -91,7 +91,7 @@ class AsyncClusterFrontier:
     # -- URIs in
 
     async def schedule(self, uri: str | CrawlUri) -> Admission:
-        """Admit one URI; `schedule_many` takes many. Raises TypeError for what is neither a str nor a CrawlUri."""
+        """Admit one URI; `schedule_many` takes many. Raises TypeError for other types."""
         arguments.uri(uri)
         [admission] = await self.schedule_each([uri])
         return admission
@@ -99,7 +99,7 @@ class AsyncClusterFrontier:
     async def schedule_many(self, uris: Iterable[str | CrawlUri], *, tally: Tally | None = None) -> Tally:
         """Admit a batch; count the results.
 
-        They are added to `tally` as they come, if one is given: it has what was answered until an error, or Ctrl-C.
+        Counts are added to `tally`, if given, as they come, so that it is right after an error or Ctrl-C, too.
         """
         return await self.transport.run(self._calls.schedule_many(uris, tally))
 
@@ -116,7 +116,7 @@ class AsyncClusterFrontier:
     async def admit_many(self, uris: Iterable[str | CrawlUri], *, maxsize: int) -> Tally:
         """Admit a batch while fewer than `maxsize` URIs (0: any) are queued and not leased; the others are FULL.
 
-        That is looked at before URIs are sent: what other processes add at that moment is added on top.
+        The count is read before URIs are sent: URIs that other processes add meanwhile come on top.
         """
         return await self.transport.run(self._calls.admit_many(uris, maxsize))
 
@@ -183,7 +183,7 @@ class AsyncClusterFrontier:
 
     @property
     def folder(self) -> Path:
-        """Where the frontiers are: in the folders of workers, so that this is their common name."""
+        """The name of the crawl, as the frontiers are in the folders of its workers."""
         return Path(self._asking.crawl)
 
     async def standings(self) -> tuple[list[PartitionProgress], set[int]]:

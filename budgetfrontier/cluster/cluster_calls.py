@@ -51,7 +51,7 @@ class Calls:
     # -- the crawl
 
     def connect(self) -> Steps[Router]:
-        """Return the router by the settings of the crawl, which any worker has; once both are known, at once."""
+        """Return the router; the first call asks any worker for the settings of the crawl."""
         if self._router is None:
             count = yield from self.asking.count(waits=True)
             connected: protocol.Connected = yield from self.asking.of_any(calls.connect)
@@ -107,7 +107,7 @@ class Calls:
         return results + [Admission.FULL] * len(given)
 
     def _room(self, maxsize: int, wanted: int) -> Steps[int]:
-        """Return how many of so many URIs there is room for, if `maxsize` URIs may be queued in all partitions."""
+        """Return how many of `wanted` URIs may be added, if `maxsize` URIs may be queued in all partitions."""
         if not maxsize or not wanted:
             return wanted
         total = partition_progress.crawl_summary((yield from self.standings()))
@@ -122,7 +122,7 @@ class Calls:
     def _tallied(
         self, uris: Iterable[Any], steps: Callable[[list[Any]], calls.Steps[Tally]], tally: Tally | None = None
     ) -> Steps[Tally]:
-        """Count the results in `tally`, which has those of all parts that were answered if this raises."""
+        """Add the results to `tally` part by part, so that it has those before an error."""
         tally, remaining = Tally() if tally is None else tally, iter(_batch(uris))
         while batch := list(islice(remaining, PART)):
             answered: list[tuple[list[int], Tally]] = []
@@ -206,7 +206,7 @@ class Calls:
     def _by_lease(
         self, given: list[_T], steps: Callable[[list[_T]], calls.Steps[list[Lease]]], lease_of: Callable[[_T], Lease]
     ) -> Steps[list[Lease]]:
-        """Ask the partitions that have given leases; return those that had ended, also those that nobody has given."""
+        """Call the partitions that gave the leases; return the leases that had ended, unknown ones among them."""
         count = yield from self.asking.count()
         numbers = [_partition_of(lease_of(each)) for each in given]
         known = [place for place, number in enumerate(numbers) if number < count]
@@ -247,7 +247,7 @@ class Calls:
             if monotonic() > began + self.asking.retry_for:
                 missing = sorted(set(numbers) - found.keys())
                 raise ConnectionLost(f"partitions {missing} of {self.asking.crawl!r} have no owner that answers")
-            yield Pause(PAUSE)  # one was lost while it was asked
+            yield Pause(PAUSE)  # a partition was lost meanwhile
             yield from self.asking.look_up()
 
     def queue(self, key: str) -> Steps[QueueRecord | None]:
@@ -279,7 +279,7 @@ class Calls:
     # -- steering
 
     def steer(self, op: str, reason: str, who: str | None) -> Steps[None]:
-        """Give a command to all partitions: it is in the logs of all when this returns, once however often it is sent.
+        """Append a command to the logs of all partitions, once to each even if it is sent again.
 
         Each applies it when its owner reads it.
         """
@@ -289,7 +289,7 @@ class Calls:
         yield from self.asking.of_any(lambda: calls.plain("give_command", command, order))
 
     def refuse_replay(self) -> FrontierError:
-        """Return the error for dead letters that are to be put back."""
+        """Return the error that refuses to replay dead letters."""
         return FrontierError(
             f"dead letters of {self.asking.crawl!r}, a crawl in partitions, are not put back: schedule their URIs "
             "with `force=True`"
@@ -301,7 +301,7 @@ class Calls:
         """Give back all leases, unless they are kept, and end the sessions with workers that answer."""
         self.asking.retry_for = min(self.asking.retry_for, PATIENCE)
         held = [] if keep_leases else [each for each in self.held.ids() if self._is_known(each)]
-        with suppress(ConnectionLost):  # what is with workers that are away expires
+        with suppress(ConnectionLost):  # leases of workers that are away expire
             yield from self.asking.of_owners(held, [partition_of_lease(each) for each in held], _given_back)
         yield from self.asking.of_each(lambda: calls.leave([]), addresses=addresses, within=PATIENCE)
 
@@ -335,7 +335,7 @@ def _standings() -> calls.Steps[list[PartitionProgress]]:
 
 
 def _newest(answers: Iterable[list[PartitionProgress]]) -> dict[int, PartitionProgress]:
-    """Return the standings by partition, in order; of two of a partition, that of its later owner."""
+    """Return the standings in the order of partitions; of two of a partition, that of its later owner."""
     found: dict[int, PartitionProgress] = {}
     for one in (one for answer in answers for one in answer):
         if one.partition not in found or one.epoch > found[one.partition].epoch:

@@ -1,4 +1,4 @@
-"""A crawl in partitions as operators look at it: the answers of the owners, merged."""
+"""The operators' interface of a crawl in partitions: the owners' answers, merged."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SEEDS = 5000
 
 
 class PartitionRow(NamedTuple):
-    """A partition in the list of them. All but its number, its owner and its epoch is None if that does not answer."""
+    """A partition in the list of them. If its owner does not answer, only its number, owner and epoch are known."""
 
     partition: int
     owner: str
@@ -151,10 +151,7 @@ class ClusterOperator:
         yield self.head(), (queue for queue, _ in self._each_queue(Selection()))
 
     def overview(self, limit: int, *, all_states: bool = False, forecast: bool = False) -> CrawlOverview:
-        """Return aggregates: those of the owners, or of all queues if that are more than owners list.
-
-        Nothing of them is over time.
-        """
+        """Return aggregates, none over time: those of the owners, or of all queues if owners list too few."""
         overview = Overview(limit, all_states=all_states)
         if all_states or limit > MOST_LISTED:
             with self.scan() as (head, queues):
@@ -165,7 +162,7 @@ class ClusterOperator:
         return CrawlOverview(self._merged([one.report for one in found.values()], self.owners.standings()), overview)
 
     def stopped(self) -> str:
-        """Return "": the verdict tells whether workers run."""
+        """Return "": the verdict says whether workers run."""
         return ""
 
     def used_up(self) -> str:
@@ -178,7 +175,7 @@ class ClusterOperator:
         return merging.merged_runs(self.owners.ask("runs", list[Run]).values())
 
     def between(self, since: float, now: float, **figures: Any) -> over_time.Between:
-        """Return the function of what happened between two times, in all partitions together."""
+        """Return the function for changes between two times, in all partitions together."""
         found = self.owners.ask("series", list[SeriesRow], since=since, now=now)
         return over_time.between(*found.values(), **figures)
 
@@ -211,7 +208,7 @@ class ClusterOperator:
         return found.get(number, [])
 
     def unlisted(self, urls: Sequence[str]) -> set[str]:
-        """Return which of some URLs are in no list of seeds, of those whose partitions answer."""
+        """Return the URLs that are in no list of seeds, without those of partitions that do not answer."""
         parts: dict[int, list[str]] = {}
         for url in urls:
             parts.setdefault(self.owners.partition_of_uri(CrawlUri(url)), []).append(url)
@@ -290,7 +287,7 @@ class ClusterOperator:
         return Listed([row for row in rows if where is None or where(row.entry)], left_out)
 
     def in_progress(self) -> str:
-        """Return "": whoever gives a command is told how far it is in each partition."""
+        """Return "": a command reports its progress in each partition itself."""
         return ""
 
     def adjustments(self) -> list[AdjustmentRow]:
@@ -317,7 +314,7 @@ class ClusterOperator:
     # -- one queue or URL
 
     def queue(self, key: str, *, limit: int | None = 1, spread: bool = False) -> tuple[QueueRecord, list[PendingUri]]:
-        """Return a queue from its owner: that of its key, or of what a URL or a host written differently means."""
+        """Return a queue from its owner, given its key, a URL, or another spelling of its host."""
         found = self._found(key, limit=limit, spread=spread)
         if found.queue is None:
             others = self._asked_for(key)
@@ -368,7 +365,7 @@ class ClusterOperator:
         return answer
 
     def _explained(self, number: int, target: str, **options: Any) -> Explanation:
-        """Return what the owner of a partition explains, with the id that a dead letter has in the whole crawl."""
+        """Return the explanation of a partition's owner, with the crawl-wide id of a dead letter."""
         answer: Explanation
         answer = self.owners.ask_one(number, "explain", Explanation, target=target, job=self.job, **options)
         for place, one in enumerate(answer.reasons):
@@ -378,7 +375,7 @@ class ClusterOperator:
         return answer
 
     def _explained_elsewhere(self, number: int, url: str) -> Explanation | None:
-        """Return what the owner of another partition than that of a URL's host explains; None if none knows it."""
+        """Return the explanation of another partition than that of a URL's host; None if none knows the URL."""
         others = [other for other in range(self.owners.partitions) if other != number]
         known: dict[int, bool] = self.owners.ask("is_known", bool, of=others, url=url)
         found = {other: self._explained(other, url, anywhere=True) for other in sorted(known) if known[other]}
@@ -416,7 +413,7 @@ class ClusterOperator:
         )
 
     def check_letters(self, ids: Sequence[Any]) -> None:
-        """Raise FrontierError if any of these is the id of no dead letter."""
+        """Raise FrontierError if an id is that of no dead letter."""
         wanted: dict[int, list[int]] = {}
         for one in ids:
             if not isinstance(one, LetterId) or one.partition >= self.owners.partitions:
@@ -435,7 +432,7 @@ class ClusterOperator:
 
 
 def _has_more(page: QueuePage, asked: int) -> bool:
-    """Tell whether a partition may have more than a page that it was asked for, of so many queues."""
+    """Return whether a partition may have more queues than a page of `asked` ones."""
     return bool(page.queues) and (page.rest is not None or len(page.queues) == asked)
 
 
@@ -451,5 +448,4 @@ def _with_doubt(reason: ReasonStep) -> ReasonStep:
 
 
 def _left_out(count: int, what: str) -> str:
-    """Return the sentence on rows that were too many to be sent."""
     return f"{counted(count, what)} left out: owners send {MOST_BYTES >> 20} MiB of them at most" if count > 0 else ""

@@ -116,7 +116,6 @@ class ClusterTransport:
             steps.close()
 
     def _look(self, look: LookUp) -> Any:
-        """Return what the directory has. Raises BusError."""
         if not look.suffix_list:
             return self._read()
         with self._reading:

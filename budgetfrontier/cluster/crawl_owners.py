@@ -1,4 +1,4 @@
-"""The owners of the partitions of a crawl, as operators ask them and give commands to them."""
+"""Operators' reads from, and commands to, the owners of a crawl's partitions."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ class CrawlOwners:
 
     def standings(self) -> dict[int, PartitionProgress]:
         """Return the standings of partitions: each worker is asked once for all of its own."""
-        told: dict[RemoteFrontier, dict[int, PartitionProgress]] = {}
+        standings_of: dict[RemoteFrontier, dict[int, PartitionProgress]] = {}
 
         def call(remote: RemoteFrontier, number: int) -> PartitionProgress:
-            if remote not in told:
-                told[remote] = {one.partition: one for one in to_standings(remote.standings())}
-            if number not in told[remote]:
+            if remote not in standings_of:
+                standings_of[remote] = {one.partition: one for one in to_standings(remote.standings())}
+            if number not in standings_of[remote]:
                 raise NotOwner
-            return told[remote][number]
+            return standings_of[remote][number]
 
         return self.calls.each(call, range(self.partitions))
 
@@ -127,7 +127,7 @@ class CrawlOwners:
     def applied(self, name: bytes, *, of: Collection[int] | None = None) -> dict[int, AuditEntry]:
         """Wait until the owners of partitions have applied a command; return its audit entries, by partition.
 
-        `progress` then has how far those are that have begun it, and not ended it.
+        `progress` then has the partitions that have begun it, and not ended it.
         """
         deadline = time.monotonic() + WAIT
         found: dict[int, AuditEntry] = {}

@@ -1,7 +1,7 @@
 """The entries of a partition's log: everything that changes its frontier, in order, as MessagePack.
 
-A partition is a state machine: whoever applies the same entries has the same frontier. So an entry has all that it
-needs, also its time, and the worker that owns the partition applies its own calls only when it reads them in the log.
+A partition is a state machine: the same entries give the same frontier in any process. So an entry contains all its
+data, the time included, and the owner of a partition applies its own calls only when it reads them in the log.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Called(msgspec.Struct, array_like=True, tag=True, frozen=True):
 
 
 class Found(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """URIs found in another partition. `origin` is the offset there, and the part of it, by which repeats are known."""
+    """URIs found in another partition. `origin`, the offset and the part there, identifies repeats."""
 
     source: int
     origin: tuple[int, int]
@@ -94,17 +94,16 @@ class Given(msgspec.Struct, array_like=True, tag=True, frozen=True):
 
 
 class Ticked(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """The owner of a partition lets it go on by itself: leases that have expired end, and long commands take a step.
+    """A tick of a partition with work of its own: expired leases end, and long commands take a step.
 
-    It is appended while there is such work, whether anything else comes or not. Whoever appends it, it does the same;
-    the time goes on with the owner's.
+    Its effect does not depend on the worker that appends it; the owner's ticks advance the time.
     """
 
     epoch: int = -1
 
 
 class SliceWanted(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """A partition tells the treasurer what it gives back, and what it wants now, in place of what it wanted.
+    """A partition's return to the treasurer, and its request, which replaces the one before.
 
     `limits`: which of the totals it keeps.
     """
@@ -125,7 +124,7 @@ class SliceGranted(msgspec.Struct, array_like=True, tag=True, frozen=True):
 
 
 class SliceRecalled(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """The treasurer asks a partition for what it does not use; `everything`: for all that is not out, and an answer."""
+    """The treasurer recalls the unused rest of a slice; `everything`: all but that of URIs out, with an answer."""
 
     source: int
     origin: tuple[int, int]
@@ -146,7 +145,7 @@ Body = Claimed | Called | Steered | Given | Ticked | Told
 
 
 class LogEntry(msgspec.Struct, array_like=True, frozen=True):
-    """An entry: its version, its crawl, when it was written (epoch seconds), and what it says."""
+    """An entry: its version, its crawl, the time at which it was written (epoch seconds), and its body."""
 
     version: int
     crawl: str
@@ -165,7 +164,7 @@ def encode(body: Body, *, crawl: str, time: float) -> bytes:
 
 
 def decode(data: bytes, *, crawl: str) -> tuple[float, Body]:
-    """Return the time of an entry, and what it says. Raises BadEntry, and NewerEntry."""
+    """Return the time and the body of an entry. Raises BadEntry, and NewerEntry."""
     try:
         entry = _decode_entry(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as e:

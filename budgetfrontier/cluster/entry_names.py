@@ -64,7 +64,7 @@ class EntryNames:
         return f"<EntryNames of partition {self._partition}>"
 
     def command(self, number: int) -> bytes | None:
-        """Return the command that an entry is of, None if it is not one of an operator, or is too old."""
+        """Return the operator's command of an entry; None if it has none, or is too old."""
         return self._commands.get(number)
 
     def name(self, number: int) -> str:
@@ -73,7 +73,7 @@ class EntryNames:
         return f"{self._partition}/{number}" if command is None else name_of(command)
 
     def entry(self, entry: AuditEntry) -> AuditEntry:
-        """Return an entry in which other ones have their names."""
+        """Return an entry with other entries by their names."""
         args = self._named(entry.args, "id") if entry.command in ("withdraw", "undo", "discard") else entry.args
         args = {name: value for name, value in args.items() if name != "timeless"}  # which nobody has asked for
         if isinstance(args.get("ids"), list):  # of dead letters
@@ -82,8 +82,8 @@ class EntryNames:
         return replace(entry, args=args, effect=self.effect(entry.effect), error=error)
 
     def effect(self, effect: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an effect in which adjustments have their names."""
-        found = {name: value for name, value in effect.items() if name != "inverse"}  # whose place has `undo`
+        """Return an effect with adjustments by their names."""
+        found = {name: value for name, value in effect.items() if name != "inverse"}  # `undo` replaces it
         for name in ("removed", "restored"):
             if isinstance(found.get(name), list):
                 found[name] = [self.name(one) for one in found[name]]
@@ -95,7 +95,7 @@ class EntryNames:
         return found
 
     def text(self, text: str) -> str:
-        """Return what a command was refused with, with the names of entries."""
+        """Return the text of a refusal with the names of entries."""
         return _NUMBERS.sub(lambda found: self.name(int(found[0])), text)
 
     def _named(self, values: Mapping[str, Any], field: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Reported(msgspec.Struct):
 
 
 class QueuePage(msgspec.Struct):
-    """Queues of a partition, each with what `WorkList` says if that was asked for; `rest` is where to go on."""
+    """Queues of a partition, with those that `WorkList` finds raised if asked for; the next page begins at `rest`."""
 
     queues: list[QueueRecord]
     raised: list[Raised]
@@ -146,7 +146,7 @@ def best(reader: Reader, selection: Selection, *, sort: str, reverse: bool, offs
 
 
 def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> FoundQueue:
-    """Return a queue with its first URIs, or with such that are spread over it."""
+    """Return a queue with its first URIs, or with URIs spread over it."""
     record = reader.queue(key)
     with reader.view() as view:
         if record is None:
@@ -162,7 +162,7 @@ def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> Found
 
 
 def is_known(reader: Reader, *, url: str) -> bool:
-    """Tell whether a URL was seen here, whatever its queue. O(log n)."""
+    """Return whether a URL was seen here, on any queue. O(log n)."""
     with reader.view() as view:
         return url_search.is_known(view, url)
 
@@ -181,7 +181,7 @@ def explain(reader: Reader, *, target: str, job: str, anywhere: bool = False) ->
 
 
 def audit(reader: Reader, *, count: int, key: str | None = None) -> list[AuditRow]:
-    """Return the newest entries of the audit by their names, newest first; of a queue only what concerns it."""
+    """Return the newest entries of the audit, or those about a queue, by their names, newest first."""
     names = EntryNames(_state(reader))
     with reader.view() as view:
         covers = None if key is None else audit_filter.coverage(view, key)
@@ -209,7 +209,7 @@ def adjustments(reader: Reader) -> list[AdjustmentRow]:
 
 
 def applied(reader: Reader, *, command: bytes) -> AppliedCommand:
-    """Return how far a command of an operator is, as of the last commit."""
+    """Return the progress of an operator's command as of the last commit."""
     found = _state(reader)
     number = found.entry_of(command)
     if number is not None:
@@ -232,7 +232,7 @@ def dry_run(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
 
 
 def undo(reader: Reader, *, entry: bytes | int, force: bool) -> Undoing:
-    """Return what it would do to undo a command of an operator, or another audit entry. O(what it has changed)."""
+    """Return the effect that the undo of an operator's command, or of another audit entry, would have. O(effect)."""
     found = _state(reader)
     number = found.entry_of(entry) if isinstance(entry, bytes) else entry
     if not number:
@@ -248,20 +248,20 @@ def undo(reader: Reader, *, entry: bytes | int, force: bool) -> Undoing:
 
 
 def unknown_letters(reader: Reader, *, ids: list[int]) -> list[int]:
-    """Return those of some numbers that are of no dead letter."""
+    """Return the ids that are of no dead letter."""
     with reader.view() as view:
         return [number for number in ids if not view.has_dead_letter(number)]
 
 
 def leases(reader: Reader) -> RowPage[StoredLease]:
-    """Return the leases that are out, the first of those that are very many."""
+    """Return the leases that are out, at most the first MOST_BYTES."""
     found = reader.leases()
     rows = list(_up_to(found, lambda lease: len(lease.uri.url) + len(lease.uri.via or "") + 200))
     return RowPage(rows, len(found) - len(rows))
 
 
 def dead_letters(reader: Reader) -> RowPage[DeadLetter]:
-    """Return the dead letters, oldest first, the first of those that are very many."""
+    """Return the dead letters, oldest first, at most the first MOST_BYTES."""
     found = reader.dead_letters(10 * MOST_ROWS)
     rows = list(_up_to(found, lambda letter: len(letter.uri.url) + len(letter.uri.via or "") + 300))
     return RowPage(rows, reader.summary().dead - len(rows))
@@ -333,7 +333,6 @@ def _raised(view: View, selection: Selection, chosen: Iterable[QueueRecord]) -> 
 
 
 def _size(queue: QueueRecord) -> int:
-    """Return about how many bytes a queue has when it is encoded."""
     return 200 + len(queue.queue) + len(queue.last_leased or "") + len(queue.last_enqueued or "")
 
 
@@ -355,5 +354,5 @@ def _state(reader: Reader) -> state.PartitionState:
 
 
 def _here(reader: Reader, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a command with the number that the entry which it is about has in this partition."""
+    """Return the arguments of a command with its entry's number in this partition."""
     return args | {"id": _state(reader).entry_of(args["id"]) or 0} if op == "withdraw" else args

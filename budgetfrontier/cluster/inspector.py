@@ -153,7 +153,7 @@ def _looked(asked: _InspectionCall) -> _Answer:
     try:
         with Reader(asked.frontier) as reader:
             return _Answer(msgspec.Raw(protocol.encode(inspection.look(reader, asked.name, asked.named))))
-    except Exception as e:  # whatever is asked for: the process goes on
+    except Exception as e:  # the process outlives any failed request
         kind = next((one.__name__ for one in type(e).__mro__ if protocol.ERRORS.get(one.__name__) is one), "")
         text = str(e) if kind else f"{type(e).__name__}: {e}"
         return _Answer(msgspec.Raw(protocol.encode(text)), kind or FrontierError.__name__)

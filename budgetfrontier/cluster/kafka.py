@@ -57,7 +57,7 @@ def place(url: str) -> Place:
 
 
 def place_for_clients(url: str) -> Place:
-    """Return the place that a URL names, for those who look at it: a misspelt name must not create topics."""
+    """Return the place that a URL names, for clients: a misspelt name must not create topics."""
     where = place(url)
     return where._replace(options={**where.options, "create": "no"})
 
@@ -146,7 +146,7 @@ class KafkaDirectory:
         group = {"group.id": f"{self._topic}-readers", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         try:
             return confluent_kafka.Consumer({**self._settings, **group, **_TELLS_END, "error_cb": self._heard})
-        except confluent_kafka.KafkaException as e:  # which no repetition helps
+        except confluent_kafka.KafkaException as e:  # a repetition would not help
             raise FrontierError(f"the properties for Kafka are wrong: {e.args[0].str()}") from e
 
     def _end(self, timeout: float) -> int:

@@ -11,7 +11,7 @@ class LogGap(FrontierError):
 
 
 def gap(state: PartitionState, first: int) -> str:
-    """Return what to do when the first entry that is there comes after the position of a partition."""
+    """Return the message for a log that begins after the position of a partition."""
     return (
         f"{_named(state)}: its copy has the entries before offset {state.position}, and the first that the log still "
         f"has is {first}. Those between are missing, so that nothing was applied. Give `cluster.snapshots` a store "
@@ -21,7 +21,7 @@ def gap(state: PartitionState, first: int) -> str:
 
 
 def begun_again(state: PartitionState, first: int) -> str:
-    """Return what to do when the log has offsets anew that a partition has applied."""
+    """Return the message for a log that has used applied offsets again."""
     return (
         f"{_named(state)}: its copy has the entries before offset {state.position}, and the log goes on at {first}: "
         f"the topic {state.crawl}-log was made anew, or has lost its end. Nothing was applied. Bring the topic back, "
@@ -30,7 +30,7 @@ def begun_again(state: PartitionState, first: int) -> str:
 
 
 def other_log(state: PartitionState, there: str) -> str:
-    """Return what to do when the log is another one than that which a partition has applied."""
+    """Return the message for another log than a partition has applied."""
     return (
         f"{_named(state)}: its copy was made from another log than the topic {state.crawl}-log, which was made anew "
         f"({state.log}, now {there}). Nothing was applied. Bring the topic back, or begin the crawl under another "

@@ -60,7 +60,7 @@ def merged_report(
 def merged_standing(
     standings: Sequence[Standing], totals: Summary, *, job: str, workers: int, limit: str | None = None
 ) -> Standing:
-    """Return the standing of a crawl, of which its verdict is made, from those of partitions."""
+    """Return the standing of a crawl, for its verdict, from those of partitions."""
     steered = max(standings, key=lambda one: one.steered_at or 0.0)
     oldest = min(standings, key=lambda one: _or_inf(one.first_lease))
     inactive = [one for one in standings if one.totals.queues.get("INACTIVE", 0)]
@@ -90,10 +90,9 @@ def merged_standing(
 
 
 def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the effect of an adjustment on a crawl, or that it would have, from those on its partitions.
+    """Merge the effects of an adjustment, or of its dry run, on partitions.
 
-    `replaced` is that of the first: an adjustment replaces the same ones in all. So is what a dry run has `promised`,
-    for the whole crawl.
+    `replaced` and the `promised` of a dry run are those of the first: they are the same in all.
     """
     found = _merged_survey(effects)
     if any("by_next_uri" in one for one in effects):
@@ -117,13 +116,13 @@ def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
             for when in ("before", "after")
         }
     for name in ("replaced", "withdrawn", "scope_unknown", "promised"):
-        if told := next((one[name] for one in effects if one.get(name)), None):
-            found[name] = told
+        if first := next((one[name] for one in effects if one.get(name)), None):
+            found[name] = first
     return found
 
 
 def _merged_survey(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Merge which queues were matched: partitions without such ones have no say in what is the same for all."""
+    """Merge the matched queues; values that are the same in all are taken from partitions with such queues."""
     matched, changed = ([one.get(name) for one in effects] for name in ("matched", "changed"))
     telling = [one for one in effects if one.get("matched")] or list(effects)
     groups: Counter[str] = Counter()
@@ -187,7 +186,7 @@ def merged_states(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def merged_undo(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the effect of an undo on a crawl, or that it would have, from those on its partitions.
+    """Merge the effects of an undo, or of its dry run, on partitions.
 
     Of one about the state of the crawl, `before` and `after` are those of the first partition.
     """
@@ -212,7 +211,7 @@ def merged_result(command: str, effects: Sequence[dict[str, Any]]) -> dict[str, 
 
 
 def merged_entry(entries: Sequence[AuditEntry]) -> AuditEntry:
-    """Return the entries of one command as one, of when it was applied first. If one has refused it, that is told."""
+    """Merge the entries of one command into one of the earliest time, with a refusal if any has one."""
     entry = next((one for one in entries if one.error), entries[0])
     entry = msgspec.structs.replace(entry, when=min(one.when for one in entries))
     if len(entries) == 1 or entry.error:
@@ -234,7 +233,7 @@ def merged_adjustments(found: Mapping[int, Iterable[AdjustmentRow]]) -> list[Adj
 
 
 def merged_runs(found: Iterable[Iterable[Run]]) -> list[Run]:
-    """Return the times in which any partition had a worker, each as a run; how the last of it ended is its end."""
+    """Return the times in which any partition had a worker, each as a run that ends as the last one in it."""
     merged: list[Run] = []
     for run in sorted((run for runs in found for run in runs), key=lambda run: run.began):
         last = merged[-1] if merged else None
@@ -246,7 +245,7 @@ def merged_runs(found: Iterable[Iterable[Run]]) -> list[Run]:
 
 
 def merged_busiest(found: Sequence[Busiest]) -> Busiest:
-    """Return the busiest queues of all partitions. A queue is in one of them, so that no count is in another, too."""
+    """Return the busiest queues of all partitions. Each queue is in one of them."""
     queues = sorted((queue for one in found for queue in one.queues), key=lambda queue: queue.spent, reverse=True)
     return Busiest(
         since=min((one.since for one in found), default=0.0),
@@ -274,7 +273,7 @@ def merged_held(found: Iterable[Held]) -> Held:
 
 
 def limits_left(standings: Collection[Partition]) -> dict[str, Limit]:
-    """Return what is left of the crawl-wide totals: what may be granted, and what partitions have been granted."""
+    """Return the rest of the crawl-wide totals: that which may be granted, and that of the slices."""
     left = next((one.left for one in standings if one.left is not None), None) or {}
     return {
         name: Limit(amount + sum(one.room.get(name, 0) for one in standings), *_USED_BY[name])
@@ -310,7 +309,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[str]:
 
 
 def _process(processes: Sequence[Process], workers: int) -> Process:
-    """Return what stands for the process of the crawl: its workers."""
+    """Return the workers as the process of the crawl."""
     return Process(
         alive=any(one.alive for one in processes),
         pid=None,

@@ -30,7 +30,7 @@ OF_ENTRIES: Final = frozenset(("withdraw", "undo"))
 
 
 class Commands:
-    """Applies the commands of operators. Which were applied, and which wait, is in the state of the partition."""
+    """Applies the commands of operators; those applied and those waiting are in the state of the partition."""
 
     def __init__(self, state: PartitionState) -> None:
         self._state = state
@@ -61,7 +61,7 @@ class Commands:
             self._apply(frontier, state.waiting.pop(0))
 
     def has_work(self) -> bool:
-        """Tell whether commands wait, whether one is in progress or not."""
+        """Return whether commands wait or are in progress."""
         return bool(self._state.waiting)
 
     def _note(self, steered: Steered, entry: int | None) -> None:
@@ -91,7 +91,7 @@ class Commands:
                 entry = frontier_calls.plain(
                     frontier, protocol.MethodCall(steered.name, steered.positional, steered.named), protocol.STEER
                 )
-        except Exception:  # what is no command changes nothing, in any replica
+        except Exception:  # an invalid command changes nothing, in any replica
             if is_closed(frontier):
                 raise
             return

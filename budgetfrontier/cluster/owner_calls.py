@@ -1,4 +1,4 @@
-"""The questions of operators to the owners of partitions: those of different workers at a time, none for long."""
+"""Calls of operators to the owners of partitions, several workers at a time, each with a time limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Call = Callable[[RemoteFrontier, int], Any]
 class OwnerCalls:
     """Asks the owners of a crawl, for one thread. A worker that has not answered is not asked again.
 
-    `missing` has the partitions of which no owner has answered so far; `silent` why, by the address of a worker.
+    `missing` has the partitions without an answer so far; `silent` the reasons, by the address of a worker.
     """
 
     def __init__(self, frontier: ClusterFrontier, *, patience: float | None = None) -> None:
@@ -91,7 +91,7 @@ class OwnerCalls:
             time.sleep(PAUSE)
 
     def remote(self, address: str) -> RemoteFrontier | None:
-        """Return the connection to a worker that has answered lately; None if it does not, or lets nobody in."""
+        """Return the connection to a worker that has answered lately; None if it does not, or refuses this client."""
         with self._lock:
             if address in self.silent:
                 return None
@@ -127,7 +127,7 @@ class OwnerCalls:
         return f"{named} of {partitions} {verb} not answer{who}{reason}; look whether enough workers run"
 
     def _asked(self, call: Call, address: str, numbers: Iterable[int]) -> dict[int, Any]:
-        """Return the answers of one worker, as far as it gives any."""
+        """Return the answers of one worker, until it is lost."""
         found: dict[int, Any] = {}
         remote = self.remote(address)
         if remote is None:
@@ -144,12 +144,12 @@ class OwnerCalls:
 
     def _lose(self, address: str, error: FrontierError) -> None:
         """Ask a worker no more."""
-        told = error.on_command_line(OPTIONS) if isinstance(error, WrongCredentials) else str(error).partition(";")[0]
+        why = error.on_command_line(OPTIONS) if isinstance(error, WrongCredentials) else str(error).partition(";")[0]
         with self._lock:
             self._there.discard(address)
-            self.silent[address] = told
+            self.silent[address] = why
             if isinstance(error, WrongCredentials):
                 self._refused.add(address)
             remote = self._frontier.transport.connected().get(address)
         if remote is not None:
-            remote.timeout = SIGN_OF_LIFE  # also where it says good-bye
+            remote.timeout = SIGN_OF_LIFE  # also when it leaves

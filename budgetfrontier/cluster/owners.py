@@ -1,4 +1,4 @@
-"""The owners of partitions: which worker has which, at which address, for clients and operators to find."""
+"""The owners of partitions: the worker that has each, and its address."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def encode(owner: Owner) -> bytes:
 
 
 def decode(data: bytes) -> Owner | None:
-    """Return an owner as it was stored; None for what is none."""
+    """Return an owner as it was stored; None for other data."""
     try:
         return _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):

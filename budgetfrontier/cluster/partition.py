@@ -95,8 +95,8 @@ _T = TypeVar("_T")
 class Partition:
     """One partition of a crawl, in a folder of its own, open in this thread.
 
-    `apply` takes entries, `commit` makes them durable. `outgoing` has what partitions are told since it was taken last:
-    it has to be in those partitions' logs before `commit` is called, and may then be there twice.
+    `apply` takes entries, `commit` makes them durable. `outgoing` has entries for partitions since it was taken last:
+    they have to be in those partitions' logs before `commit` is called, and may then be there twice.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Partition:
 
     @property
     def frontier(self) -> Frontier:
-        """The frontier: for looking only. There is none before the first claim."""
+        """The frontier, to be read only. There is none before the first claim."""
         assert self._frontier is not None
         return self._frontier
 
@@ -241,7 +241,7 @@ class Partition:
             frontier.close()
 
     def take_outgoing(self) -> list[Outgoing]:
-        """Return what partitions are told since the last time."""
+        """Return the entries for partitions since the last call."""
         taken, self.outgoing = self.outgoing, []
         return taken
 
@@ -275,12 +275,12 @@ class Partition:
         if isinstance(body, Claimed):
             self._claim(offset, time, body)
         else:
-            if self._tells_time(body):
+            if self._advances_time(body):
                 self._set_time(max(self.state.time, time))
             self._take(offset, body, applied)
 
-    def _tells_time(self, body: entries.Body) -> bool:
-        """Tell whether the time goes on with an entry: by the clock of the owner, and of operators, alone."""
+    def _advances_time(self, body: entries.Body) -> bool:
+        """Return whether an entry advances the time: those of the owner and of operators do."""
         is_owners = isinstance(body, Called | Ticked) and body.epoch == self.state.epoch
         return is_owners or isinstance(body, Steered | Given | Sent)
 
@@ -324,7 +324,7 @@ class Partition:
         )
 
     def _is_earlier(self, time: float) -> bool:
-        """Tell whether a claim sets the time back, since the clock of an owner before was ahead."""
+        """Return whether a claim sets the time back, since the clock of an owner before was ahead."""
         return time < self.state.time - AHEAD
 
     def _settings_of(self, offset: int, claim: Claimed) -> Settings:
@@ -377,7 +377,7 @@ class Partition:
         if call.method == protocol.FINISH_MANY.name:
             parts = self.elsewhere.take(arguments, self._routes(), frontier.leased)
             for place, (number, part) in enumerate(parts):
-                self._tell(number, Found(self.number, (offset, place), part))
+                self._add_outgoing(number, Found(self.number, (offset, place), part))
         elif call.method == protocol.LEASE.name:
             return self.spending.lease(frontier, arguments)
         return frontier_calls.CALLS[call.method](frontier, arguments)
@@ -391,12 +391,12 @@ class Partition:
                 self._send(number, Sent, steered)
 
     def _send(self, partition: int, kind: Callable[..., Told], *fields: Any) -> None:
-        """Send what the treasurer or a partition has to tell, after the URIs that the same entry has found for it."""
+        """Send an entry of the treasurer or to it, after the URIs that the same entry has found for the partition."""
         origin = self._offset, _AFTER_FOUND + self._sent
         self._sent += 1
-        self._tell(partition, kind(self.number, origin, *fields))
+        self._add_outgoing(partition, kind(self.number, origin, *fields))
 
-    def _tell(self, partition: int, body: Told) -> None:
+    def _add_outgoing(self, partition: int, body: Told) -> None:
         self.outgoing.append(Outgoing(partition, body))
         self.state.told[partition] = body.origin
 
@@ -415,7 +415,7 @@ class Partition:
         self._router = None
 
     def _create(self, time: float, claim: Claimed, settings: Settings) -> None:
-        """Create the frontier as of before its first entry, with its note, in one step whatever happens."""
+        """Create the frontier as of before its first entry, with its note, in one atomic step."""
         self._set_time(time)
         self.state.log, self.state.first_entry = claim.log, first_entry(claim.nonce)
         self._new.mkdir(parents=True)

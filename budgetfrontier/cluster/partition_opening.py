@@ -93,7 +93,7 @@ class Opener:
         set_aside(self.folder(number), error)
 
     def _run(self, restore: Restore, number: int) -> None:
-        tell = monotonic()
+        next_log = monotonic()
         try:
             with self._turns:
                 while not self._stopping.is_set():
@@ -103,9 +103,9 @@ class Opener:
                     except CorruptFrontier as e:
                         self.set_aside(number, e)
                     except SnapshotError as e:
-                        if monotonic() >= tell:
+                        if monotonic() >= next_log:
                             log.warning("partition %d waits for its snapshot: %s", number, e)
-                            tell = monotonic() + TELL
+                            next_log = monotonic() + TELL
                         self._stopping.wait(RETRY)
         except BaseException as e:
             self._restored.put((number, e))

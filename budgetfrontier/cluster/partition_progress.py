@@ -87,7 +87,7 @@ def crawl_summary(standings: Collection[PartitionProgress]) -> Summary:
 
 
 def is_under_way(standings: Collection[PartitionProgress]) -> bool:
-    """Tell whether an entry was sent to a partition and has not arrived there."""
+    """Return whether an entry was sent to a partition and has not arrived there."""
     by_number = {one.partition: one for one in standings}
     return any(
         origin > (by_number[there].heard.get(one.partition, (-1, 0)) if there in by_number else (-1, 0))

@@ -62,13 +62,13 @@ class PartitionRouter:
 
     @property
     def told(self) -> str:
-        """The crawl, and how much of it is known, as clients show themselves."""
+        """The crawl and its known partitions, for the `repr` of clients."""
         return f"{self.crawl!r}: {len(self.owners)} of {self.partitions} partitions"
 
     # -- owners
 
     def forget(self, address: str) -> None:
-        """Have the owners looked up of the partitions that were at an address."""
+        """Forget the owners at an address, so that they are looked up again."""
         self.owners = {number: each for number, each in self.owners.items() if each != address}
 
     def look_up(self, *, strict: bool = False, within: float = inf) -> Steps[Mapping[int, Owner]]:
@@ -134,17 +134,17 @@ class PartitionRouter:
         steps: Callable[[list[_T]], calls.Steps[_R]],
         results: list[tuple[list[int], _R]] | None = None,
     ) -> Steps[list[tuple[list[int], _R]]]:
-        """Ask the owners of the items' partitions, all at once; return the places of each part, and its result.
+        """Call the owners of the items' partitions, all at once; return the places and the result of each part.
 
-        Each part is asked for until it is answered: of the next owner if a worker says that it has lost a partition, is
-        away, or is silent while the directory has another one. Raises ConnectionLost after `retry_for` seconds. Parts
-        are in `results` once they are answered, whatever becomes of the others.
+        Each part is repeated until it is answered, by the next owner if a worker has lost a partition, is away, or is
+        silent while the directory has another one. Raises ConnectionLost after `retry_for` seconds; `results` has the
+        parts that were answered before.
         """
         results = [] if results is None else results
         waiting = _PendingQuestion()
         try:
             yield from self._answered(items, dict(enumerate(partitions)), steps, waiting, results)
-        except BaseException:  # also that the caller has been interrupted
+        except BaseException:  # interrupts, too
             results += [(list(ask.places), ask.result) for ask in waiting.each_ended() if ask.error is None]
             raise
         if results:
@@ -210,7 +210,7 @@ class PartitionRouter:
             waiting.look = LookUp()
 
     def _has_moved(self, ask: Ask, number: int) -> bool:
-        """Tell whether a partition has another owner than the worker that was asked, or is in between."""
+        """Return whether a partition has no owner, or another one than the worker that was asked."""
         return self.owners.get(number) != ask.address
 
     def _check_time(self, began: float, waiting: _PendingQuestion, numbers: set[int], is_silent: bool) -> None:
@@ -227,7 +227,7 @@ class PartitionRouter:
             self._say_waiting(what, self.retry_for - passed, why)
 
     def _say_waiting(self, what: str, left: float, why: object) -> None:
-        """Say once who is waited for, and for how long unless it is for ever."""
+        """Log once which partitions are waited for, and for how long unless it is for ever."""
         if not self._says_waiting:
             self._says_waiting = True
             limit = "" if left > FOREVER else f", {max(1, round(left))} s at the most"
@@ -275,9 +275,9 @@ class PartitionRouter:
         return found
 
     def in_turn(self, count: int, steps: Callable[[int], calls.Steps[list[_R]]], found: list[_R]) -> Steps[None]:
-        """Add to `found` what workers give that are asked in turn, until it is `count`.
+        """Call workers in turn and add their results to `found`, until there are `count`.
 
-        One that is silent is waited for a little longer each time, and left out for a while if there are others.
+        A silent worker is waited for a little longer each time, and left out for a while if there are others.
         """
         addresses = yield from self.addresses()
         self._turn += 1
@@ -305,14 +305,14 @@ class PartitionRouter:
                 raise ask.error
 
     def _ended(self, asks: Sequence[Ask], within: float) -> Steps[bool]:
-        """Wait until all calls have ended, or so many seconds have passed; tell whether any was given up then."""
+        """Wait until all calls have ended, or so many seconds have passed; return whether any was given up then."""
         end = monotonic() + within
         while left := [ask for ask in asks if not ask.ended]:
-            rest = end - monotonic()
-            if rest <= 0.0:
+            remaining = end - monotonic()
+            if remaining <= 0.0:
                 yield GiveUp(left)
                 return True
-            yield Answers(left, rest)
+            yield Answers(left, remaining)
         return False
 
 

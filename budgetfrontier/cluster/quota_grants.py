@@ -75,16 +75,16 @@ def set_totals(treasury: QuotaGrants, totals: Amounts, partitions: int) -> list[
 
 
 def hear(
-    treasury: QuotaGrants, partition: int, told: Statement, limits: tuple[bool, bool], partitions: int
+    treasury: QuotaGrants, partition: int, statement: Statement, limits: tuple[bool, bool], partitions: int
 ) -> list[Grant | Recall]:
-    """Take a statement of a partition, and that it keeps certain limits."""
-    _add(treasury, partition, NOTHING - told.returned)
+    """Take a statement of a partition, and the limits that it keeps."""
+    _add(treasury, partition, NOTHING - statement.returned)
     if all(kept or not total for kept, total in zip(limits, treasury.totals, strict=True)):
         treasury.uncounted.pop(partition, None)
-    if told.want is None:
+    if statement.want is None:
         treasury.wants.pop(partition, None)
     else:
-        treasury.wants[partition] = told.want
+        treasury.wants[partition] = statement.want
     return serve(treasury, partitions)
 
 
@@ -94,13 +94,13 @@ def serve(treasury: QuotaGrants, partitions: int) -> list[Grant | Recall]:
         return []
     done: list[Grant | Recall] = []
     for partition, want in list(treasury.wants.items()):
-        rest = left(treasury)
-        if any(least > each for least, each in zip(want.least, rest, strict=True)):
+        available = left(treasury)
+        if any(least > each for least, each in zip(want.least, available, strict=True)):
             continue
         amounts = Amounts(
             *(
                 max(0, min(each, most, max(least, each // (2 * partitions))))
-                for each, least, most in zip(rest, want.least, want.most, strict=True)
+                for each, least, most in zip(available, want.least, want.most, strict=True)
             )
         )
         _add(treasury, partition, amounts)
@@ -113,8 +113,8 @@ def serve(treasury: QuotaGrants, partitions: int) -> list[Grant | Recall]:
 def _recalls(treasury: QuotaGrants) -> list[Grant | Recall]:
     """Recall from all partitions that may have some of the totals that are short."""
     short = [
-        rest < 0 or any(tuple(want.least)[place] > rest for want in treasury.wants.values())
-        for place, rest in enumerate(left(treasury))
+        available < 0 or any(tuple(want.least)[place] > available for want in treasury.wants.values())
+        for place, available in enumerate(left(treasury))
     ]
     if not any(short):
         return []

@@ -101,8 +101,7 @@ def is_used_up(part: Slice, use: Use) -> bool:
 def wanted(part: Slice, use: Use, work: PartitionWork) -> Want | None:
     """Return the request of a partition with work once it has used half of its last grant.
 
-    If nothing may be leased, the least is what is lacking to lease a URI, debts included, and no more than that: what
-    there is of the other amount is enough to go on.
+    If nothing may be leased, the least is just the amount that one URI lacks, debts included.
     """
     left = room(part, use)
     stuck = any(each <= 0 for each in left)
@@ -134,16 +133,16 @@ def stated(
 ) -> tuple[Slice, Statement | None]:
     """Return a slice after an entry, and the statement to the treasurer, if any. `leased`: URIs were asked for.
 
-    Only who is asked for URIs wants more, so that nothing goes to and fro between partitions that nobody asks.
+    Only partitions that are asked for URIs request more, so that idle ones do not pass amounts to and fro.
     """
     returned = excess(part, use, work, everything=everything) if part.recalled or everything else NOTHING
-    rest = replace(part, granted=part.granted - returned)
+    remaining = replace(part, granted=part.granted - returned)
     want = part.want
     if (leased and want is None) or (want is not None and returned):
-        want = wanted(rest, use, work)
+        want = wanted(remaining, use, work)
     if not returned and not everything and want == part.want:
         return part, None
-    return replace(rest, want=want), Statement(returned, want)
+    return replace(remaining, want=want), Statement(returned, want)
 
 
 def granted(part: Slice, amounts: Amounts) -> Slice:
@@ -153,12 +152,12 @@ def granted(part: Slice, amounts: Amounts) -> Slice:
 
 
 def limited(part: Slice, limits: tuple[bool, bool], use: Use) -> tuple[Slice, Statement | None]:
-    """Return a slice after a change of which totals there are. A new one counts earlier use as well."""
+    """Return a slice after totals were added or removed. A new one counts earlier use as well."""
     if limits == part.limited:
         return part, None
     rows = zip(part.limited, limits, part.granted, use.used + use.out, strict=True)
     holds = Amounts(*(used if new and not old else has for old, new, has, used in rows))
-    rest = replace(part, limited=limits, granted=holds)
+    remaining = replace(part, limited=limits, granted=holds)
     if not any(limits):
-        return replace(rest, want=None, recalled=False), None
-    return rest, Statement(part.granted - holds, part.want)
+        return replace(remaining, want=None, recalled=False), None
+    return remaining, Statement(part.granted - holds, part.want)

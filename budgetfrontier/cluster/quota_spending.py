@@ -38,7 +38,7 @@ class QuotaSpending:
         return any(self._state.slice.limited)
 
     def is_waiting(self, frontier: Frontier) -> bool:
-        """Tell whether nothing may be leased before the treasurer grants something, or a lease ends."""
+        """Return whether nothing may be leased before the treasurer grants something, or a lease ends."""
         part = self._state.slice
         return part.want is not None and quota_slices.is_used_up(part, use_of(frontier, part.limited))
 
@@ -51,7 +51,7 @@ class QuotaSpending:
         count, part = min(wanted.count, LEASES_OF_AN_ENTRY), self._state.slice
         if not self.is_limited:
             return frontier.lease(count, ttl=wanted.ttl)
-        frontier.lease(0, ttl=wanted.ttl)  # what has expired is not out
+        frontier.lease(0, ttl=wanted.ttl)  # expired leases are not out
         left = self.room(frontier)
         count = min(count, left.uris)
         if not part.limited[1]:
@@ -79,25 +79,25 @@ class QuotaSpending:
         totals = Amounts(settings.max_uris, settings.max_spend)
         limits = bool(totals.uris), bool(totals.spend)
         is_new = state.epoch < 0
-        part, told = quota_slices.limited(state.slice, limits, use_of(frontier, limits))
+        part, statement = quota_slices.limited(state.slice, limits, use_of(frontier, limits))
         state.slice = part
-        if told is not None and not is_new:  # a partition without a past has nothing to tell
-            self._tell(told)
+        if statement is not None and not is_new:  # a new partition has nothing to return
+            self._send_statement(statement)
         if state.partition == TREASURER:
             if state.treasury is None:
                 state.treasury = quota_grants.start(totals)
             self._carry_out(quota_grants.set_totals(state.treasury, totals, state.partitions))
 
-    def heard(self, told: SliceWanted | SliceGranted | SliceRecalled) -> None:
+    def heard(self, entry: SliceWanted | SliceGranted | SliceRecalled) -> None:
         """Apply an entry from another partition."""
         state = self._state
-        if isinstance(told, SliceWanted):
+        if isinstance(entry, SliceWanted):
             if state.treasury is not None:
-                statement = Statement(told.returned, told.want)
-                done = quota_grants.hear(state.treasury, told.source, statement, told.limits, state.partitions)
+                statement = Statement(entry.returned, entry.want)
+                done = quota_grants.hear(state.treasury, entry.source, statement, entry.limits, state.partitions)
                 self._carry_out(done)
-        elif isinstance(told, SliceGranted):
-            state.slice = quota_slices.granted(state.slice, told.amounts)
+        elif isinstance(entry, SliceGranted):
+            state.slice = quota_slices.granted(state.slice, entry.amounts)
         elif self.is_limited:
             state.slice = replace(state.slice, recalled=True)
 
@@ -108,12 +108,14 @@ class QuotaSpending:
             return
         summary = frontier.summary()
         use = use_of(frontier, part.limited, summary)
-        self._state.slice, told = quota_slices.stated(part, use, work_of(summary), leased=leased, everything=everything)
-        if told is not None:
-            self._tell(told)
+        self._state.slice, statement = quota_slices.stated(
+            part, use, work_of(summary), leased=leased, everything=everything
+        )
+        if statement is not None:
+            self._send_statement(statement)
 
-    def _tell(self, told: Statement) -> None:
-        self._send(TREASURER, SliceWanted, told.returned, told.want, self._state.slice.limited)
+    def _send_statement(self, statement: Statement) -> None:
+        self._send(TREASURER, SliceWanted, statement.returned, statement.want, self._state.slice.limited)
 
     def _carry_out(self, done: list[Grant | Recall]) -> None:
         for each in done:

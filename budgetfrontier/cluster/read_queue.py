@@ -41,7 +41,7 @@ class ReadQueue:
                 done(result, None)
 
     def end(self, why: str) -> None:
-        """Take no looks any more: others are to be asked."""
+        """Take no reads any more: other workers are to be asked."""
         self._refusal = why
         self._refuse(why)
 

@@ -64,7 +64,6 @@ def doubts(topic: str, found: Mapping[str, str], *, snapshots: bool) -> list[str
 
 
 def _number(found: Mapping[str, str], name: str) -> int | None:
-    """Return a limit, None if there is none."""
     try:
         number = int(found.get(name, "-1"))
     except ValueError:

@@ -28,7 +28,7 @@ def partition_of_queue(key: str, partitions: int) -> int:
     """Return the partition of a queue: the CRC-32 of its key without "www.", modulo `partitions`.
 
     It is the same in all spellings of a host. URLs that differ in "www." alone are duplicates in most canonical forms,
-    which one partition alone can tell.
+    which only one partition can find.
     """
     return crc32(_WWW.sub("", uris.key_form(key, any_scheme=True) or key).encode("utf-8", "surrogatepass")) % partitions
 

@@ -1,6 +1,6 @@
 """The process that takes a snapshot: `python -m budgetfrontier.cluster.snapshot_process`, a job on its standard input.
 
-It has no part in the worker's process, whose loop is not held up by the copy, nor by the compression.
+So neither the copy nor the compression holds up the worker's loop.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Restorer:
         try:
             self._store.get(snapshot.name, file)
         except SnapshotError as e:
-            if shutil.disk_usage(file.parent).free < FULL:  # which a command tells in its own words
+            if shutil.disk_usage(file.parent).free < FULL:  # a command reports that in its own words
                 raise disk_full(file) from e
             raise
 

@@ -12,7 +12,7 @@ RETRY: Final = 0.25
 
 
 class Schedule:
-    """Tells which partition is to have a snapshot next. The times are those of the caller's clock."""
+    """Chooses the partition of the next snapshot. The times are those of the caller's clock."""
 
     def __init__(self, every: float) -> None:
         self._every = every

@@ -27,7 +27,7 @@ _decode = msgspec.json.Decoder(Taken).decode
 
 
 def clear_up(folder: Path) -> None:
-    """Remove what snapshots that were not finished have left in a worker's folder."""
+    """Remove unfinished snapshots from a worker's folder."""
     for left in folder.glob(f"partition-*/{SNAPSHOT}"):
         shutil.rmtree(left, ignore_errors=True)
 
@@ -63,7 +63,7 @@ class Taker:
         return self._ended(now)
 
     def close(self) -> None:
-        """End the process that is taking a snapshot, if there is one; what it leaves is removed later."""
+        """End the process that is taking a snapshot, if there is one; its files are removed later."""
         if self._process is not None:
             self._process.kill()
             _said(self._process)
@@ -93,21 +93,20 @@ class Taker:
             last = self._last.get(self._number)
             age = "" if last is None else f" (its last one is {say_duration(now - last)} old)"
             text = f"no snapshot of partition {self._number}{age}: {taken.error}"
-            self._tell(logging.WARNING, text, "snapshot_failed")
+            self._log(logging.WARNING, text, "snapshot_failed")
             return None
         self._last[self._number] = self._since
         self._schedule.taken(self._number, taken.position, now)
         text = f"a snapshot of partition {self._number} at {taken.position}"
         how = f"was taken in {taken.seconds:.1f} s: {format_size(taken.size)}" if taken.size else "was there"
-        self._tell(logging.INFO, f"{text} {how}", "snapshot_taken", position=taken.position, bytes=taken.size)
+        self._log(logging.INFO, f"{text} {how}", "snapshot_taken", position=taken.position, bytes=taken.size)
         return self._number, taken.position
 
-    def _tell(self, level: int, text: str, event: str, **fields: Any) -> None:
+    def _log(self, level: int, text: str, event: str, **fields: Any) -> None:
         log.log(level, text, extra={"event": event, "partition": self._number, **fields})
 
 
 def _said(process: subprocess.Popen[bytes]) -> bytes:
-    """Return what a process that ends has written."""
     assert process.stdout is not None
     with process.stdout as stdout:
         said = stdout.read()

@@ -39,7 +39,7 @@ class Snapshot(NamedTuple):
 
 
 def prefix_of(crawl: str, partition: int) -> str:
-    """Return what the names of a partition's snapshots begin with."""
+    """Return the prefix of the names of a partition's snapshots."""
     return f"{crawl}-{partition:04}-"
 
 
@@ -69,13 +69,13 @@ class Store(Protocol):
         """Store a file under a name, which appears once the file is complete. Raises StorageFull."""
 
     def get(self, name: str, file: Path) -> None:
-        """Fetch what is stored under a name into a new file. Raises StorageFull."""
+        """Fetch a stored file into a new one. Raises StorageFull."""
 
     def names(self, prefix: str) -> list[str]:
         """Return at least all names that begin with `prefix`."""
 
     def remove(self, name: str) -> None:
-        """Remove what is stored under a name, if anything is and the store can."""
+        """Remove a stored file, if it exists and the store can."""
 
 
 def store_of(settings: SnapshotSettings) -> Store | None:

@@ -64,11 +64,11 @@ class PartitionState(msgspec.Struct):
     """A random number, added to the offset of an entry in the ids of its leases: those of other logs differ."""
 
     def is_known(self, command: bytes) -> bool:
-        """Tell whether a command was applied, or waits."""
+        """Return whether a command was applied, or waits."""
         return any(command in known for known in (self.commands, self.of_queues, self.adjusted))
 
     def is_waiting(self, command: bytes) -> bool:
-        """Tell whether a command is to be applied after a long one."""
+        """Return whether a command is to be applied after a long one."""
         return any(steered.command == command for steered in self.waiting)
 
     def entry_of(self, command: bytes) -> int | None:

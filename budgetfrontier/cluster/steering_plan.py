@@ -45,7 +45,7 @@ def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any
 
 
 def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
-    """Return how a command is given. Raises FrontierError if it would be refused by all partitions."""
+    """Return the plan of a command. Raises FrontierError if it would be refused by all partitions."""
     if op in dry_runs.OF_ADJUSTMENTS:
         args = _as_asked(owners, op, args)
         surveys = owners.ask("survey", dict[str, Any], op=op, args=args)
@@ -80,7 +80,7 @@ def give(
 
 
 def _as_asked(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a command with the command that has made the adjustment which it withdraws."""
+    """Return the arguments of a command; an adjustment to withdraw is named by the command that made it."""
     if op != "withdraw":
         return args
     name = str(args["id"])
@@ -98,8 +98,8 @@ def undoable(
 ) -> tuple[list[dict[str, Any]], set[int]]:
     """Return the effect that the undo of a command would have in each partition, and the partitions to give it to.
 
-    Those are the ones in which it has changed something or waits, and those that do not answer. Raises FrontierError:
-    also if it is refused in one of them because something was changed since, without `force`.
+    Those are the partitions that it has changed, in which it waits, or that do not answer. Raises FrontierError, also
+    if one of them refuses it without `force` because something was changed since.
     """
     number = entry if isinstance(entry, bytes) else entry[1]
     of = None if isinstance(entry, bytes) else [entry[0]]

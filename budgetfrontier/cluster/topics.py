@@ -67,7 +67,7 @@ def _begun_with(directory: KafkaDirectory) -> int:
 
 
 def log_identity(bus: KafkaBus, crawl: str) -> Callable[[], str]:
-    """Return what returns the id of the topic of a crawl's logs, as of the last seconds; "" while it is not known."""
+    """Return a function for the id of the topic of a crawl's logs, seconds old at most; "" while it is not known."""
     known, looked_at = "", -inf
 
     def look() -> str:

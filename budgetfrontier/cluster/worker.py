@@ -1,8 +1,8 @@
 """A worker: it shares the partitions of a crawl with others, applies their logs, and answers the calls of clients.
 
-Two threads: this one reads the log and owns the frontiers; the writer appends to it what clients call. A call is
+Two threads: this one reads the log and owns the frontiers; the writer appends the calls of clients to it. A call is
 answered once it was read back from the log and applied, so that it is never lost, and no worker that has lost a
-partition to another can answer for it: what it appends has no effect.
+partition to another can answer for it: its entries have no effect.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class ClusterWorker:
                 self._claim(number)
 
     def _claim_again(self) -> None:
-        """Claim what another worker has claimed and does not have: it had written its claim, and was paused before."""
+        """Claim partitions again whose last claim is that of a worker that has lost them, after a pause."""
         for number, since in [*self._overtaken.items()]:
             if monotonic() - since > self._session:
                 log.warning("partition %d is claimed again: its last claim was of a worker that has lost it", number)
@@ -331,7 +331,7 @@ class ClusterWorker:
                 self._begin_reading(consumer, self._opener.begin(number))
 
     def _let_go_on(self) -> None:
-        """Append what lets the partitions go on that have something to do by themselves: one entry at a time."""
+        """Append a `Ticked` entry for each partition with work of its own, one at a time."""
         now = time()
         for number in self._epochs:
             partition = self._open[number]
@@ -381,7 +381,7 @@ class ClusterWorker:
             log.info("partition %d is claimed", number, extra={"event": "partition_claimed", "partition": number})
 
     def _commit(self, partitions: Iterable[Partition], patience: float) -> bool:
-        """Commit partitions, once what they have found for others is in the logs of those; return whether it is."""
+        """Commit partitions, once their entries for others are in the logs of those; return whether they are."""
         partitions = list(partitions)
         if not self._writer.flush(patience):
             return False

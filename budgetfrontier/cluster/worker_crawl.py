@@ -293,7 +293,7 @@ class WorkerCrawls:
 
 
 def _or_none(step: CallbackStep[bytes]) -> CallbackStep[bytes | None]:
-    """Return a step whose result is None where that of `step` is that another worker has the partition."""
+    """Return a step whose result is None if `step` raises NotOwner."""
 
     def start(done: Done) -> None:
         step.start(lambda result, error: done(result, None if isinstance(error, NotOwner) else error))

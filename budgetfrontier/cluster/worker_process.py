@@ -47,7 +47,7 @@ def work(
     started: Callable[[str], None],
     stop: Stop,
 ) -> bool:
-    """Work until the end is asked for; tell whether no call was cut off. Raises the error that has ended the worker.
+    """Work until the end is asked for; return whether no call was cut off. Raises the error that has ended the worker.
 
     The caller has the lock of `own_folder`.
     """

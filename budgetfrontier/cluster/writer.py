@@ -63,7 +63,7 @@ class Writer:
         return is_there
 
     def close(self) -> None:
-        """Append what is left, and end the thread; what a broker does not take soon is given up."""
+        """Append what is left, and end the thread; entries that a broker does not take soon are given up."""
         self._closing = True
         self._queue.put(None)
         self._thread.join()
@@ -80,14 +80,14 @@ class Writer:
         self._refuse()
 
     def _refuse(self) -> None:
-        """Answer what is left in the queue: it is not appended."""
+        """Answer the entries left in the queue: they are not appended."""
         error = self._error or FrontierClosed("this worker is being stopped")
         with suppress(Empty):
             while True:
                 self._tell([self._queue.get_nowait()], error)
 
     def _append(self, producer: Producer) -> bool:
-        """Append what waits; return False if the end was among it."""
+        """Append waiting entries; return False at the end."""
         items = [self._queue.get()]
         while not self._queue.empty():
             items.append(self._queue.get())

@@ -12,7 +12,7 @@ import os
 from budgetfrontier.errors import MissingExtra
 
 _is_ours = "GRPC_VERBOSITY" not in os.environ
-if _is_ours:  # what the core of gRPC would write to stderr is in the errors of calls; it reads this at the import
+if _is_ours:  # errors of calls have what gRPC's core would write to stderr; it reads this at the import
     os.environ["GRPC_VERBOSITY"] = "NONE"
 try:
     import grpc as _grpc  # noqa: F401

@@ -35,10 +35,10 @@ class AsyncRemoteFrontier:
 
     It is for one event loop: use it with `async with`, or `await connect()` and `await close()`.
 
-    The frontier is everybody's who uses its crawl: so are its counters, queues and settings, while leases are this
-    client's. Each call is a message there and back, so that those that take batches are much faster for each URI. When
-    a call returns, its effect is on the server's disk. Tasks may share one client: calls that they make at the same
-    time share a commit of the server. After a fork, make a new one.
+    The frontier, with its counters, queues and settings, is shared by all clients of its crawl; leases are this
+    client's. Each call is a round trip, so that batches are much faster for each URI. When a call returns, its effect
+    is on the server's disk. Tasks may share one client: calls that they make at the same time share a commit of the
+    server. After a fork, make a new one.
     A task that is cancelled while it waits for leases loses none.
 
     After a lost connection a call is repeated for `retry_for` seconds; the server applies none twice. Then, and if the
@@ -277,7 +277,7 @@ class AsyncRemoteFrontier:
     async def adjust(
         self, *, match: str = "*", reason: str = "", who: str | None = None, **settings: Any
     ) -> dict[str, Any]:
-        """Change settings from now on, for what `match` names; return the fields of the `Adjustment`."""
+        """Change settings from now on, for URIs that `match` selects; return the fields of the `Adjustment`."""
         return await self.transport.run(calls.plain("adjust", match=match, reason=reason, who=who, **settings))
 
     async def retire(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
@@ -305,7 +305,7 @@ class AsyncRemoteFrontier:
         await self.transport.run(calls.set_budgets(budgets))
 
     async def reset_queue(self, key: str) -> bool:
-        """Take back what `regulate`, `set_queue` and `snooze` have set for a queue; False if there is no such queue."""
+        """Undo `regulate`, `set_queue` and `snooze` for a queue; False if there is no such queue."""
         return await self.transport.run(calls.plain("reset_queue", key))
 
     async def replay(

@@ -86,7 +86,7 @@ class ClientLeases:
 
 
 def schedule(uri: str | CrawlUri) -> Steps[Admission]:
-    """Admit one URI. Raises TypeError for what is neither a str nor a CrawlUri."""
+    """Admit one URI. Raises TypeError for other types."""
     arguments.uri(uri)
     admissions = yield from schedule_each([uri])
     return admissions[0]
@@ -153,7 +153,7 @@ _ARRAY_OF_FOUR = b"\x94"  # in MessagePack: the fields of Uris
 
 
 def sendable(uris: Iterable[Any]) -> list[protocol.Uri]:
-    """Return URIs as they are sent: None, which the engine refuses, for what is none or cannot be encoded."""
+    """Return URIs as they are sent: None, which the engine refuses, for other types and URIs that cannot be encoded."""
     given = list(uris)
     if not set(map(type, given)) <= {str, CrawlUri}:
         given = [uri if isinstance(uri, str | CrawlUri) else None for uri in given]
@@ -257,7 +257,7 @@ def finish(
 
 
 def endings(finished: Iterable[Lease | Finish]) -> list[Lease | Finish]:
-    """Return what `finish_many` is given. Raises TypeError for one lease alone."""
+    """Return leases and their ends as a list. Raises TypeError for one lease alone."""
     if isinstance(finished, str | bytes | Lease | Finish):
         raise TypeError("finish_many takes leases, or Finish(lease, ...) for each; one alone goes into a list")
     return list(finished)
@@ -329,7 +329,6 @@ def _finishes(ended: list[int | protocol.Ended]) -> Iterator[tuple[int, int]]:
 
 
 def _size(uris: list[protocol.Uri]) -> int:
-    """Return about how many bytes URIs have when they are encoded."""
     return len(protocol.encode(uris)) if uris else 0
 
 
@@ -363,7 +362,7 @@ def plain(name: str, *positional: Any, **named: Any) -> Steps[_T]:
 
 
 def _refused(name: str, positional: Iterable[Any], named: dict[str, Any], error: Exception) -> Exception:
-    """Return an error that names the argument which cannot be encoded; `error` if it is none alone."""
+    """Return an error that names the argument which cannot be encoded; `error` if each can by itself."""
     for given, value in [*((f"argument {n}", value) for n, value in enumerate(positional, 1)), *named.items()]:
         try:
             protocol.encode(value)

@@ -9,7 +9,7 @@ import grpc
 
 
 class ThisThread(local):
-    """Whether a client is in the middle of a call in the thread that looks."""
+    """Whether a client is in the middle of a call in the current thread."""
 
     is_busy = False
 

@@ -43,24 +43,21 @@ class Connecting:
     def check(self, failure: Any) -> None:
         """Raise WrongCredentials if the first exchange has failed for a reason that does not pass by itself.
 
-        A server with TLS cuts connections without it: to tell that may take PROBE_WITHIN seconds, once.
+        A server with TLS cuts connections without it: the probe for that takes up to PROBE_WITHIN seconds, once.
         """
         error = self._tls_error(_details(failure)) if self._tls else self._plain_error(_details(failure))
         if error is not None:
             raise error from None
 
     def waiting(self, failure: Any, left: float) -> None:
-        """Say once that the server is waited for, `left` seconds more.
-
-        Not if a caller waits for ever, or asks elsewhere, and says so.
-        """
+        """Log once that the server is waited for, `left` seconds more, unless the caller logs its own waits."""
         if 0 < left < FOREVER and not (self._waits or self._quiet):
             self._waits = True
             seconds = max(1, round(left))
             log.warning("Waiting for the server at %s, %d s at the most: %s", self.address, seconds, reason(failure))
 
     def answered(self) -> None:
-        """Say that the server is there, if it was waited for."""
+        """Log that the server is there, if it was waited for."""
         if self._waits:
             self._waits = False
             log.info("The server at %s is there", self.address)
@@ -108,17 +105,17 @@ class Connecting:
 
 
 def reason(failure: Any) -> str:
-    """Return why a connection has failed, without the way on which gRPC has come to know it."""
+    """Return why a connection has failed, without gRPC's details."""
     return _WAY.sub("", _details(failure)) or str(failure.code().name)
 
 
 def has_tls(address: str) -> bool:
-    """Return whether a server answers a TLS handshake, whoever it is."""
+    """Return whether a server answers a TLS handshake, with any certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
-    with suppress(OSError, ValueError), _connected(address) as plain, context.wrap_socket(plain):
+    with suppress(OSError, ValueError), _connected(address) as connection, context.wrap_socket(connection):
         return True
     return False
 
@@ -127,10 +124,10 @@ def _connected(address: str) -> socket.socket:
     where = addresses.parsed(address)
     if isinstance(where, addresses.HostPort):
         return socket.create_connection(where, timeout=PROBE_WITHIN)
-    plain = socket.socket(socket.AF_UNIX)
-    plain.settimeout(PROBE_WITHIN)
-    plain.connect(str(where))
-    return plain
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(PROBE_WITHIN)
+    connection.connect(str(where))
+    return connection
 
 
 def _details(failure: Any) -> str:

@@ -87,7 +87,7 @@ class Link:
         self._open: set[int] = set()
         self._received: deque[int] = deque()
         self._abandoned: deque[int] = deque()
-        self._told: dict[int, tuple[list[int], list[int]]] = {}
+        self._named: dict[int, tuple[list[int], list[int]]] = {}
         """By the number of a call that is not answered: the calls that it names as received, and as abandoned."""
 
     def __repr__(self) -> str:
@@ -125,10 +125,10 @@ class Link:
 
     def body(self, rpc: Rpc, number: int, after: int = 0) -> bytes:
         """Return the body of a call, which is to be applied after the call `after`."""
-        received, abandoned = self._told.get(number) or ([], [])
+        received, abandoned = self._named.get(number) or ([], [])
         if number:
             received, abandoned = received + _drained(self._received), abandoned + _drained(self._abandoned)
-            self._told[number] = received, abandoned
+            self._named[number] = received, abandoned
         given = msgspec.Raw(rpc.arguments)
         return protocol.encode(protocol.Call(self.crawl, self._name, number, received, after, given, abandoned))
 
@@ -136,7 +136,7 @@ class Link:
         """Note that nobody waits for a call any more; nothing if it was answered."""
         if number in self._open:
             self._open.discard(number)
-            received, abandoned = self._told.pop(number, ([], []))  # which the server may not have been told
+            received, abandoned = self._named.pop(number, ([], []))  # the server may not know of these
             self._received.extend(received)
             self._abandoned.extend([*abandoned, number])
 
@@ -162,7 +162,7 @@ class Link:
     def _close(self, number: int) -> None:
         if number:
             self._open.discard(number)
-            self._told.pop(number, None)
+            self._named.pop(number, None)
             self._received.append(number)
 
     def timeout_of(self, rpc: Rpc) -> float:

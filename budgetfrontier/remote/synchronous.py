@@ -35,10 +35,10 @@ from budgetfrontier.settings.schema import Override
 class RemoteFrontier:
     """A frontier that `budgetfrontier serve` has open, with the methods, results and errors of `Frontier`.
 
-    The frontier is everybody's who uses its crawl: so are its counters, queues and settings, while leases are this
-    client's. Each call is a message there and back, so that those that take batches are much faster for each URI. When
-    a call returns, its effect is on the server's disk. Threads may share one client: calls that they make at the same
-    time share a commit of the server. After a fork, make a new one.
+    The frontier, with its counters, queues and settings, is shared by all clients of its crawl; leases are this
+    client's. Each call is a round trip, so that batches are much faster for each URI. When a call returns, its effect
+    is on the server's disk. Threads may share one client: calls that they make at the same time share a commit of the
+    server. After a fork, make a new one.
     A call by a signal handler or `__del__` in the middle of another in the same thread raises FrontierBusy.
 
     After a lost connection a call is repeated for `retry_for` seconds; the server applies none twice. Then, and if the
@@ -275,7 +275,7 @@ class RemoteFrontier:
         return self.transport.run(calls.plain("terminate", reason=reason, who=who))
 
     def adjust(self, *, match: str = "*", reason: str = "", who: str | None = None, **settings: Any) -> dict[str, Any]:
-        """Change settings from now on, for what `match` names; return the fields of the `Adjustment`."""
+        """Change settings from now on, for URIs that `match` selects; return the fields of the `Adjustment`."""
         return self.transport.run(calls.plain("adjust", match=match, reason=reason, who=who, **settings))
 
     def retire(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
@@ -303,7 +303,7 @@ class RemoteFrontier:
         self.transport.run(calls.set_budgets(budgets))
 
     def reset_queue(self, key: str) -> bool:
-        """Take back what `regulate`, `set_queue` and `snooze` have set for a queue; False if there is no such queue."""
+        """Undo `regulate`, `set_queue` and `snooze` for a queue; False if there is no such queue."""
         return self.transport.run(calls.plain("reset_queue", key))
 
     def replay(

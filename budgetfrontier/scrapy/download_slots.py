@@ -46,7 +46,7 @@ def record(request: Any, *, own: bool | None) -> None:
 
 
 def _is_host(slot: Any, request: Any) -> bool:
-    """Tell whether a slot is the host of the request, in any spelling."""
+    """Return whether a slot is the host of the request, in any spelling."""
     host = urlparse_cached(request).hostname
     return slot == host or (isinstance(slot, str) and host is not None and _form(slot) == _form(host))
 

@@ -70,11 +70,11 @@ class RequestState:
         return Outcome.FAILURE if self.reached else Outcome.DISREGARDED
 
     def ending(self, request: Any) -> Lease | Finish:
-        """Return what ends the lease: itself, if it is a success of which nothing else is known."""
+        """Return the end of the lease: the lease itself for a success without further values."""
         outcome, seconds = self.outcome(), None if self.lease.landed else self.seconds(request)
         if outcome is Outcome.SUCCESS and seconds is None and not self.size:
             return self.lease
-        status = self.status if self.reached else 0  # one from the cache says nothing of the host
+        status = self.status if self.reached else 0  # a cached response says nothing about the host
         return Finish(self.lease, outcome, fetch_seconds=seconds, size=self.size, status=status, delay=self.retry_after)
 
 

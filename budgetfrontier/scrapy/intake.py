@@ -42,16 +42,16 @@ class Dupefilter:
 
 
 class Candidate(NamedTuple):
-    """A request, and what the frontier is to be given for it."""
+    """A request, and the URI to schedule for it."""
 
     request: Any
     uri: CrawlUri
     is_start: bool
     """Whether it is a start request, which is deduplicated apart from all others."""
     reason: str
-    """Why it cannot be stored, "" if it can."""
+    """The reason why it cannot be stored, "" if it can."""
     plain: bool
-    """Whether its URL alone tells whether it is a duplicate."""
+    """Whether its URL alone decides whether it is a duplicate."""
 
 
 def refusal(admission: Admission) -> str:
@@ -60,7 +60,7 @@ def refusal(admission: Admission) -> str:
 
 
 class StartIdentity(Protocol):
-    """A function that tells a start request from others of the same URL."""
+    """A function that distinguishes a start request from others of the same URL."""
 
     def __call__(self, request: Any, /, *, storable: bool) -> str:
         """Return the identity of a request; it is called once for each."""
@@ -89,11 +89,11 @@ class Intake:
         self._seen_urls: set[str] = set()
 
     def is_seen(self, request: Any) -> bool:
-        """Return whether the frontier is known to have a request, as most links of a page: they are not serialized."""
+        """Return whether the frontier is known to have a request: most links of a page need not be serialized."""
         return request.url in self._seen_urls and self._is_plain(request)
 
     def convert(self, request: Any) -> Candidate:
-        """Return what the frontier is to be given, with `force` for what it must not compare with others.
+        """Return the candidate of a request, with `force` if it must not be compared with others.
 
         `settle` has to follow. Raises InvalidUrl and Refused.
         """
@@ -116,7 +116,7 @@ class Intake:
         return Candidate(request, uri, is_start, reason, scheme_queue is None and self._is_plain(request))
 
     def settle(self, candidate: Candidate, admission: Admission | None) -> None:
-        """Note what has become of a candidate; None: it could not be scheduled."""
+        """Note the admission of a candidate; None: it could not be scheduled."""
         if admission is not Admission.ADDED:
             self._forget(candidate.request, candidate.uri.payload)
         if candidate.plain and admission in (Admission.ADDED, Admission.DUPLICATE):

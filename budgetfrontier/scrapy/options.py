@@ -80,7 +80,7 @@ def own_dupefilter(scrapy: Any) -> bool:
 
 
 class JobFile(msgspec.Struct):
-    """The content of JOBDIR/budgetfrontier.json: whose frontier the folder holds, and the key that signs payloads."""
+    """The content of JOBDIR/budgetfrontier.json: the spider of the frontier there, and the key that signs payloads."""
 
     spider: str
     key: bytes
@@ -93,7 +93,7 @@ _decode_job = msgspec.json.Decoder(JobFile).decode
 
 
 def command_again(argv: Sequence[str]) -> list[str] | None:
-    """Return the words of the command of Scrapy that a process was started with, None if they do not tell all of it.
+    """Return the words of the command of Scrapy that a process was started with, None if they are not all of it.
 
     >>> command_again(["/usr/bin/scrapy", "crawl", "news", "-s", "JOBDIR=job"])
     ['crawl', 'news']

@@ -246,7 +246,7 @@ class Scheduler:
         return request
 
     def _on_fetched(self, request: Any, request_state: RequestState) -> None:
-        """Tell the frontier that a request has left the downloader: its queue may be leased from again."""
+        """Report that a request has left the downloader: its queue may be leased from again."""
         try:
             self._mark_landed(request, request_state)
         except Exception as e:

@@ -1,4 +1,4 @@
-"""Scrapy's engine, as a scheduler uses it: woken for requests, told to close the spider, and not kept waiting."""
+"""Scrapy's engine, as a scheduler uses it: woken for requests, asked to close the spider, and not kept waiting."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ class ScrapyEngine:
         self._waker.stop()
 
     def first_of(self, take: Callable[[], Any], restore: Callable[[Any], Any]) -> Any:
-        """Return the first request that can be restored of what is taken; None once there is nothing to take.
+        """Take requests until one can be restored, and return it; None once there are no more.
 
-        `take` and `restore` return None for nothing. After MAX_LOST requests that cannot be restored, the engine asks
+        `take` and `restore` return None for none. After MAX_LOST requests that cannot be restored, the engine asks
         again.
         """
         for _ in range(MAX_LOST):

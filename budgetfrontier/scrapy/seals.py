@@ -1,4 +1,4 @@
-"""Seals on stored requests, by which their writer is known."""
+"""Seals on stored requests, which identify their writer."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Seal(Protocol):
 
     @property
     def trusted(self) -> bool:
-        """Whether only those can have written what `opened` returns who may run code here."""
+        """Whether the data that `opened` returns can only be from a writer that may run code here."""
 
     def sealed(self, data: bytes) -> bytes:
         """Return the payload for data."""
 
     def content(self, payload: bytes) -> bytes:
-        """Return the data of a payload of one's own, unchecked."""
+        """Return the data of an own payload, unchecked."""
 
     def opened(self, payload: bytes) -> bytes:
-        """Return the data of a payload. Raises RequestLost if it was written by somebody else."""
+        """Return the data of a payload. Raises RequestLost if its writer is another."""
 
 
 class KeyedHash:

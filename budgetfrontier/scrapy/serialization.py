@@ -42,8 +42,8 @@ _decode = msgspec.msgpack.Decoder().decode
 class Serializer:
     """A converter of the requests of one spider to payloads and back.
 
-    With `durable` False nothing outlives the process, and a request whose copy could be told from it is kept as the
-    object it is, as in Scrapy's memory queues.
+    With `durable` False nothing outlives the process, and a request that differs from its copy is kept as an object,
+    as in Scrapy's memory queues.
     """
 
     def __init__(self, spider: Any, *, seal: Seal, durable: bool) -> None:
@@ -198,7 +198,7 @@ _CONTAINER_TYPES: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set,
 
 
 def is_stored(data: bytes) -> bool:
-    """Tell whether data have the form in which requests are stored, whoever has written them. Unpickles nothing."""
+    """Return whether data have the form of stored requests, by any writer. Unpickles nothing."""
     form, content = data[:1], data[1:]
     if form == _PLAIN:
         try:
@@ -224,7 +224,7 @@ START = "START "
 
 
 def start_method(method: str, identity: str = "") -> str:
-    """Return the method under which the frontier has a start request, with what tells it from others of its URL."""
+    """Return the method of a start request in the frontier, with the identity that distinguishes it on its URL."""
     return f"{START}{identity} {method}" if identity else START + method
 
 
@@ -252,7 +252,7 @@ def _with_plain_text(value: Any) -> Any:
 
 
 def _not_plain(fields: dict[str, Any]) -> str:
-    """Return where a request has what is not plain, and of which type it is, if that is not deep inside."""
+    """Return the place and the type of the first value that is not plain, unless it is deep inside."""
     for name, value in fields.items():
         inner = value if type(value) is dict else {}
         for where, each in ((name, value), *((f"{name}[{key!r}]", each) for key, each in inner.items())):

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def log_opening(frontier: Frontier, folder: str | None, spider: Any, *, waiting: int | None) -> None:
-    """Log what a JOBDIR holds. `waiting` is the number of requests queued in a resumed crawl; None for a new one."""
+    """Log the content of a JOBDIR. `waiting` is the number of requests in a resumed crawl; None for a new one."""
     adapter = logging.LoggerAdapter(log, {"spider": spider})
     if waiting is not None:
         adapter.info("Resuming crawl (%(queuesize)d requests scheduled)", {"queuesize": waiting})

@@ -1,9 +1,9 @@
 """The frontier of a server for the main loop: URIs are leased ahead, and ends of leases are sent in batches.
 
 No call of the main loop waits for the network. Tasks talk to the server: one leases ahead, one sends the ends of leases
-by the batch, one renews the leases, and one looks at the counters. Of a crawl in partitions, some may not answer: ends
-that wait for them keep those that come after back for seconds only. `commit` syncs the outputs first, and then lets the
-ends that were gathered be sent: the server knows nothing as finished whose output is not on disk.
+by the batch, one renews the leases, and one looks at the counters. Ends that wait for a
+partition that does not answer hold up later ones for seconds only. `commit` syncs the outputs before the gathered ends
+are sent, so that the server has no URI as finished without its output on disk.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class LeasingFrontier:
         return 0.0 if self._held.ready and self.rests.places else None
 
     def lease(self, count: int = 1, *, ttl: float | None = None) -> list[Lease]:
-        """Return up to `count` of the URIs that are here, whose leases are renewed whatever their `ttl`."""
+        """Return up to `count` of the URIs that are here; their leases are renewed, whatever `ttl` is."""
         taken, _ = self._held.take(min(count, self.rests.places), time.monotonic())
         self._visited.update(lease.id for lease in taken)
         self._more.set()
@@ -157,7 +157,7 @@ class LeasingFrontier:
 
     def commit(self) -> None:
         """Sync the outputs, and let the gathered ends be sent. Raises what ended the tasks, and StorageFull."""
-        if not isinstance(self._error, PolicyError):  # which `next_ready_in` raises
+        if not isinstance(self._error, PolicyError):  # `next_ready_in` raises that
             self._raise_error()
         now = time.monotonic()
         if self._gathered or now - self._synced >= MOST_UNSYNCED:
@@ -190,7 +190,7 @@ class LeasingFrontier:
         self.rests.stop()
         self.questions.stop()
         if self._tasks and self._remote.in_partitions:
-            self._more.set()  # what is being leased is given back by `_lease_ahead`
+            self._more.set()  # `_lease_ahead` gives back the leases under way
         elif self._tasks:
             self._tasks[0].cancel()  # the server takes back what it has leased in this call
         if ready := self._held.take_back():
@@ -231,7 +231,7 @@ class LeasingFrontier:
             self._fail(error)
 
     def _is_halted(self) -> bool:
-        """Tell whether nothing more is leased: mypy takes what was read of `_halted` before an await for what it is."""
+        """Return whether nothing more is leased: mypy takes `_halted` for what it was before an await."""
         return self._halted
 
     async def _lease_ahead(self) -> None:
@@ -362,7 +362,7 @@ class LeasingFrontier:
         summary = await self._server.answer(self._remote.frontier.summary)
         self._last.put(sent, summary)
         reason = summary.pause_reason if summary.state in _PAUSED else None
-        if self._tasks and reason not in (None, crawl_states.FINISH, self._paused_for):  # told before, otherwise
+        if self._tasks and reason not in (None, crawl_states.FINISH, self._paused_for):  # logged before, otherwise
             log.warning("%s is paused (%s): nothing is leased until it goes on", self._remote.name, reason)
         self._paused_for = reason
         self._wake()

@@ -145,7 +145,7 @@ class PageRobots:
         return wait
 
     async def _has_turn(self, lease: Lease, uri: CrawlUri, hop: CrawlUri, key: str) -> bool:
-        """Tell whether a host may be asked outside its queue's turn; if not, wait. Raises PutBack if that is long."""
+        """Return whether a host may be asked outside its queue's turn; if not, wait. Raises PutBack if that is long."""
         queue = await self._questions.queue(key)
         wait = self._delays.begin(key, hop.url, self._settings_for(lease, hop, key), queue)
         if wait > LONGEST_REST:

@@ -25,7 +25,7 @@ _NAMED = 5  # settings that differ
 
 
 def beginning(remote: ServedCrawl, summary: Summary, *, given: Settings, folder: Path, seeds: int) -> Iterator[str]:
-    """Yield the lines on a crawl that begins: on its settings, a pause, and what there is to do."""
+    """Yield the lines on a crawl that begins: on its settings, a pause, and its work."""
     differ = [change for change in changes(given, remote.settings) if change.name.split(".")[0] in _SERVED]
     if differ:
         more = ", ..." if len(differ) > _NAMED else ""
@@ -75,7 +75,7 @@ def closing(
     """Yield the lines on a crawl that ends: why, the work of this process, and the work of all.
 
     `late` and `untold` are the numbers of leases that expired before their end was sent, and of ends that were not;
-    `tags` are lines on what robots tags have kept out in this run.
+    `tags` are lines on URIs that robots tags have kept out in this run.
     """
     again = "run the same command" + (f": {command}" if command else "")
     over = summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or summary.pause_reason == crawl_states.FINISH
