@@ -11,9 +11,11 @@ import gc
 import importlib
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TextIO
@@ -91,15 +93,16 @@ class ForkedProcess:
     def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill it, unless it has ended."""
-        self._process.kill()
+        self.send_signal(signal.SIGKILL)
 
     def terminate(self) -> None:
         """Send it SIGTERM, unless it has ended."""
-        self._process.terminate()
+        self.send_signal(signal.SIGTERM)
 
     def communicate(self, timeout: float = PATIENCE) -> tuple[str, str]:
         """Read both pipes to their ends, close them, and wait for the end of the process."""

@@ -21,8 +21,9 @@ import pytest
 
 from budgetfrontier import CrawlState, Report
 from tests.crawler.conftest import Asked
-from tests.crawler.process import COMMAND
+from tests.crawler.process import COMMAND, forked_main
 from tests.crawler.site import Site, linking, reopened, run, text
+from tests.forked import ForkedProcess
 from tests.support import PATIENCE, child_process, until
 
 HOME = "http://a.test/"
@@ -108,8 +109,7 @@ def test_seeds_are_added_to_a_crawl_that_was_started_paused(tmp_path: Path, aske
     web = WIDE | {"new.test/": linking("/in", "http://out.test/"), "link.test/": linking("/out"), "c.test/": "x"}
     with Site(web) as site:
         config, job = configure(site, tmp_path), tmp_path / "job"
-        command = [*COMMAND, "crawl", str(config), "--job", str(job), "--paused"]
-        with child_process(command, stderr=subprocess.PIPE, text=True) as process:
+        with ForkedProcess(forked_main, "crawl", str(config), "--job", str(job), "--paused") as process:
             try:
                 until(lambda: (job / "frontier/data.mdb").exists() and is_paused(job), process)
                 assert asked("import", job, listed, "--seeds")[0] == 0
@@ -129,8 +129,7 @@ def test_a_crawl_without_seeds_waits_for_those_that_are_imported(tmp_path: Path,
     with Site(WIDE) as site:
         config, job = configure(site, tmp_path), tmp_path / "job"
         config.write_text(json.dumps(json.loads(config.read_text()) | {"seeds": []}))
-        command = [*COMMAND, "crawl", str(config), "--job", str(job), "--paused"]
-        with child_process(command, stderr=subprocess.PIPE, text=True) as process:
+        with ForkedProcess(forked_main, "crawl", str(config), "--job", str(job), "--paused") as process:
             try:
                 until(lambda: (job / "frontier/data.mdb").exists() and is_paused(job), process)
                 assert asked("import", job, "http://b.test/", "--seeds")[0] == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +14,12 @@ import pytest
 
 from budgetfrontier import CrawlState
 from budgetfrontier.remote import RemoteFrontier
-from tests.crawler.process import COMMAND
+from tests.crawler.process import forked_main
 from tests.crawler.shared.served import Crawler, pages_of, run, served_settings
 from tests.crawler.site import Page, Site, linking
+from tests.forked import ForkedProcess
 from tests.remote.served import Served
-from tests.support import PATIENCE, child_process, until
+from tests.support import PATIENCE, until
 
 PAGES = 40
 WEB: dict[str, Page] = {f"{'abcd'[number % 4]}.test/{number}": f"page {number}" for number in range(PAGES)}
@@ -32,9 +33,9 @@ SECTIONS: dict[str, Any] = {
 
 
 @contextmanager
-def process_of(*words: object) -> Iterator[subprocess.Popen[bytes]]:
+def process_of(*words: object) -> Iterator[ForkedProcess]:
     """Run a command of `budgetfrontier`, which is killed at the end of the block."""
-    with child_process([*COMMAND, *map(str, words)], stderr=subprocess.DEVNULL) as process:
+    with Path(os.devnull).open("wb") as log, ForkedProcess(forked_main, *map(str, words), log=log) as process:
         try:
             yield process
         finally:

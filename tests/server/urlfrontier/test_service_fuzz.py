@@ -18,9 +18,12 @@ from budgetfrontier.server.urlfrontier import engine_calls, service
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as m
 from tests.server.urlfrontier.service_client import Client, discovered, info, known, serving
 from tests.server.urlfrontier.service_model import SKIPPED, Crawl, Model
+from tests.sizes import sized
 
 LENGTH = int(os.environ.get("FUZZ_LENGTH", "400"))
-SEEDS = range(int(os.environ.get("FUZZ_SEEDS", "4")))
+pytestmark = pytest.mark.full_size
+
+SEEDS = range(int(os.environ.get("FUZZ_SEEDS", sized(2, 4))))
 START = 2_000_000_000.25
 
 HOSTS = {
