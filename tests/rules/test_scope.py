@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -305,6 +306,54 @@ def test_seeds_that_the_frontier_lists_count_once_they_are_listed(rule: str) -> 
         assert [uri.url for uri in found.accepted([link("http://imported.test/x")])] == ["http://imported.test/x"]
         frontier.schedule(CrawlUri("http://dropped.test/", directive=Directive.MEDIUM))
         assert found.objection(link("http://dropped.test/x")), "the seeds of the settings are those now in the settings"
+
+
+class Listed:
+    """A list of the seed https://www.shop.listed.test/, which counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.last, self.asked = 1, 0
+
+    def has_host(self, bare: str) -> bool:
+        self.asked += 1
+        return bare == "shop.listed.test"
+
+    def has_domain(self, domain: str, domain_of: Callable[[CrawlUri], Any]) -> bool:
+        self.asked += 1
+        return domain == "listed.test" and domain_of(CrawlUri("https://a.b.test/")) == "b.test"
+
+
+@pytest.mark.parametrize(("rule", "below"), [("seed-hosts", False), ("seed-domains", True)])
+def test_seeds_that_are_listed_count_by_their_host_or_by_their_domain(rule: str, below: bool) -> None:
+    rules = scope(accept=[rule])
+    rules.add_listed(Listed())
+    hosts = {"shop.listed.test": True, "www.shop.listed.test": True, "listed.test": below, "other.test": False}
+    assert {host: rules.verdict(link(f"https://{host}/a")).accepted for host in hosts} == hosts
+
+
+def test_a_decision_on_a_whole_host_is_remembered_until_another_seed_is_listed() -> None:
+    rules, listed = scope(accept=["seed-hosts"]), Listed()
+    rules.add_listed(listed)
+    links = [link(f"https://shop.listed.test/{path}") for path in ("", "a", "b", "a/b/c")]
+    for _ in range(2):
+        assert all(rules.verdict(uri).accepted for uri in links)
+        assert rules.accepted(links) == links
+    assert listed.asked == 1
+    rules.accepted([link(f"https://other.test/{path}") for path in ("a", "b/c", "b/d")])
+    assert listed.asked == 2
+    listed.last += 1
+    assert rules.accepted(links) == links
+    assert listed.asked == 3
+
+
+@pytest.mark.parametrize(("length", "asked"), [(1024, 1), (1025, 2)])
+def test_decisions_on_hosts_and_seeds_of_more_than_1024_characters_are_not_remembered(length: int, asked: int) -> None:
+    rules, listed = scope(accept=["seed-hosts"]), Listed()
+    rules.add_listed(listed)
+    root = "https://shop.listed.test/"
+    uri = link(f"{root}a", "RL", {"seed": "https://b.test/".ljust(length - len(root), "x")})
+    assert rules.verdict(uri).accepted and rules.verdict(uri).accepted
+    assert listed.asked == asked
 
 
 def test_what_is_remembered_of_hosts_is_bounded() -> None:
