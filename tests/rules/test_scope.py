@@ -188,6 +188,9 @@ def test_hops_count_without_prerequisites() -> None:
     assert rules.objection(link("https://example.org/robots.txt", "LEP")) is None
     assert rules.objection(link("https://example.org/", "PLE")) is None
     assert rules.objection(link("https://example.org/", "LLL")) == "max_hops"
+    for most in (0, 1, 2):
+        assert scope(max_hops=most).objection(link(SEED, "L" * most + "L")) == "max_hops"
+        assert scope(max_hops=most).objection(link(SEED, "L" * most)) is None
     assert scope(max_hops=-1).objection(link("https://example.org/", "L" * 99)) is None
 
 
@@ -326,6 +329,7 @@ class Listed:
 @pytest.mark.parametrize(("rule", "below"), [("seed-hosts", False), ("seed-domains", True)])
 def test_seeds_that_are_listed_count_by_their_host_or_by_their_domain(rule: str, below: bool) -> None:
     rules = scope(accept=[rule])
+    assert not rules.verdict(link("https://shop.listed.test/a")).accepted
     rules.add_listed(Listed())
     hosts = {"shop.listed.test": True, "www.shop.listed.test": True, "listed.test": below, "other.test": False}
     assert {host: rules.verdict(link(f"https://{host}/a")).accepted for host in hosts} == hosts
