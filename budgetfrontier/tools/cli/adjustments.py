@@ -43,7 +43,7 @@ def write_list(args: argparse.Namespace, found: Iterable[AdjustmentRow]) -> None
 
 
 def match_of(operator: CrawlOperator, name: int | str) -> str:
-    """Return what the adjustment with an id matches; "" if it is not in force, for which it cannot be withdrawn."""
+    """Return the pattern of the adjustment with an id; "" if it is not in force, and so cannot be withdrawn."""
     return next((one.match for one in operator.adjustments() if str(one.id) == str(name)), "")
 
 
@@ -57,7 +57,7 @@ def announce(operator: CrawlOperator, match: str) -> None:
 
 
 def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], effect: dict[str, Any]) -> None:
-    """Print what a change of the adjustments has done, or would do."""
+    """Print the effect of a change of the adjustments, or of its dry run."""
     if args.format == "json":
         print_json(args, details, effect)
         return
@@ -84,7 +84,7 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
 
 
 def print_json(args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
-    """Print an adjustment, and what it has done, or would do, as far as that is known."""
+    """Print an adjustment, and the effect of it or of its dry run, as far as that is known."""
     json.dump(details | {"dry_run": args.dry_run} | effect, sys.stdout, indent=1)
     sys.stdout.write("\n")
 
@@ -130,7 +130,7 @@ def _values(group: dict[str, Any]) -> str:
 
 
 def _outcome(effect: dict[str, Any]) -> Iterator[str]:
-    """Yield what would retire and revive, and what may be spent."""
+    """Yield the queues that would retire and revive, and the spend allowed."""
     yield f"would revive {_named(effect, 'revived')}"
     if effect["revived_count"]:
         yield f"  would fetch {_spend(effect)}"
@@ -152,7 +152,7 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
 
 
 def _spend(spend: dict[str, Any]) -> str:
-    """Format how much of what they hold queues hand out, and what they spend on it and at most."""
+    """Format the share of their URIs that queues hand out, and their spend on it and at most."""
     ceiling = "without maximum" if spend["ceiling"] is None else f"at most {spend['ceiling']:,}"
     return f"{spend['uris']:,} of the URIs they hold now and spend {spend['spend']:,}, {ceiling} once more come"
 

@@ -204,7 +204,7 @@ def _column(columns: Sequence[str]) -> Callable[[str], str]:
 
 
 def wrong(expected: str, text: str) -> argparse.ArgumentTypeError:
-    """Return the error for an argument that is not what is expected."""
+    """Return the error for an argument other than expected."""
     from budgetfrontier.settings.values import show
 
     return argparse.ArgumentTypeError(f"expected {expected}, got {show(text)}")
@@ -333,7 +333,7 @@ def refuse_if_terminated(args: argparse.Namespace) -> None:
 
 
 def no_match(args: argparse.Namespace) -> str:
-    """Return what to say if --state and --match select no queue."""
+    """Return the message for --state and --match that select no queue."""
     from budgetfrontier.reports.format import clean
 
     chosen = (args.match and clean(args.match), args.state and f"the state {' or '.join(args.state)}")
@@ -414,7 +414,7 @@ def warn_of_adjustments(settings: Settings, job: Path) -> None:
     try:
         with Reader(frontier_path(job)) as reader:
             adjustments = reader.adjustments
-    except FrontierError:  # there is no job yet; what is wrong with one is said where it is opened
+    except FrontierError:  # there is no job yet; errors of one are reported where it is opened
         return
     warn(shadowed(settings, adjustments))
 

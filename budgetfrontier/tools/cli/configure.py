@@ -127,7 +127,7 @@ def _load_crawler(settings: Settings) -> None:
 
 
 def _bad_seeds(settings: Settings) -> Iterator[str]:
-    """Yield the invalid lines of seed files, at most a hundred, and what becomes of metadata in them."""
+    """Yield the invalid lines of seed files, at most a hundred, and the treatment of metadata in them."""
     from budgetfrontier.crawler.seeds import bad_lines, metadata_notes
     from budgetfrontier.settings.problems import MOST_PROBLEMS
 

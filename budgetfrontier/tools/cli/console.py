@@ -97,7 +97,7 @@ def _folders(given: list[Path]) -> list[Path]:
 
 
 def _is_job(path: Path) -> bool:
-    """Tell whether a path is a job's folder, or a frontier itself."""
+    """Return whether a path is a job's folder, or a frontier itself."""
     return any((folder / "data.mdb").is_file() for folder in (path / "frontier", path))
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
-    """Print what a command to a queue has changed."""
+    """Print the changes by a command to a queue."""
     from budgetfrontier.reports.audit_sentences import waits_longer
     from budgetfrontier.reports.format import clean
 
@@ -39,7 +39,7 @@ def _own(value: float | None) -> str:
 
 
 def tell_deletion(effect: dict[str, Any]) -> None:
-    """Print what a deletion has deleted."""
+    """Print the effect of a deletion."""
     from budgetfrontier.reports.audit_sentences import deleted
 
     say(deleted(effect))
@@ -47,7 +47,7 @@ def tell_deletion(effect: dict[str, Any]) -> None:
 
 
 def tell_deletion_preview(effect: dict[str, Any], totals: Summary) -> None:
-    """Print what a deletion would delete."""
+    """Print the effect that a deletion would have."""
     from budgetfrontier.reports.audit_sentences import deleted
 
     say(f"would {deleted(effect, verb='delete')}")
@@ -65,7 +65,7 @@ def _note_undecided(effect: dict[str, Any]) -> None:
 
 
 def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
-    """Print what an undo has done to the command of an audit entry."""
+    """Print the effect of an undo of the command of an audit entry."""
     from budgetfrontier.reports.audit_sentences import undone
     from budgetfrontier.reports.format import clean
 
@@ -73,7 +73,7 @@ def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
 
 
 def tell_undo_preview(effect: dict[str, Any]) -> None:
-    """Print what an undo would do."""
+    """Print the effect that an undo would have."""
     from budgetfrontier.reports.format import clean, counted
     from budgetfrontier.tools.cli.adjustments import named_keys
 

@@ -24,7 +24,7 @@ _MOST_NAMES = 10
 def queue_to_show(
     operator: CrawlOperator, key: str, *, limit: int | None = 1, spread: bool = False
 ) -> tuple[QueueRecord, list[PendingUri]]:
-    """Return the queue of a key, or the one that is surely meant, which is said, with some of its URIs."""
+    """Return the queue of a key, or the one that is surely meant, with a note, and with some of its URIs."""
     from budgetfrontier.reports.format import clean
 
     record, pending = operator.queue(key, limit=limit, spread=spread)

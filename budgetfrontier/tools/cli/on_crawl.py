@@ -17,7 +17,7 @@ def on_crawl(run: Callable[[argparse.Namespace, CrawlOperator], int | None]) -> 
 
     def command(args: argparse.Namespace) -> int | None:
         if isinstance(args.job, ClusterUrl):
-            from budgetfrontier.tools.cli import clusters  # which imports what a job does not need
+            from budgetfrontier.tools.cli import clusters  # its imports are not needed for a job
 
             return clusters.run(args, run)
         with job_operator(args) as operator:

@@ -16,7 +16,7 @@ _COMMON = "common options, explained by `budgetfrontier --help`"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors say what was probably meant, and whose help has examples."""
+    """A parser with suggestions in its errors, and examples in its help."""
 
     examples: Sequence[str] = ()
     """Arguments that may follow the name of the command, for its help."""

@@ -29,7 +29,7 @@ HOSTS_DROP = ("not_modified", "failures", "errors", "state", "expenditure")
 
 
 class Rows:
-    """A report: its columns, its rows, which of the columns a terminal may leave out, and what is unknown.
+    """A report: its columns, its rows, the columns that a terminal may leave out, and a sentence on unknown values.
 
     `told` is a sentence that says the most important of it, for text. `unknown` is asked for once the rows are read.
     """
@@ -184,7 +184,7 @@ def _crawl_summary(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
 
 
 def _told(operator: CrawlOperator, totals: Summary, since: float | None, now: float) -> dict[str, int | None]:
-    """Return the figures that were told with the ends of fetches; None for bytes if no sizes were."""
+    """Return the figures reported with the ends of fetches; None for bytes if no sizes were reported."""
     from budgetfrontier.reports.crawl_summary import TOLD
 
     if since is None:

@@ -20,7 +20,7 @@ def note(text: str) -> None:
 
 
 def asks() -> bool:
-    """Tell whether there is a person to ask: a terminal for the question and for the answer."""
+    """Return whether there is a person to ask: a terminal for the question and for the answer."""
     return _is_terminal(sys.stdin) and _is_terminal(sys.stdout)
 
 

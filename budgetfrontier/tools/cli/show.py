@@ -260,7 +260,7 @@ def audit(args: argparse.Namespace, operator: CrawlOperator) -> None:
 
 
 def _is_chosen(entry: AuditEntry, args: argparse.Namespace, people: set[str]) -> bool:
-    """Tell whether an audit entry passes the filters by who, time and operation; add who it is by to `people`."""
+    """Return whether an audit entry passes the filters by who, time and operation; add its author to `people`."""
     people.add(entry.who)
     return (
         args.who in (None, entry.who)

@@ -230,7 +230,7 @@ def _note_no_queue(args: argparse.Namespace, operator: CrawlOperator, effect: di
 
 
 def adjust(args: argparse.Namespace, operator: CrawlOperator) -> int:
-    """Apply an adjustment, or withdraw one; with --dry-run, print what that would do."""
+    """Apply an adjustment, or withdraw one; with --dry-run, print the effect that this would have."""
     from budgetfrontier.tools.cli import adjustments
 
     override = _read_adjustment(args)
@@ -288,9 +288,9 @@ def _read_adjustment(args: argparse.Namespace) -> Override | None:
 
 
 def undo(args: argparse.Namespace, operator: CrawlOperator) -> int:
-    """Undo a command; with --dry-run, print what that would do.
+    """Undo a command; with --dry-run, print the effect that this would have.
 
-    If what it has changed was changed since, in any partition, it is refused as a whole, unless with --force.
+    If any value that it has changed was changed since, in any partition, it is refused, unless with --force.
     """
     if operator.path is not None and not isinstance(args.entry, int):
         args.usage(f"{args.entry} is an id of a crawl in partitions; those of a job are numbers")

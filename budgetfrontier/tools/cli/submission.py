@@ -1,6 +1,6 @@
 """The submission of URIs that are imported: to a frontier, to the engine that runs it, or to partitions.
 
-What became of them is counted as soon as it is known, so that the counts are right whatever ends an import.
+Their results are counted as soon as they are known, so that the counts are right however an import ends.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _Sized = tuple[int, dict[str, Any]]
 
 @dataclass
 class Counts:
-    """The numbers of URIs that were submitted, by what has become of them."""
+    """The numbers of URIs that were submitted, by their results."""
 
     tally: Tally = field(default_factory=Tally)
     seen: int = 0
@@ -58,7 +58,7 @@ class Counts:
     """URIs of commands that have not ended, or were not committed."""
 
     def add(self, op: str, tally: Tally) -> None:
-        """Add what a command has done. Of one that schedules nothing, only what was refused is in the tally."""
+        """Add the results of a command. Of one that schedules nothing, the tally has refusals only."""
         if op != "schedule":
             self.seen += tally.added if op == "mark_seen" else 0
             self.dead += tally.added if op == "bury" else 0
@@ -100,7 +100,7 @@ def submit(
 def _apply(
     frontier: Frontier, args: argparse.Namespace, path: Path, op: str, commands: Iterable[_Sized], counts: Counts
 ) -> None:
-    """Apply commands; count those that are committed, for an error in one takes back what is not."""
+    """Apply commands; count those that are committed, since an error in one takes the others back."""
     who, committed_at = args.who or whoami(), time.monotonic()
     done: list[tuple[int, AuditEntry]] = []
     try:

@@ -150,7 +150,7 @@ def _register_dead_letters(commands: Commands) -> None:
 
 
 def import_(args: argparse.Namespace) -> int:
-    """Import the sources. Into a crawl in partitions, each call is waited for: whoever repeats it sees duplicates."""
+    """Import the sources. Into a crawl in partitions, each call is waited for: a repeated one finds duplicates."""
     from budgetfrontier.tools.cli import importing
 
     if not isinstance(args.job, ClusterUrl):
@@ -320,7 +320,7 @@ def _write_dead_letters(
 
 
 def _check_letters(args: argparse.Namespace, ids: Sequence[Any]) -> None:
-    """Refuse what selects rows of the listing where dead letters are changed: `--drop all --match` would drop all."""
+    """Refuse options that select rows of the listing when letters are changed: `--drop all --match` would drop all."""
     given = {"match": args.match, "limit": args.limit, "offset": args.offset, "reverse": args.reverse}
     names = [f"--{name}" for name, value in given.items() if value not in (None, False, 0)]
     if names or args.sort != DEAD_SORT:

@@ -43,7 +43,7 @@ def cookie_name(headers: Mapping[str, str]) -> str:
 
 
 def is_inside(target: str) -> bool:
-    """Tell whether a link leads to a page of this console: "//elsewhere" and "/\\elsewhere" lead to other sites."""
+    """Return whether a link leads to a page of this console: "//elsewhere" and "/\\elsewhere" lead to other sites."""
     return target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
 
 
@@ -61,12 +61,12 @@ class Access:
         return self._token is not None
 
     def is_token(self, text: str) -> bool:
-        """Compare with the token; how long that takes does not depend on how much of it is right."""
+        """Compare with the token in constant time."""
         return self._token is not None and self._token.accepts(text)
 
     @staticmethod
     def refused_origin(headers: Mapping[str, str]) -> bool:
-        """Tell whether a form comes from another site, or does not say where it comes from."""
+        """Return whether a form comes from another site, or does not say where it comes from."""
         origin, host = headers.get("Origin", ""), headers.get("Host", "")
         return origin.partition("://")[2].lower() != host.lower() or not host
 

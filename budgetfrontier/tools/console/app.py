@@ -96,7 +96,7 @@ class Console:
         return app
 
     def _add_downloads(self, app: web.Application, base: str) -> None:
-        """Add what reads the files of jobs."""
+        """Add the routes that read the files of jobs."""
         app.router.add_get(f"{base}/reports/file", self._of_job(self.downloads.file))
         app.router.add_get(f"{base}/reports/{{kind}}.{{ending}}", self._of_job(self.downloads.report))
 
@@ -142,7 +142,7 @@ class Console:
             _log.error("a scan failed", exc_info=error)
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        """Do what reads or renders in a thread, a few at a time. Raises ServiceUnavailable if too many wait already."""
+        """Read or render in a thread, a few at a time. Raises ServiceUnavailable if too many wait already."""
         if self._waiting >= WAITING:
             raise ServiceUnavailable
         self._waiting += 1
@@ -210,7 +210,7 @@ class Console:
             form = await request.post()
         except (web.HTTPException, ConnectionError):
             raise
-        except Exception as error:  # aiohttp has many for a charset or a multipart form that is none
+        except Exception as error:  # aiohttp has many for an invalid charset or multipart form
             raise BadRequest("This form cannot be read; send it as a browser does.") from error
         request[FORM] = MultiDict((name, value) for name, value in form.items() if isinstance(value, str))
         if session is not None and not session.csrf:
@@ -227,7 +227,7 @@ class Console:
     # -- pages
 
     def _context(self, request: web.Request, job: ConsoleJob | None, page: ConsolePage | None) -> dict[str, Any]:
-        """Return what every template gets."""
+        """Return the values that every template gets."""
         session = request.get(SESSION)
         return {
             "title": page.title if page else "",
@@ -293,7 +293,7 @@ class Console:
         return web.Response(body=body, headers={"Content-Type": kind})
 
     def _has_ended(self, request: web.Request) -> bool:
-        """Tell whether the browser that asks has signed out since, or its session is over."""
+        """Return whether the browser has signed out since, or its session is over."""
         session = request.get(SESSION)
         return bool(session and session.csrf) and self.access.session(_cookie(request)) is not session
 
@@ -322,7 +322,7 @@ class Console:
     async def _shown(self, job: ConsoleJob, form: MultiDict[str], who: str) -> Task:
         """Return the dry run that a form applies; lead back to it if something has changed that it has not shown.
 
-        It is applied once: whoever presses the button again is led to the page of the command.
+        It is applied once: a second press of the button leads to the page of the command.
         """
         forms.check_names(form, forms.APPLIED)
         shown = self.tasks.shown(form["dry_run"], who)

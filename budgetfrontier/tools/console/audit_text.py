@@ -27,7 +27,7 @@ def as_told(name: str, value: object) -> str:
 
 
 def changes(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the values before and after a command that an effect has, each with its name; none if it has no such."""
+    """Return the values in an effect before and after a command, each with its name; none if it has none."""
     before, after = values.get("before"), values.get("after")
     if not isinstance(before, dict) or not isinstance(after, dict):
         return []
@@ -36,5 +36,5 @@ def changes(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def others(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the rest of an effect, besides what `changes` returns."""
-    told = ("before", "after") if changes(values) else ()
-    return {name: value for name, value in values.items() if name not in told}
+    shown = ("before", "after") if changes(values) else ()
+    return {name: value for name, value in values.items() if name not in shown}

@@ -53,7 +53,7 @@ def since(view: View, asked: SubmittedCommand, shown: SteerLine) -> Since:
 
 
 def _match(op: str, args: dict[str, Any]) -> Match | None:
-    """Return the pattern of the queues that a command is about; None if it does not say."""
+    """Return the pattern of the queues that a command is about; None if it has none."""
     if op == "adjust":
         return parse_match(args["match"])
     return deleted_queues(args.get("queue")) if op == "delete" else None

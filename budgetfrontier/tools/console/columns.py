@@ -51,7 +51,7 @@ class ColumnLayout(msgspec.Struct):
 
 
 class Builder:
-    """The columns in the making. What is not needed at once waits in files: keys in that of the columns, amounts aside.
+    """The columns under construction. Keys wait in the file of the columns, amounts in files of their own.
 
     Memory: some 100 bytes for each queue while an order is sorted.
     """
@@ -118,7 +118,7 @@ class Builder:
 
 
 def _padding(size: int) -> bytes:
-    """Return what comes after a part, so that the next one begins at a multiple of eight."""
+    """Return the padding after a part, so that the next one begins at a multiple of eight."""
     return b"\0" * (-size % 8)
 
 

@@ -47,7 +47,7 @@ def serve(
     )  # fmt: skip
     named = [where.host] if isinstance(where, HostPort) else []
     for job in jobs:
-        job.sample()  # what cannot be read is said here, and not on a page
+        job.sample()  # a job that cannot be read is an error here, and not on a page
     console = Console(jobs, Access(token, hosts=[*named, *hosts]), pages=pages)
     with limit_raised(_FILES):
         asyncio.run(_serve(console, where, started))

@@ -40,7 +40,7 @@ class Downloads:
         self._sending: dict[asyncio.Timeout, float] = {}  # the parts of reports that are not taken yet, since when
 
     async def report(self, job: ConsoleJob, request: web.Request) -> web.StreamResponse:
-        """Send a report as of now. What is wrong is known before the first byte is sent.
+        """Send a report as of now. Errors are known before the first byte is sent.
 
         Raises ServiceUnavailable if none of the places becomes free. Slow readers cannot hold them: see GIVES_WAY.
         """
@@ -90,7 +90,7 @@ class Downloads:
             self._places.release()
 
     def _hurry(self) -> None:
-        """Let what is not taken yet be waited for no longer than GIVES_WAY."""
+        """Wait for the readers of parts under way no longer than GIVES_WAY."""
         for limit, since in self._sending.items():
             if not limit.expired():
                 limit.reschedule(min(limit.when() or since, since + GIVES_WAY))
@@ -138,10 +138,10 @@ def _read(file: BinaryIO) -> bytes:
 
 
 def _download(name: str, kind: str) -> web.StreamResponse:
-    """Return a response that a browser saves, and in which nothing runs if it shows it all the same."""
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
+    """Return a response that a browser saves, or else shows without running anything in it."""
+    ascii_name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
     headers = {
-        "Content-Disposition": f'attachment; filename="{plain}"',
+        "Content-Disposition": f'attachment; filename="{ascii_name}"',
         "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
     }
     response = web.StreamResponse(headers=headers)

@@ -36,7 +36,7 @@ Form = MultiMapping[str]
 
 
 class SubmittedCommand(NamedTuple):
-    """A command that somebody asks for."""
+    """A command that a form asks for."""
 
     op: str
     args: dict[str, Any]
@@ -62,7 +62,7 @@ def read(form: Form, *, partitions: bool = False) -> SubmittedCommand:
 
 
 def again(form: Form, *, partitions: bool = False) -> SubmittedCommand:
-    """Return the command of the form that applies what was shown. Its arguments are checked when it is applied."""
+    """Return the command of the form that applies a dry run. Its arguments are checked when it is applied."""
     op, args = _op(form, partitions), _plain(form.get("args", ""))
     if not isinstance(args, dict):
         raise BadRequest("This form is not one of the console.")
@@ -71,7 +71,7 @@ def again(form: Form, *, partitions: bool = False) -> SubmittedCommand:
 
 
 def check_names(form: Form, names: Collection[str]) -> None:
-    """Raise BadRequest for a field that the form does not have: a wrong name must not be taken for nothing asked."""
+    """Raise BadRequest for a field that the form does not have: a wrong name must not be ignored."""
     for name in form:
         if name not in names and name != TOKEN:
             has = f"it has {', '.join(names)}" if names else "it has none"
@@ -88,7 +88,7 @@ def _op(form: Form, partitions: bool) -> str:
 
 
 def applies(form: Form) -> bool:
-    """Tell whether a form applies its command at once, or what a dry run has shown. Raises BadRequest for another step.
+    """Return whether a form applies its command, at once or after a dry run. Raises BadRequest for another step.
 
     Without a step it is a dry run.
     """
@@ -100,15 +100,14 @@ def applies(form: Form) -> bool:
 
 
 def _is_given(op: str, partitions: bool) -> bool:
-    """Tell whether the console gives a command."""
     return op in _READ and not (partitions and op in NOT_OF_PARTITIONS)
 
 
 def _without_code(asked: SubmittedCommand) -> SubmittedCommand:
     """Return a command that brings no code into the crawl. Raises BadRequest.
 
-    A policy "module:name" is imported and called by the process of the crawl. Whoever has the console's token may steer
-    a crawl, but is not thereby a user of the machine.
+    A policy "module:name" is imported and called by the process of the crawl. The console's token allows to steer a
+    crawl, not to run code on the machine.
     """
     settings = asked.args.get("set")
     try:

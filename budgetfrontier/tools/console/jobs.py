@@ -87,7 +87,7 @@ class ConsoleJob:
             return self._reader
 
     def _check(self) -> None:
-        """Raise Gone if there is no frontier. Forget what was read of another one that was there before."""
+        """Raise Gone if there is no frontier. Forget the readings of another one that was there before."""
         try:
             status = os.stat(self.path / "data.mdb")
         except OSError:
@@ -125,11 +125,11 @@ class ConsoleJob:
         return last if last is not None and abs(time.time() - last.when) < _FRESH else self.sample()
 
     def look(self, read: Callable[[CrawlOperator], _T]) -> _T:
-        """Return what `read` returns for this job."""
+        """Return the result of `read` for this job."""
         return read(JobOperator(self.folder, self.path, reader=self.reader, brief=True))
 
     async def steer(self, order: SteerOrder) -> AsyncIterator[SteerLine]:
-        """Carry an order out in a process of its own, and yield how far it is; the last line has the result."""
+        """Carry an order out in a process of its own, and yield its progress; the last line has the result."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "budgetfrontier.tools.console.steer_process", str(self.path),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE,
@@ -152,7 +152,7 @@ class ConsoleJob:
                 await process.wait()
 
     def since(self, asked: SubmittedCommand, shown: SteerLine) -> Since:
-        """Return what has changed since a dry run has shown what a command would do."""
+        """Return the changes since the dry run of a command."""
         with self.view() as view:
             return since(view, asked, shown)
 
@@ -174,7 +174,7 @@ class ConsoleJob:
 
 
 def named(folders: Sequence[tuple[Path, Path]]) -> list[ConsoleJob]:
-    """Return jobs for pairs of a folder and its frontier; several are told apart by the names of their folders."""
+    """Return jobs for pairs of a folder and its frontier; several are named after their folders."""
     if len(folders) == 1:
         return [ConsoleJob("", *folders[0])]
     wanted = [re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "job" for folder, _ in folders]

@@ -36,7 +36,7 @@ LISTED = 20
 
 
 class Current(NamedTuple):
-    """The crawl as of a moment: its report without queues, its partitions, and those that do not answer in words."""
+    """The crawl as of a moment: its report without queues, its partitions, and why some do not answer."""
 
     when: float
     report: Report
@@ -96,17 +96,17 @@ class PartitionedJob(ConsoleJob):
         raise Gone(f"{self._url} has no files here")
 
     def sample(self) -> Sample:
-        """Return the totals that were told last, or the first ones."""
+        """Return the latest totals received, or the first ones."""
         current = self._current or self.current()
         return Sample(current.when, 0, current.report.standing.process.last_commit or 0.0, current.report.totals)
 
     def sample_now(self) -> Sample:
-        """Return the totals that the owners tell, a few seconds old at the most."""
+        """Return the totals of the owners, a few seconds old at the most."""
         self.current()
         return self.sample()
 
     def current(self) -> Current:
-        """Return what the owners tell, a few seconds old at the most. Raises ConnectionLost if none answers."""
+        """Return the owners' reports, a few seconds old at the most. Raises ConnectionLost if none answers."""
         with self._looking:
             now, current = time.time(), self._current
             if current is None or not 0 <= now - current.when < FRESH:
@@ -124,7 +124,7 @@ class PartitionedJob(ConsoleJob):
             return whole
 
     def look(self, read: Callable[[CrawlOperator], _T]) -> _T:
-        """Return what `read` returns for this crawl, with no partition missing yet."""
+        """Return the result of `read` for this crawl, with no partition missing yet."""
         with self._looking:
             return read(ClusterOperator(self._owners()))
 
@@ -144,7 +144,7 @@ class PartitionedJob(ConsoleJob):
                     return SteerLine(done=1.0, effect=effect | _unanswered(operator), seen=seen)
                 command = OperatorCommand(order.op, order.args, order.who or whoami(), order.reason)
                 applied = operator.apply(command)
-                self._current = self._whole = None  # whoever has changed something looks at it next
+                self._current = self._whole = None  # pages show the change at once
         except (FrontierError, OSError) as error:
             return SteerLine(done=1.0, error=str(error))
         if applied.left or applied.entry is None:

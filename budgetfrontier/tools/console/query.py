@@ -36,14 +36,14 @@ class Query:
         """What the path names: the key of a queue, the name of a file."""
 
     def _value(self, name: str, default: str = "") -> str:
-        """Return the value of a name, which the page has then. Raises BadRequest if it is given twice."""
+        """Return the value of a name, and note that the page has it. Raises BadRequest if it is given twice."""
         self._asked[name] = None
         if isinstance(self._values, MultiMapping) and len(self._values.getall(name, ())) > 1:
             raise BadRequest(f"{name} is given more than once; give it once")
         return self._values.get(name, default)
 
     def check_names(self) -> None:
-        """Raise BadRequest for a name that the page has not asked for: a wrong one must not be taken for no filter."""
+        """Raise BadRequest for a name that the page has not asked for: a wrong filter must not be ignored."""
         for name in self._values:
             if name not in self._asked and name != LIVE:
                 has = f"it has {', '.join(self._asked)}" if self._asked else "it has none"
@@ -70,7 +70,7 @@ class Query:
         return int(value)
 
     def key(self, name: str, is_key: Callable[[bytes], bool]) -> bytes:
-        """Return the key of a row of an index, as links to the next page carry it; `is_key` tells what may be one."""
+        """Return the key of a row of an index, as links to the next page carry it; `is_key` checks it."""
         text = self.text(name)
         try:
             key = bytes.fromhex(text)

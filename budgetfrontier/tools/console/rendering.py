@@ -1,4 +1,4 @@
-"""The templates of the pages. Every text is escaped: whatever a template prints comes from the web, or may."""
+"""The templates of the pages. Every text is escaped, since any may come from the web."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def environment() -> Environment:
 
 
 def _shown(value: Any) -> Any:
-    """Return what a template prints: texts without control characters and within bounds, "-" for nothing."""
+    """Return a value as a template prints it: texts without control characters and within bounds, "-" for nothing."""
     if value is None:
         return "-"
     if isinstance(value, Markup) or not isinstance(value, str):
@@ -109,7 +109,7 @@ def as_sentence(text: str) -> str:
 
 
 def key_path(key: str) -> str:
-    """Return what the page of a queue has after the path of the job."""
+    """Return the path of the page of a queue below that of the job."""
     # Browsers take dots and slashes out of paths, written as %2F too.
     if "/" in key or "\\" in key or key.strip(".") == "":
         return f"/queue?{urlencode({'key': key})}"
@@ -157,5 +157,5 @@ def live(made: Environment, template: str, context: Mapping[str, Any]) -> str:
 
 
 def problem(text: str) -> str:
-    """Return what a live section shows while it cannot be read."""
+    """Return the content of a live section that cannot be read."""
     return str(Markup('<p class="verdict bad" role="alert">{}</p>').format(clean(text[:LONGEST])))

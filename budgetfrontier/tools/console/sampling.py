@@ -73,7 +73,7 @@ class Samples:
         return self._kept[-1].when - self._kept[0].when if self._kept else 0.0
 
     def rates(self) -> list[RatePerSecond]:
-        """Return the rates of what SHOWN counts; none before there are two samples."""
+        """Return the rates of the totals in SHOWN; none before there are two samples."""
         kept = list(self._kept)
         if len(kept) < 2 or kept[-1].when <= kept[0].when:
             return []

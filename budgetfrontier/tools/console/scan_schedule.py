@@ -61,7 +61,7 @@ class Scans:
         return self._wanted and self.progress is None and time.monotonic() - self._begun >= EVERY
 
     async def run(self) -> None:
-        """Scan once. `error` tells what the system has refused, such as a temporary file."""
+        """Scan once. `error` has the refusal of the system, of a temporary file for example."""
         self._wanted, self._begun, self.progress = False, time.monotonic(), 0.0
         try:
             await self._run()

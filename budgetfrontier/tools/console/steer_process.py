@@ -50,7 +50,7 @@ _decode = msgspec.json.Decoder(SteerOrder).decode
 
 
 def main(frontier: Path) -> None:
-    """Obey the order on the standard input."""
+    """Carry out the order on the standard input."""
     order = _decode(sys.stdin.buffer.read())
     operator = JobOperator(frontier, frontier, timeout=order.timeout, progress=_say_done)
     try:

@@ -28,7 +28,7 @@ _KEPT = 100  # tasks whose results can be looked at
 
 
 class Task:
-    """A dry run or a command that was given, and what has become of it."""
+    """A dry run or a command that was given, and its result."""
 
     def __init__(
         self, job: ConsoleJob, asked: SubmittedCommand, who: str, *, dry_run: bool, back: str, shown: Task | None = None
@@ -52,17 +52,17 @@ class Task:
         return self.step.error
 
     def promise(self) -> dict[str, Any]:
-        """Return the argument by which the audit keeps what this dry run of an adjustment has shown."""
+        """Return the argument that keeps the effect shown by this dry run of an adjustment in the audit."""
         effect = self.step.effect
         return {"promised": promise(effect)} if effect is not None and self.asked.op in ("adjust", "withdraw") else {}
 
     @property
     def has_shown(self) -> bool:
-        """Whether this is a dry run that has ended, and has shown what it would do."""
+        """Whether this is a dry run that has ended with an effect."""
         return self.dry_run and self.ended.is_set() and self.step.effect is not None
 
     async def run(self, places: asyncio.Semaphore) -> None:
-        """Do it, as soon as there is a place for it."""
+        """Carry the task out as soon as there is a place for it."""
         try:
             try:
                 async with asyncio.timeout(None if self.dry_run else GIVEN_WITHIN):
@@ -120,7 +120,7 @@ class Tasks:
         return task
 
     def shown(self, number: str, who: str) -> Task:
-        """Return a dry run of somebody that has shown what it would do. Raises NotThere."""
+        """Return a dry run of somebody that has ended with an effect. Raises NotThere."""
         task = self.find(number, who)
         if not task.has_shown:
             raise NotThere("This dry run has shown nothing that could be applied.")
@@ -138,14 +138,14 @@ class Tasks:
 
 
 def as_json(task: Task) -> dict[str, Any]:
-    """Return a task for a script: what was asked, and what has become of it, once it has ended."""
+    """Return a task for a script: its command, and its result once it has ended."""
     asked = {"op": task.asked.op, "args": task.asked.args, "reason": task.asked.reason, "dry_run": task.dry_run}
-    plain: dict[str, Any] = json.loads(json.dumps(asked | msgspec.to_builtins(task.step), default=str))
-    return plain | {"ended": task.ended.is_set()}
+    answer: dict[str, Any] = json.loads(json.dumps(asked | msgspec.to_builtins(task.step), default=str))
+    return answer | {"ended": task.ended.is_set()}
 
 
 def context(task: Task) -> dict[str, Any]:
-    """Return what the page of a task shows."""
+    """Return the values of the page of a task."""
     return {
         "task": task,
         "title": f"{task.asked.op}: {'dry run' if task.dry_run else 'result'}",

@@ -25,7 +25,7 @@ _BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?")
 
 
 def split_keys(typed: str) -> tuple[list[str], str]:
-    """Return the names of the keys that were pressed, and the beginning of a sequence of which the rest has not come.
+    """Return the names of the keys that were pressed, and the beginning of an incomplete sequence.
 
     A key that prints is its own name; sequences that are not known are left out.
     """

@@ -81,7 +81,7 @@ class JobReading:
         return self._page[1]
 
     def lists(self, scanned: Scanned) -> dict[str, list[QueueRecord]]:
-        """Return the first queues of each order, without those of which the amount is 0."""
+        """Return the first queues of each order, without those with an amount of 0."""
         with self._job.view() as view:
             found = {
                 sort: list(

@@ -1,4 +1,4 @@
-"""The terminal of `top`: keys in, screens out, and left as it was found whatever happens."""
+"""The terminal of `top`: keys in, screens out, and its state restored at the end."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class _Top:
         self._commands: set[asyncio.Task[None]] = set()
 
     async def run(self) -> signal.Signals | None:
-        """Return when it is to end: with the signal that asked for it, or None."""
+        """Run until the end; return the signal that asked for it, or None."""
         with self._listening(asyncio.get_running_loop()), self._terminal:
             while not self._controls.quits:
                 self._wake.clear()

@@ -37,7 +37,7 @@ _STATES = {
     QueueState.RETIRED: "red",
     QueueState.EXHAUSTED: "bright_black",
 }
-_MARKS = dict(zip(STATES, "█▓▒░▚·", strict=True))  # tells the states apart without colours
+_MARKS = dict(zip(STATES, "█▓▒░▚·", strict=True))  # distinguish the states without colours
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _BAR = 100  # columns at the most
 _NUMBERS = ("queued", "expenditure", "errors", "total_budget", "balance", "enqueued")
@@ -126,7 +126,7 @@ def _above(shown: Shown, *, width: int, height: int) -> list[Text]:
 
 
 def _help(width: int) -> list[Text]:
-    """Return what the keys do, in lines of the terminal's width."""
+    """Return the help on keys, in lines of the terminal's width."""
     first = max(map(len, _HELP)) + 3
     indent = " " * (first if width > 2 * first else 2)
     keys = (textwrap.wrap(f"{key:{first}}{does}", width, subsequent_indent=indent) for key, does in _HELP.items())
@@ -147,7 +147,7 @@ def foreseen(shown: Shown, width: int) -> list[Text]:
 
 
 def wrong(shown: Shown, width: int) -> list[Text]:
-    """Return what is wrong now, in lines."""
+    """Return the present faults, in lines."""
     sentences = (part for text in shown.wrong for part in textwrap.wrap(f"! {clean(text)}", width))
     return [Text(line, style="yellow") for line in sentences]
 

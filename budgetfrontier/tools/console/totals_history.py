@@ -12,7 +12,7 @@ from budgetfrontier.rules.forecasts import Forecast, Held, Limit
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.series import SeriesRow
 
-_FRESH = 10.0  # seconds for which what was read is good
+_FRESH = 10.0  # seconds for which a reading is good
 
 
 class OverTimeOfJob:

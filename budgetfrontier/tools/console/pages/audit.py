@@ -29,7 +29,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         looked_at.append(entry.id)
         return command in ("", entry.command) and who in ("", entry.who) and text in _all_of(entry, text)
 
-    def look(operator: CrawlOperator) -> dict[str, Any]:
+    def read(operator: CrawlOperator) -> dict[str, Any]:
         following = None
         if only:
             rows = [_one(operator, only)]
@@ -47,7 +47,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         }
 
     asked: dict[str, Any] = {"only": only, "command": command, "who": who, "q": text, "first": {} if before else None}
-    return asked | job.look(look)
+    return asked | job.look(read)
 
 
 def _one(operator: CrawlOperator, name: str) -> AuditRow:

@@ -54,6 +54,6 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
 
 
 def _statuses(job: ConsoleJob) -> tuple[Counter[int], float]:
-    """Return how often each status that is no success is in the crawl log, and the share of it that was counted."""
+    """Return the counts of statuses other than success in the crawl log, and the share of it that was counted."""
     found, share = job.status_counts.counted(job.folder / "logs")
     return Counter({status: count for status, count in found.items() if not 200 <= status < 400}), share

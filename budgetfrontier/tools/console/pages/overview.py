@@ -23,7 +23,7 @@ TOP = 10
 
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
-    """Return what the overview shows. O(1): what needs all queues is that of the latest scan."""
+    """Return the values of the overview. O(1): those that need all queues are from the latest scan."""
     now = time.time()
     with job.view() as view:  # one commit, for the verdict and for the figures below it
         sample = read(view, now=now)

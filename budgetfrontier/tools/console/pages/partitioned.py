@@ -25,7 +25,7 @@ FARTHEST = 4000
 
 
 def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
-    """Return what the overview shows."""
+    """Return the values of the overview."""
     assert isinstance(job, PartitionedJob)
     current, whole = job.current(), job.whole()
     spend = whole.overview.spend()
@@ -56,11 +56,11 @@ def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
     reverse = query.flag("reverse")
     selection, end = Selection(None if state is None else [state], match or None), start + ROWS + 1
 
-    def look(operator: CrawlOperator) -> tuple[list[QueueRecord], str]:
+    def read(operator: CrawlOperator) -> tuple[list[QueueRecord], str]:
         found = operator.sorted_queues(selection, sort=sort, reverse=(sort != "queue") is not reverse, end=end)
         return [queue for queue, _ in found], operator.unanswered()
 
-    rows, missing = job.look(look)
+    rows, missing = job.look(read)
     more = len(rows) == end and start + ROWS <= FARTHEST
     totals = job.sample_now().totals
     return {

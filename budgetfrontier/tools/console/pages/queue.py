@@ -25,7 +25,7 @@ _HISTORY = 50
 
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
-    """Return what is known of a queue. Raises NotThere, with the nearest keys that there are."""
+    """Return the facts of a queue. Raises NotThere, with the nearest existing keys."""
     asked = query.target or query.text("key")
     try:
         return job.look(lambda operator: _found(operator, operator.key_of(asked)))
@@ -56,7 +56,7 @@ def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
 
 
 def _with_terms(item: PendingUri, settings: QueueSettings) -> dict[str, Any]:
-    """Return a URI with the terms of its cost: none if the policy does not tell, or asks another cost now."""
+    """Return a URI with the terms of its cost: none if the policy has none, or asks another cost now."""
     terms = cost_terms(settings.cost_policy, item.uri)
     known = terms is not None and sum(term.amount for term in terms) == item.cost
     return {"item": item, "terms": terms if terms is not None and known else [], "now": terms is None or known}
@@ -65,7 +65,7 @@ def _with_terms(item: PendingUri, settings: QueueSettings) -> dict[str, Any]:
 def _sources(
     in_force: QueueSettings, overrides: Iterable[Override], adjustments: Iterable[AdjustmentRow], url: str, key: str
 ) -> list[dict[str, Any]]:
-    """Return each setting with its value and what has set it, those that an override has set first."""
+    """Return each setting with its value and its source, those that an override has set first."""
     source: dict[str, str] = {}
     kinds: dict[str, Iterable[Override | AdjustmentRow]] = {"override": overrides, "adjustment": adjustments}
     for kind, ones in kinds.items():

@@ -9,5 +9,5 @@ from budgetfrontier.tools.console.query import Query
 
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
-    """Return what the forms show besides their fields."""
+    """Return the values that the forms show besides their fields."""
     return {"totals": job.sample_now().totals, "for_good_only": not job.is_folder}
