@@ -83,6 +83,7 @@ def merged_standing(
         next_due=_earliest(one.next_due for one in standings),
         over_budget=bool(inactive) and all(one.over_budget for one in inactive),
         held=sum(one.held for one in standings),
+        held_future=sum(one.held_future for one in standings),
         retired_by_name=sum(one.retired_by_name for one in standings),
         rate=sum(rates) if rates else None,
         limit=limit,

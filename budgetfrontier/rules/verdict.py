@@ -73,6 +73,8 @@ class Standing(msgspec.Struct, kw_only=True):
     """Whether all INACTIVE queues looked at are over budget: they will retire on their turn."""
     held: int = 0
     """URIs in RETIRED queues."""
+    held_future: int = 0
+    """URIs scheduled for later in RETIRED queues."""
     retired_by_name: int = 0
     """The RETIRED queues that no change of settings revives."""
     rate: float | None = None
@@ -91,7 +93,7 @@ def verdict(standing: Standing) -> Verdict:
         text = f"Nothing was ever scheduled{_instead(s.totals)}."
         return Verdict("new", "warn", text, _command(s, "import", "--seeds", "FILE"))
     at_finish = state is CrawlState.PAUSED and s.totals.pause_reason == FINISH
-    if at_finish and s.totals.queued:  # by commands that came since
+    if at_finish and (s.totals.queued or _later(s)):  # by commands that came since
         started = s.start if not s.process.alive and s.process.server is None else None  # which resumes it, too
         return Verdict("paused", "warn", pause_sentence(s), started or _command(s, "resume"))
     if state is CrawlState.FINISHED or at_finish:
@@ -331,11 +333,11 @@ def _hung(s: Standing) -> Verdict:
 def pause_sentence(s: Standing) -> str:
     """Return the sentence on a pause: its author, start and reason, and the URIs still out."""
     if s.totals.pause_reason == FINISH:
-        if not s.totals.queued:
-            return "The crawl is paused at its finish."
         count = sum(s.totals.queues.get(state, 0) for state in _WITH_QUEUED)
         waiting = f"{counted(s.totals.queued, 'URI waits', 'URIs wait')} in {counted(count, 'queue')}"
-        return f"The crawl is paused at its finish: {waiting}."
+        clauses = [waiting] if s.totals.queued else []
+        clauses += [f"{counted(later, 'URI is', 'URIs are')} scheduled for later"] if (later := _later(s)) else []
+        return f"The crawl is paused at its finish{f': {_listed(clauses)}' if clauses else ''}."
     out = s.totals.in_process
     if (limit := _used_up_limit(s)) is not None:
         out_still = f"; {counted(out, 'URI is', 'URIs are')} still out" if out else ""
@@ -346,6 +348,11 @@ def pause_sentence(s: Standing) -> str:
         ways = "resume it to agree, or change the scope back and start it again"
         return f"The crawl is paused, because {why}: {ways}{leases}."
     return f"The crawl is {_steered(s, 'paused', s.totals.pause_reason or '')}{leases}."
+
+
+def _later(s: Standing) -> int:
+    """Return the number of URIs scheduled for later that wait for no RETIRED queue."""
+    return max(s.totals.future - s.held_future, 0)
 
 
 def limit_sentence(setting: str) -> str:

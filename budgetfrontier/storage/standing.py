@@ -43,7 +43,8 @@ def standing(
         stop = found.process.last_stop
         found.start = start_command(found.job, "" if stop is None else stop.program)
     found.held = max(view.size(keys.PENDING) - totals.queued, 0)
-    found.retired_by_name = view.counters().retired_by_name
+    counters = view.counters()
+    found.retired_by_name, found.held_future = counters.retired_by_name, counters.future_retired
     if totals.state in (CrawlState.PAUSED, CrawlState.PAUSING, CrawlState.TERMINATED):
         _who_steered(found, view)
     elif totals.state is CrawlState.RUNNING:

@@ -851,9 +851,31 @@ def test_a_pause_at_the_finish_needs_no_reason() -> None:
     assert pause_sentence(standing(CrawlState.PAUSED, pause_reason="finish")) == "The crawl is paused at its finish."
 
 
-def test_urls_for_later_that_came_after_the_end_are_in_no_retired_queue() -> None:
-    given = standing(CrawlState.PAUSED, queues(exhausted=8), pause_reason="finish", succeeded=20, future=3)
-    assert verdict(given).slug == "finished"
+@pytest.mark.parametrize(
+    ("counts", "held_future", "text"),
+    [
+        ({"future": 3}, 0, "3 URIs are scheduled for later."),
+        ({"future": 3}, 2, "1 URI is scheduled for later."),
+        ({"future": 1, "queued": 2}, 0, "2 URIs wait in 2 queues and 1 URI is scheduled for later."),
+    ],
+)
+def test_not_all_is_crawled_if_uris_for_later_have_come_after_the_finish(
+    counts: dict[str, Any], held_future: int, text: str
+) -> None:
+    given = standing(
+        CrawlState.PAUSED, queues(ready=2, exhausted=8), pause_reason="finish", succeeded=20, **counts,
+        more={"held_future": held_future},
+    )  # fmt: skip
+    assert verdict(given) == Verdict(
+        "paused", "warn", f"The crawl is paused at its finish: {text}", "budgetfrontier resume jobs/news"
+    )
+
+
+def test_uris_for_later_in_retired_queues_are_left_in_them() -> None:
+    given = standing(
+        CrawlState.PAUSED, queues(retired=1), pause_reason="finish", succeeded=20, future=3, more={"held_future": 3}
+    )
+    assert verdict(given).slug == "retired" and "(1, with 3 URIs)" in verdict(given).text
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,14 @@ def test_robots_forbids_all(job: Path, cli: Cli) -> None:
     )
 
 
+def test_uris_for_later_that_come_after_the_finish_are_not_crawled(job: Path, cli: Cli) -> None:
+    with opened(job, pause_at_finish=True) as f:
+        f.schedule_many(pages("a", count=2))
+        fetch(f)
+        f.schedule(CrawlUri("http://b.test/", not_before=2e9))
+    assert told(cli, job)[1] == "The crawl is paused at its finish: 1 URI is scheduled for later."
+
+
 def test_only_retired_queues_are_left(job: Path, cli: Cli) -> None:
     with opened(job, queue_total_budget=1) as f:
         f.schedule_many(pages("a", "b", count=5))
