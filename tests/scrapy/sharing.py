@@ -132,6 +132,9 @@ def run(
             process = stack.enter_context(started(site, own, SPIDER % HOSTS, **settings))
             running[name] = process
 
+        def fetching() -> set[str]:
+            return running.keys() & {fetch.who for fetch in site.fetches}
+
         for number in range(processes):
             start(f"p{number}")
         for moment, victim in zip(moments, victims, strict=True):
@@ -141,7 +144,8 @@ def run(
                 (folder / "s").unlink(missing_ok=True)
                 server.start()
             else:
-                name = chance.choice(sorted(running.keys() & {fetch.who for fetch in site.fetches}))
+                until(fetching)  # the killed one may have fetched all pages so far
+                name = chance.choice(sorted(fetching()))
                 running[name].kill()
                 running.pop(name).communicate()
                 killed.append(name)
