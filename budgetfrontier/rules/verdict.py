@@ -120,11 +120,14 @@ def verdict(standing: Standing) -> Verdict:
 
 
 def is_hung(standing: Standing) -> bool:
-    """Return whether a process has the frontier open, but has not used it for long, or was stopped by a signal."""
+    """Return whether a process has the frontier open, but has not used it for long, or was stopped by a signal.
+
+    A worker does not use a partition to which no entry comes.
+    """
     s = standing
     if s.process.suspended:
         return True
-    if s.process.last_call is None:
+    if s.process.last_call is None or s.process.program == WORKER:
         return False
     return s.now - s.process.last_call > max(SILENT, 3 * s.commit_interval)
 

@@ -18,6 +18,7 @@ from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
+from budgetfrontier.tools.console.pages import audit
 from budgetfrontier.tools.console.pages.partitioned import PAGES
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 from tests.cluster.workers import running
@@ -121,5 +122,28 @@ def test_adjustments_are_listed_withdrawn_and_undone(console: Any) -> None:
         await do("/steer", step="apply", dry_run=shown, seen="0")
         assert "1 in force" in (await do("/adjustments"))[1]
         assert "is no id in a crawl" in (await do("/steer", op="undo", id="99", reason="x"))[1]
+
+    console(scenario)
+
+
+def test_the_audit_goes_back_page_by_page_and_the_order_by_key_is_reversed(
+    console: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "ROWS", 3)
+
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
+        for number in range(5):
+            command = OperatorCommand("pause" if number % 2 else "resume", {}, "me", f"r{number}")
+            operator.applied(operator.give(command))
+        found = []
+        for start in (0, 3):
+            _, text, _ = await do(f"/audit?start={start}")
+            found.append([reason for reason in ("r0", "r1", "r2", "r3", "r4") if f">{reason}<" in text])
+            assert ("/audit?start=3" in text) == (start == 0)
+        assert found == [["r2", "r3", "r4"], ["r0", "r1"]]
+        assert (await do("/audit?before=2"))[0] == 400
+        assert "There is no entry x" in (await do("/audit?id=x"))[1]
+        assert "/queues?sort=queue&amp;reverse=1" in (await do("/queues?sort=queue"))[1]
+        assert 'href="/queues?sort=queue"' in (await do("/queues?sort=queue&reverse=1"))[1]
 
     console(scenario)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from budgetfrontier.core.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
 from budgetfrontier.rules.run_history import CRAWL, SERVE, WORKER
@@ -845,6 +846,12 @@ def test_a_policy_that_failed_in_a_server_that_is_gone_needs_it_too_and_a_crawl_
         "again, which has imported the old one, and resume the crawl.",
         None,
     )
+
+
+def test_an_idle_worker_does_not_hang_unless_it_was_suspended() -> None:
+    idle = Process(alive=True, pid=7, program=WORKER, last_call=NOW - 9 * HOUR, last_commit=NOW - 9 * HOUR)
+    assert not is_hung(standing(process=idle)) and is_hung(standing(process=replace(idle, program=SERVE)))
+    assert is_hung(standing(process=replace(idle, suspended=True)))
 
 
 def test_a_pause_at_the_finish_needs_no_reason() -> None:

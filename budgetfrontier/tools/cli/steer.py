@@ -295,9 +295,9 @@ def undo(args: argparse.Namespace, operator: CrawlOperator) -> int:
     if operator.path is not None and not isinstance(args.entry, int):
         args.usage(f"{args.entry} is an id of a crawl in partitions; those of a job are numbers")
     details = {"id": args.entry, "force": args.force}
-    if args.dry_run:
-        if args.discard:
-            args.usage("--dry-run is for the undo; `removed` lists what --discard would remove")
+    if args.dry_run and args.discard and operator.path is not None:
+        args.usage("--dry-run is for the undo; `removed` lists what --discard would remove")
+    if args.dry_run and not args.discard:
         effects.tell_undo_preview(operator.dry_run("undo", details))
         return OK
     if args.discard:

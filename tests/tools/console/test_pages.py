@@ -117,6 +117,7 @@ def test_the_audit_is_listed_searched_and_shown_in_full(job: Path) -> None:
     _, one = get(job, "/audit?id=1")
     assert "entry 1" in one and "not what we want" in one
     assert get(job, "/audit?id=7")[0] == 404
+    assert get(job, "/audit?id=x")[0] == 400
 
 
 def test_the_audit_goes_back_page_by_page(job: Path) -> None:
@@ -128,6 +129,7 @@ def test_the_audit_goes_back_page_by_page(job: Path) -> None:
     following = text.partition('rel="next" href="')[2].partition('"')[0]
     _, rest = get(job, following)
     assert "number 19<" in rest and "number 20<" not in rest and "not what we want" in rest
+    assert 'rel="next"' not in rest and 'rel="next"' not in get(job, "/audit?before=51")[1], "50 are left"
 
 
 def test_logs_are_shown_from_their_end_and_searched(job: Path) -> None:

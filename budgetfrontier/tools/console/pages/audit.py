@@ -17,11 +17,15 @@ from budgetfrontier.tools.console.rendering import as_sentence
 from budgetfrontier.tools.job_operator import BRIEF_ENTRIES
 
 ROWS = 50
+MOST_ROWS = 100_000
+"""Rows before a page of a crawl in partitions, at the most."""
 
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
-    """Return a page of entries, or one entry in full."""
-    before, only = query.number("before", 0, most=1 << 62), query.text("id")
+    """Return a page of entries, or one entry in full. Pages of a job begin at an id, those of partitions at a row."""
+    before = query.number("before", 0, most=1 << 62) if job.is_folder else 0
+    start = 0 if job.is_folder else query.number("start", 0, most=MOST_ROWS)
+    only = str(query.number("id", 0, most=1 << 62) or "") if job.is_folder else query.text("id")
     command, who, text = query.text("command"), query.text("who"), query.text("q")
     looked_at: list[int] = []
 
@@ -30,29 +34,32 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         return command in ("", entry.command) and who in ("", entry.who) and text in _all_of(entry, text)
 
     def read(operator: CrawlOperator) -> dict[str, Any]:
-        following = None
+        following: dict[str, Any] | None = None
         if only:
             rows = [_one(operator, only)]
         else:
-            rows = [*islice(operator.audit(where=matches, before=before).rows, ROWS)]
-            if len(rows) == ROWS or len(looked_at) == BRIEF_ENTRIES:
-                following = looked_at[-1]
-        is_partitioned = operator.path is None
+            found = [*islice(operator.audit(where=matches, before=before).rows, start, start + ROWS + 1)]
+            rows = found[:ROWS]
+            if len(found) > ROWS:
+                following = {"before": rows[-1].id} if job.is_folder else {"start": start + ROWS}
+            elif job.is_folder and len(looked_at) == BRIEF_ENTRIES:
+                following = {"before": looked_at[-1]}
         return {
             "rows": [named_entry(row) for row in rows],
             "undoable": {row.id for row in rows if row.inverse},
-            "places": {row.id: row.partitions for row in rows} if is_partitioned else None,
-            "next": None if following is None or is_partitioned else {"before": following},
+            "places": None if job.is_folder else {row.id: row.partitions for row in rows},
+            "next": following,
             "in_progress": operator.in_progress() or as_sentence(operator.unanswered()),
         }
 
-    asked: dict[str, Any] = {"only": only, "command": command, "who": who, "q": text, "first": {} if before else None}
+    first: dict[str, Any] | None = {} if before or start else None
+    asked: dict[str, Any] = {"only": only, "command": command, "who": who, "q": text, "first": first}
     return asked | job.look(read)
 
 
 def _one(operator: CrawlOperator, name: str) -> AuditRow:
     """Return the entry with an id. Raises NotThere."""
-    before = int(name) + 1 if name.isascii() and name.isdecimal() and len(name) < 19 else 0
+    before = int(name) + 1 if name.isascii() and name.isdecimal() and len(name) < 20 else 0
     row = next((row for row in operator.audit(before=before).rows if str(row.id) == name), None)
     if row is None:
         raise NotThere(f"There is no entry {clean(name[:40])} in the audit.")
