@@ -553,7 +553,7 @@ class Scheduler:
                 waiter.set_exception(error)
 
     def _flush(self) -> None:
-        """Send what is left in the outbox. The frontier's thread calls this once the loop is closed."""
+        """Send the rest of the outbox. The frontier's thread calls this once the loop is closed."""
         self._outbox.flush()
 
     def _on_end(self, error: BaseException | None) -> None:

@@ -63,7 +63,7 @@ class AsyncClusterTransport:
         await asyncio.to_thread(self._directory.close)
 
     async def run(self, steps: Steps[_T]) -> _T:
-        """Do what a call yields; return its result."""
+        """Carry out the steps of a call; return its result."""
         begun: list[asyncio.Task[None]] = []
         try:
             while True:

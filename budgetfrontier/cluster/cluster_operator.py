@@ -275,16 +275,18 @@ class ClusterOperator:
     ) -> Listed[AuditRow]:
         """Return the audit, newest first, one row for a command to all partitions, of the newest `count` of each."""
         count = MOST_ROWS if count is None else min(count, MOST_ROWS)
-        found: dict[int, list[AuditRow]]
-        if key is None:
-            found = self.owners.ask("audit", list[AuditRow], count=count)
-        else:
-            number = self.owners.partition_of_queue(key)
-            found = {number: self.owners.ask_one(number, "audit", list[AuditRow], count=count, key=key)}
+        found: dict[int, list[AuditRow]] = self._ask("audit", list[AuditRow], key, count=count, key=key)
         is_cut = any(len(entries) == MOST_ROWS for entries in found.values())
         left_out = f"older entries left out: owners send the newest {MOST_ROWS:,}" if is_cut else ""
         rows = merging.merged_audit(found)[::-1]
         return Listed([row for row in rows if where is None or where(row.entry)], left_out)
+
+    def _ask(self, look: str, kind: Any, queue: str | None, **named: Any) -> dict[int, Any]:
+        """Return the answers of all owners by partition, or of the owner of one queue. Raises ConnectionLost for it."""
+        if queue is None:
+            return self.owners.ask(look, kind, **named)
+        number = self.owners.partition_of_queue(queue)
+        return {number: self.owners.ask_one(number, look, kind, **named)}
 
     def in_progress(self) -> str:
         """Return "": a command reports its progress in each partition itself."""
@@ -296,12 +298,7 @@ class ClusterOperator:
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
         """Return the leases of all partitions, or of one queue."""
-        found: dict[int, RowPage[StoredLease]]
-        if key is None:
-            found = self.owners.ask("leases", RowPage[StoredLease])
-        else:
-            number = self.owners.partition_of_queue(key)
-            found = {number: self.owners.ask_one(number, "leases", RowPage[StoredLease])}
+        found: dict[int, RowPage[StoredLease]] = self._ask("leases", RowPage[StoredLease], key)
         rows = [lease for number in sorted(found) for lease in found[number].rows if key in (None, lease.queue)]
         return Listed(rows, _left_out(sum(one.left for one in found.values()), "lease"))
 

@@ -86,7 +86,7 @@ class ClusterTransport:
             self._reading.release()
 
     def run(self, steps: Steps[_T]) -> _T:
-        """Do what a call yields; return its result."""
+        """Carry out the steps of a call; return its result."""
         self.check()
         begun = ThreadCalls(self.remote, self._look)
         try:

@@ -116,7 +116,7 @@ class SliceWanted(msgspec.Struct, array_like=True, tag=True, frozen=True):
 
 
 class SliceGranted(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """The treasurer grants a partition a slice of the totals, on top of what it has."""
+    """The treasurer grants a partition another slice of the totals."""
 
     source: int
     origin: tuple[int, int]

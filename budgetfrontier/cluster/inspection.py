@@ -279,7 +279,7 @@ def busiest(reader: Reader, *, since: float, until: float) -> Busiest:
 
 
 def held(reader: Reader) -> Held:
-    """Return what queues hold. O(queues)."""
+    """Return the holdings of all queues, for forecasts. O(queues)."""
     with reader.view() as view:
         return over_time.held(view)
 

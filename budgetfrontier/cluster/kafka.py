@@ -212,7 +212,7 @@ class KafkaDirectory:
         return max(self._ended, int(found))
 
     def close(self) -> None:
-        """Close the connections, once the broker has what was published, if it answers soon."""
+        """Close the connections, once the broker has the published entries, if it answers soon."""
         if self._producer is not None:
             self._producer.flush(CLOSING)
         if self._consumer is not None:

@@ -265,7 +265,7 @@ def merged_busiest(found: Sequence[Busiest]) -> Busiest:
 
 
 def merged_held(found: Iterable[Held]) -> Held:
-    """Return what the queues of all partitions hold."""
+    """Return the holdings of the queues of all partitions."""
     total = Held(0, 0, 0.0, "")
     for one in found:
         longest = max(total, one, key=lambda held: held.tail)

@@ -36,7 +36,7 @@ class Directory(Protocol):
         """
 
     def close(self) -> None:
-        """Close the connection, once what was published is there."""
+        """Close the connection, once the published entries are there."""
 
 
 class Owners(dict[int, Owner]):

@@ -60,7 +60,7 @@ EXPIRY: Final = 5.0
 
 
 def first_entry(nonce: bytes) -> int:
-    """Return what is added to the offsets of a log in the ids of leases, from the nonce of its first claim."""
+    """Return the number added to the offsets of a log in the ids of leases, from the nonce of its first claim."""
     return int.from_bytes(blake2b(nonce, digest_size=8).digest()) >> 64 - RANDOM_BITS
 
 
@@ -225,7 +225,7 @@ class Partition:
         return applied
 
     def commit(self) -> None:
-        """Commit what was applied, with the position; without new entries, nothing is written."""
+        """Commit the applied entries with the position; without new ones, nothing is written."""
         if self._frontier is None or self._committed == self.state.position:
             return
         batch = self._begun()
@@ -235,7 +235,7 @@ class Partition:
         self._committed = self.state.position
 
     def close(self) -> None:
-        """Close the frontier as of its last commit; what was applied since is dropped, and applied again later."""
+        """Close the frontier as of its last commit; entries applied since are dropped, and applied again later."""
         frontier, self._frontier, self._batch = self._frontier, None, None
         if frontier is not None:
             frontier.close()

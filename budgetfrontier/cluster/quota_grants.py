@@ -48,7 +48,7 @@ class Recall(NamedTuple):
 
 
 def left(treasury: QuotaGrants) -> Amounts:
-    """Return what may still be granted; below zero after the totals were lowered."""
+    """Return the amount that may still be granted; below zero after the totals were lowered."""
     rows = zip(treasury.totals, treasury.out, strict=True)
     return Amounts(*(total - out if total else UNLIMITED for total, out in rows))
 

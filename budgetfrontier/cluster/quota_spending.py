@@ -43,7 +43,7 @@ class QuotaSpending:
         return part.want is not None and quota_slices.is_used_up(part, use_of(frontier, part.limited))
 
     def room(self, frontier: Frontier) -> Amounts:
-        """Return what may still be leased."""
+        """Return the amount that may still be leased."""
         return quota_slices.room(self._state.slice, use_of(frontier, self._state.slice.limited))
 
     def lease(self, frontier: Frontier, wanted: protocol.Wanted) -> list[Lease]:

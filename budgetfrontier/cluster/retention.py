@@ -47,7 +47,7 @@ def objection(topic: str, found: Mapping[str, str], cluster: ClusterSettings, *,
 
 
 def doubts(topic: str, found: Mapping[str, str], *, snapshots: bool) -> list[str]:
-    """Return what may go wrong with the topic of the logs as it is set."""
+    """Return a warning about the retention of the topic of the logs."""
     doubts = []
     kept, size = _number(found, "retention.ms"), _number(found, "retention.bytes")
     if kept is not None and not snapshots:

@@ -185,7 +185,7 @@ class ClusterWorker:
     # -- in the thread of the frontiers
 
     def run(self) -> None:
-        """Apply entries until `stop` is called. Raises what has closed a frontier, and BusError."""
+        """Apply entries until `stop` is called. Raises the error that has closed a frontier, and BusError."""
         if (own := policy_factory.suffix_list(self.settings.frontier)) is not None:
             self._opener.suffix_list = self._directory.suffix_list(own)
         next_commit = monotonic() + COMMIT_EVERY

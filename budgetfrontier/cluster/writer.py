@@ -63,7 +63,7 @@ class Writer:
         return is_there
 
     def close(self) -> None:
-        """Append what is left, and end the thread; entries that a broker does not take soon are given up."""
+        """Append the remaining entries, and end the thread; entries that a broker does not take soon are given up."""
         self._closing = True
         self._queue.put(None)
         self._thread.join()

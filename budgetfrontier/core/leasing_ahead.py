@@ -65,7 +65,7 @@ class LeaseTable:
 
     @property
     def is_low(self) -> bool:
-        """Whether more is to be leased: half of what is leased ahead was taken."""
+        """Whether to lease more: half of the leases made ahead were taken."""
         return len(self._ready) <= self._ahead // 2
 
     @property

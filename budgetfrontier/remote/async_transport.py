@@ -79,7 +79,7 @@ class AsyncTransport:
             pause = min(2 * pause, link.LONGEST_PAUSE)
 
     def _begin(self, rpc: Rpc, body: bytes) -> Any:
-        """Send a call; return what is awaited for its reply."""
+        """Send a call; return the awaitable of its reply."""
         return self._link.stubs[rpc.method](body, timeout=self._link.timeout_of(rpc), metadata=self._link.metadata)
 
     async def _send_all(self, train: Train) -> list[Any]:

@@ -81,7 +81,7 @@ class AuditRow(msgspec.Struct):
 
 
 class OperatorCommand(NamedTuple):
-    """A command of an operator with what the audit keeps of it: who gives it, why, and the command line."""
+    """A command of an operator, with its author, its reason and the command line for the audit."""
 
     op: str
     args: dict[str, Any]

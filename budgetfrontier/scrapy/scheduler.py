@@ -81,7 +81,7 @@ class Scheduler:
     # -- opening and closing
 
     def open(self, spider: Any) -> Any:
-        """Open the frontier: the one in JOBDIR, or a new one. Return what the dupefilter's `open` returns.
+        """Open the frontier: the one in JOBDIR, or a new one. Return the result of the dupefilter's `open`.
 
         Raises SettingsError for wrong settings and for the JOBDIR of another spider, FrontierLocked for a JOBDIR in
         use, and whatever else `Frontier.open` raises.
@@ -115,7 +115,7 @@ class Scheduler:
         return self.df.open()
 
     def close(self, reason: str) -> Any:
-        """Finish the requests that have ended, commit, and close. Return what the dupefilter's `close` returns."""
+        """Finish the requests that have ended, commit, and close. Return the result of the dupefilter's `close`."""
         self._engine.stop_timers()
         if not self._closed and self._engine.is_running:
             self._finish_ended()

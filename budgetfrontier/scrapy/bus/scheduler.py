@@ -103,7 +103,7 @@ class BusScheduler:
         return self.df.open()
 
     def close(self, reason: str) -> Any:
-        """Report what has ended, and leave the bus. Return a Deferred if Scrapy's engine runs."""
+        """Report the requests that have ended, and leave the bus. Return a Deferred if Scrapy's engine runs."""
         if self._closed:
             return self.df.close(reason)
         self._engine.stop_timers()
@@ -323,7 +323,7 @@ class BusScheduler:
         self._engine.wake()
 
     def _tick(self) -> None:
-        """Report what has ended, also while the engine asks for nothing, and send statistics."""
+        """Report ended requests, also while the engine asks for nothing, and send statistics."""
         if self._closed:
             return
         self._finish_ended()

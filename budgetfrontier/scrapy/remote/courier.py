@@ -137,7 +137,7 @@ class Courier:
         return found[0] if found else None
 
     def answer(self) -> None:
-        """Call the functions that were given with what the server has answered since the last call."""
+        """Pass the answers of the server since the last call to the callbacks."""
         while self._answers:
             self._answers.popleft()()
 

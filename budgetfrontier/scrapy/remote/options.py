@@ -89,7 +89,7 @@ def check_order(order: RequestOrder, settings: Settings, *, one_queue: bool) -> 
 
 
 def _crawl_at(address: str, name: str | None, spider: str) -> str:
-    """Return the name of the crawl: a setting, or what a crawl in partitions is called, or that of the spider."""
+    """Return the name of the crawl: a setting, or that of a crawl in partitions, or that of the spider."""
     try:
         found = connections.crawl_at(address, connections.UNNAMED)
     except MissingExtra:

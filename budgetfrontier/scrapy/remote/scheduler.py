@@ -163,7 +163,7 @@ class SharedScheduler:
             self._engine.hold_back_start(lambda: not self._closed and self._courier.is_full)
 
     def close(self, reason: str) -> Any:
-        """Tell the server what has ended, give back the leases, and disconnect. Return a Deferred, as `open` does."""
+        """Send the ends of requests, give back the leases, and disconnect. Return a Deferred, as `open` does."""
         self._given_up = True
         if self._closed:
             return self.df.close(reason)
@@ -337,7 +337,7 @@ class SharedScheduler:
     # -- answers
 
     def _on_answers(self) -> None:
-        """Take what the server has answered, and let the engine look for requests."""
+        """Take the answers of the server, and let the engine look for requests."""
         if not self._closed:
             self._courier.answer()
             self._engine.wake()

@@ -302,7 +302,7 @@ _INDEXES = (keys.QUEUE_IDS, keys.ACTIVE, keys.SNOOZED, keys.INACTIVE, keys.RETIR
 
 
 def _divide_expenditure(totals: Counters, before: int) -> None:
-    """Make the parts of the expenditure add up to what the queues have spent; `before` is the stored sum.
+    """Make the parts of the expenditure add up to the expenditure of the queues; `before` is the stored sum.
 
     A surplus is in no outcome's part. A shortage is taken from SUCCESS, then from the other outcomes.
     """

@@ -113,7 +113,7 @@ def init(args: argparse.Namespace) -> None:
 
 
 def _load_crawler(settings: Settings) -> None:
-    """Load what only a crawl needs, to find errors: SURT files and sinks. Import only what they need."""
+    """Load the SURT files and sinks of a crawl, to find errors. Import only the modules that they need."""
     from budgetfrontier.rules.scope import Scope
 
     Scope(settings.scope)

@@ -94,7 +94,7 @@ class ImportTotals:
         self.counts, self.usable, self.complete = Counts(), 0, True
 
     def show(self, form: str, *, dry_run: bool) -> None:
-        """Print the counts; of a dry run, what could be imported."""
+        """Print the counts; of a dry run, the number of records that could be imported."""
         total, seen, dead = self.counts.tally, self.counts.seen, self.counts.dead
         if form == "json" and dry_run:
             counts = {"readable": self.usable, "seen": seen, "invalid": total.invalid, "reasons": total.reasons}

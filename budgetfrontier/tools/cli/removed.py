@@ -43,7 +43,7 @@ def register(commands: Commands) -> None:
 
 
 def removed(args: argparse.Namespace) -> None:
-    """List what was deleted and can be put back; with --discard, remove it."""
+    """List deleted URIs that can be put back; with --discard, remove them."""
     from budgetfrontier.reports.format import counted
     from budgetfrontier.storage.reader import Reader
 

@@ -48,7 +48,7 @@ class Rows:
 
     @property
     def unknown(self) -> str:
-        """The sentence on what is unknown, as far as the rows were read."""
+        """The sentence on unknown figures, as far as the rows were read."""
         return self._unknown if isinstance(self._unknown, str) else self._unknown()
 
 

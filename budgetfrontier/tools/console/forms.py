@@ -44,7 +44,7 @@ class SubmittedCommand(NamedTuple):
 
 
 def read(form: Form, *, partitions: bool = False) -> SubmittedCommand:
-    """Return the command of a form. Raises BadRequest, which says what is missing or wrong.
+    """Return the command of a form. Raises BadRequest for missing or wrong fields.
 
     Of a crawl in `partitions`, entries of the audit have names instead of numbers.
     """

@@ -155,7 +155,7 @@ class PartitionedJob(ConsoleJob):
         return SteerLine(done=1.0, entry={"id": applied.entry.id, "when": applied.entry.when, "effect": effect})
 
     def since(self, asked: SubmittedCommand, shown: SteerLine) -> Since:
-        """Return the commands since a dry run that may have changed what it has shown."""
+        """Return the commands since a dry run that may have made its result outdated."""
         effect = shown.effect or {}
         key = effect.get("queue") if asked.op != "delete" else None
         found = self.look(lambda operator: _newest(operator, key=key if isinstance(key, str) else None))

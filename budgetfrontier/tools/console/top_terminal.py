@@ -210,7 +210,7 @@ class _Top:
         self._wake.set()
 
     async def _steer(self, asked: SubmittedCommand) -> None:
-        """Give a command in a process of its own, and say what the audit has about it."""
+        """Give a command in a process of its own, and show its audit entry."""
         task = Task(self._job, asked, whoami(), dry_run=False, back="")
         await task.run(asyncio.Semaphore())
         entry = task.step.entry

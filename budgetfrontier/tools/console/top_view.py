@@ -63,7 +63,7 @@ _HELP_BELOW = (
 
 @dataclass
 class Opened:
-    """A queue that is open: what is known of it, and its next URIs. `queue` is None if there is none of that key."""
+    """A queue that is open: its record and its next URIs. `queue` is None if there is none of that key."""
 
     queue: QueueRecord | None
     pending: list[PendingUri]

@@ -42,6 +42,6 @@ class OverTimeOfJob:
         return self._curves
 
     def forecasts(self, reader: Reader, totals: Summary, holds: Held | None) -> list[Forecast]:
-        """Return when each bound would end the crawl; `holds` is what queues hold, as of the last scan."""
+        """Return when each bound would end the crawl; `holds` are the holdings of the queues, as of the last scan."""
         rows, now = self.rows(reader)
         return over_time.forecast_rows(over_time.between(rows), totals, holds, self._limits, now=now)

@@ -12,7 +12,7 @@ Build = Callable[[ConsoleJob, Query], dict[str, Any]]
 
 
 class ConsolePage(NamedTuple):
-    """A page: its path below that of the job, its title, and the function that reads what it shows.
+    """A page: its path below that of the job, its title, and the function that reads its values.
 
     `every` is the number of seconds after which a page that is open looks whether it has changed; 0: it never does.
     """
