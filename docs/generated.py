@@ -88,13 +88,22 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 
 def cli() -> str:
-    """What `--help` prints on a terminal of 100 columns, for the program and for every command."""
+    """What `--help` prints for the program and for every command, in the groups of the program's help."""
     from budgetfrontier.tools.cli import build_parser
+    from budgetfrontier.tools.cli.command_list import GROUPS
 
-    with mock.patch.dict(os.environ, COLUMNS="100"):
-        parsers = {"budgetfrontier": build_parser(), **commands()}
-        helps = {name: parser.format_help().strip() for name, parser in parsers.items()}
-    return "\n\n".join(f"## `{name}`\n\n```text\n{text}\n```" for name, text in helps.items())
+    with mock.patch.dict(os.environ, COLUMNS="88", NO_COLOR="1"):  # as many columns as a page has
+        whole = build_parser().format_help()
+        helps = {name: f"### `{name}`\n\n{_printed(parser.format_help())}" for name, parser in commands().items()}
+    lists = [f"- {title}: {', '.join(f'[`{name}`](#{name})' for name in group)}" for title, group in GROUPS.items()]
+    parts = ["\n".join(lists), f"## `budgetfrontier`\n\n{_printed(whole)}"]
+    for title, group in GROUPS.items():
+        parts += [f"## Commands: {title}", *(helps[name] for name in group)]
+    return "\n\n".join(parts)
+
+
+def _printed(text: str) -> str:
+    return f"```text\n{text.strip()}\n```"
 
 
 EVERYDAY = ("Frontier", "Settings", "CrawlUri", "Lease", "Outcome", "Finish", "Admission", "Tally", "Summary", "Report")

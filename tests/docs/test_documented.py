@@ -31,7 +31,7 @@ def test_every_command_is_in_the_manual_and_in_the_reference() -> None:
     words = {word.partition(" ")[0] for word in manual}
     for name, parser in generated.commands().items():
         assert name in words, f"{name} is not in docs/operators.md"
-        assert f"## `{name}`" in reference
+        assert f"\n### `{name}`\n\n```text\nusage: budgetfrontier {name} " in reference
         assert parser.description, f"{name} --help does not say what the command does"
 
 
