@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test full check format proto sync wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites oldest clean
+.PHONY: help demo test full check format proto sync wheel-check docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make sync         generate the synchronous clients from those for asyncio"
 	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo and a server from there"
 	@echo "make docs         build docs/_build/html"
+	@echo "make linkcheck    ask for every page elsewhere that the documentation links to (needs the Internet)"
 	@echo "make screenshots  crawl the demo's web, and take the manual's pictures (needs chromium; ARGS='--into FOLDER')"
 	@echo "make bench        run the benchmarks"
 	@echo "make growth       measure up to ten million URLs (ARGS='--scale 0.01' takes seconds)"
@@ -91,6 +92,9 @@ wheel-check: $(VENV)/.stamp-dev
 docs: $(VENV)/.stamp-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+linkcheck: $(VENV)/.stamp-docs
+	$(BIN)/python -m sphinx --keep-going -q -b linkcheck docs docs/_build/linkcheck
 
 screenshots: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.tools.console.screenshots $(ARGS)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import tomllib
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).parent))
 
-import generated  # noqa: E402
+import generated
+
+from budgetfrontier import __version__
 
 project = "budgetfrontier"
 author = "The budgetfrontier authors"
 copyright = author
-release = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+release = __version__
 
 extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -22,6 +23,11 @@ myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"budgetfrontier {release}"
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
+
+linkcheck_ignore = [r"https?://(127\.0\.0\.1|localhost|([\w-]+\.)*(example(\.(com|net|org))?|test))([:/]|$)"]
+linkcheck_timeout = 30
+linkcheck_retries = 3
 
 
 def setup(app: object) -> None:
