@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import filecmp
 import inspect
 import pydoc
+import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
+import zipfile
 from importlib.metadata import metadata, packages_distributions, version
 from importlib.resources import files
 from pathlib import Path
@@ -19,11 +23,14 @@ from aiohttp.client_proto import ResponseHandler
 from grpc._cython import cygrpc
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from setuptools.config.pyprojecttoml import read_configuration
+from trove_classifiers import classifiers
 
 import budgetfrontier
 from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 HEAVY = {"aiohttp", "lmdb", "protego", "requests", "rich", "tldextract", "yaml"}
 
 
@@ -34,9 +41,49 @@ def imported_by(statement: str) -> set[str]:
     return set(run.stdout.split())
 
 
-@pytest.mark.parametrize(("link", "target"), [("policies", "policies"), ("config", "config")])
-def test_top_level_folders_are_linked_into_the_package(link: str, target: str) -> None:
-    assert (ROOT / "budgetfrontier" / "settings" / link).resolve() == ROOT / target
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the source distribution of the repository, and the wheel that is built from it."""
+    room = tmp_path_factory.mktemp("distributions")
+    others = shutil.ignore_patterns(".git", ".venv", "__pycache__", "*.egg-info", "build", "dist", "_build", ".*_cache")
+    shutil.copytree(ROOT, room / "repository", symlinks=True, ignore=others)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(room / "dist"), "repository"]
+    subprocess.run(command, cwd=room, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True, timeout=PATIENCE)
+    return room / "dist"
+
+
+def files_of_source(distributions: Path) -> set[str]:
+    """The files of the source distribution, without the folder that holds them all."""
+    with tarfile.open(next(distributions.glob("*.tar.gz"))) as archive:
+        return {each.name.partition("/")[2] for each in archive if each.isfile()}
+
+
+def test_the_source_distribution_has_what_tests_and_documentation_need_and_no_raw_results(distributions: Path) -> None:
+    names = files_of_source(distributions)
+    of_tests = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py")}
+    assert of_tests <= names
+    assert {"CHANGELOG.md", "LICENSE", "Makefile", "docs/conf.py", "docs/screenshots/overview.png", ".ci/run"} <= names
+    assert {name for name in names if name.startswith("benchmarks/results/") and not name.endswith(".md")} == set()
+    assert next(distributions.glob("*.tar.gz")).stat().st_size < 4_000_000
+
+
+def test_the_wheel_has_the_package_alone_whole_and_for_any_machine(distributions: Path) -> None:
+    name = f"budgetfrontier-{budgetfrontier.__version__}"
+    with zipfile.ZipFile(distributions / f"{name}-py3-none-any.whl") as wheel:
+        names = {each for each in wheel.namelist() if not each.startswith(f"{name}.dist-info/")}
+    package = ROOT / "budgetfrontier"
+    modules = {str(path.relative_to(ROOT)) for path in package.rglob("*.py")}
+    modules |= {f"budgetfrontier/settings/policies/{path.name}" for path in (ROOT / "policies").glob("*.py")}
+    assert {each for each in names if each.endswith(".py")} == modules
+    suffixes = {".css", ".html", ".js", ".proto", ".pyi", ".svg", ".typed", ".yaml"}
+    assert {Path(each).suffix or Path(each).name for each in names - modules} <= suffixes | {"py.typed"}
+
+
+@pytest.mark.parametrize("name", ["policies", "config"])
+def test_top_level_folders_are_linked_into_the_package(name: str) -> None:
+    """In a source distribution, which has no symbolic links, they are there twice."""
+    inside, outside = ROOT / "budgetfrontier" / "settings" / name, ROOT / name
+    assert inside.resolve() == outside if inside.is_symlink() else not filecmp.dircmp(inside, outside).diff_files
 
 
 def test_profiles_and_type_marker_are_package_data() -> None:
@@ -47,15 +94,34 @@ def test_profiles_and_type_marker_are_package_data() -> None:
 
 
 def test_version_is_one() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert version("budgetfrontier") == budgetfrontier.__version__ == project["version"]
+    """The version stands in the package alone, and the changelog has a section for it."""
+    project = PYPROJECT["project"]
+    assert project["dynamic"] == ["version"] and "version" not in project
+    read = read_configuration(ROOT / "pyproject.toml")["project"]["version"]
+    assert read == version("budgetfrontier") == budgetfrontier.__version__, "install the package again"
+    assert f"## [{read}] - " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert metadata("budgetfrontier")["License-Expression"] == "Apache-2.0"
+
+
+def test_classifiers_are_those_of_the_index() -> None:
+    mine = PYPROJECT["project"]["classifiers"]
+    assert mine == sorted(set(mine))
+    assert set(mine) <= classifiers
+
+
+def test_the_pythons_that_are_named_agree() -> None:
+    prefix = "Programming Language :: Python :: 3."
+    mine = [int(each.removeprefix(prefix)) for each in PYPROJECT["project"]["classifiers"] if each.startswith(prefix)]
+    assert mine == list(range(mine[0], mine[-1] + 1))
+    assert PYPROJECT["project"]["requires-python"] == f">=3.{mine[0]}"
+    assert PYPROJECT["tool"]["mypy"]["python_version"] == f"3.{mine[0]}"
+    assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py3{mine[0]}"
 
 
 @pytest.mark.parametrize("name", ["aiohttp", "grpcio"])
 def test_what_has_names_that_we_use_undocumented_has_an_upper_bound_and_is_within_it(name: str) -> None:
     """Whoever raises a bound has tried the newest release: this says when there is one to try."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras = PYPROJECT["project"]["optional-dependencies"]
     mine = [Requirement(text) for extra in extras.values() for text in extra]
     bounds = [each.specifier for each in mine if each.name == name]
     assert bounds and all(any(one.operator == "<" for one in bound) for bound in bounds)
@@ -74,7 +140,7 @@ def imported(path: Path) -> set[str]:
 
 
 def test_what_we_import_is_declared_and_not_only_brought_by_others() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = PYPROJECT["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     declared = {canonicalize_name(Requirement(text).name) for group in groups for text in group}
     files_of_ours = [*(ROOT / "budgetfrontier").rglob("*.py"), *(ROOT / "policies").rglob("*.py")]

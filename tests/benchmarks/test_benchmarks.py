@@ -247,6 +247,8 @@ def test_the_newest_record_of_this_format_is_put_into_the_documentation(tmp_path
 
 def test_records_without_the_newest_rows_make_tables() -> None:
     results = Path(publish.__file__).parent / "results"
+    if not any(results.glob("*.json")):
+        pytest.skip("a source distribution has no raw results")
     for pattern, made in publish.TABLES.items():
         record = publish.newest(results, pattern)
         assert record is not None, pattern
