@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import generated
+import terms
 
 from budgetfrontier import __version__
 
@@ -31,5 +32,9 @@ linkcheck_retries = 3
 
 
 def setup(app: object) -> None:
-    """Replace each `<!-- generated: name -->` by what generated.py makes of it."""
-    app.connect("source-read", lambda _, __, source: source.__setitem__(0, generated.fill(source[0])))  # type: ignore[attr-defined]
+    """Replace each `<!-- generated: name -->` by what generated.py makes of it, and link terms of the glossary."""
+
+    def read(_: object, page: str, source: list[str]) -> None:
+        source[0] = terms.linked(page, generated.fill(source[0]))
+
+    app.connect("source-read", read)  # type: ignore[attr-defined]
