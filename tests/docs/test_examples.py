@@ -127,14 +127,6 @@ def test_blocks_of_the_page_on_asyncio_have_their_imports() -> None:
         assert used & set().union(*imported) <= own
 
 
-def test_python_keeps_off_the_job_of_the_quickstart() -> None:
-    page = ROOT / "docs/quickstart.md"
-    text = {language: "".join(b.text for b in blocks(page) if b.language == language) for language in ("sh", "python")}
-    jobs = re.findall(r"--job (\S+)", text["sh"])
-    opened = re.findall(r'open\("(\w+)/frontier"', text["python"])
-    assert jobs and opened and not set(jobs) & set(opened)
-
-
 @pytest.mark.parametrize("page", pages_with("yaml"))
 def test_yaml_is_valid(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_files(page, tmp_path)
