@@ -38,5 +38,5 @@ def test_each_guide_links_a_term_at_most_once_and_is_otherwise_as_written(page: 
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
     linked = terms.linked(page, text)
     targets = [target for _, target in ROLE.findall(linked)]
-    assert targets and len(targets) == len(set(targets))
+    assert len(targets) == len(set(targets)) and (targets or page == "howto/index")
     assert ROLE.sub(r"\1", linked) == text
