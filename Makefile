@@ -2,12 +2,13 @@
 # `make demo PYTHON=python3.13` chooses the interpreter that the environment is made with.
 
 PYTHON ?= python3
+PYTHONS ?= $(PYTHON)
 VENV := .venv
 BIN := $(VENV)/bin
 PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test full check format proto sync wheel-check docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites oldest clean
+.PHONY: help demo test full check format proto sync dist wheel-check release docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -18,7 +19,9 @@ help:
 	@echo "make format       sort imports and format the code"
 	@echo "make proto        generate what is made from urlfrontier.proto"
 	@echo "make sync         generate the synchronous clients from those for asyncio"
-	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo and a server from there"
+	@echo "make dist         build the source distribution, and the wheel from it"
+	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo and a server from there (PYTHONS='python3.12 python3.13')"
+	@echo "make release      prove all that a release needs, and tag it (DRY_RUN=1: no tag); see RELEASING.md"
 	@echo "make docs         build docs/_build/html"
 	@echo "make linkcheck    ask for every page elsewhere that the documentation links to (needs the Internet)"
 	@echo "make screenshots  crawl the demo's web, and take the manual's pictures (needs chromium; ARGS='--into FOLDER')"
@@ -75,19 +78,17 @@ proto: $(VENV)/.stamp-dev
 sync: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.remote.generate
 
-wheel-check: $(VENV)/.stamp-dev
+# The wheel is built from the source distribution, so that both are known to build.
+dist: $(VENV)/.stamp-dev
 	rm -rf build dist
 	$(BIN)/python -m build --outdir dist
-	@set -eu; room=$$(mktemp -d); trap 'rm -rf "$$room"' EXIT; \
-	$(PYTHON) -m venv "$$room/venv"; \
-	"$$room/venv/bin/python" -m pip --disable-pip-version-check install --quiet "$$(echo $(CURDIR)/dist/*.whl)[console,crawl,grpc]"; \
-	cd "$$room"; ./venv/bin/budgetfrontier demo --job demo; \
-	./venv/bin/budgetfrontier serve jobs --listen unix:socket & server=$$!; \
-	tries=0; until ./venv/bin/python -m budgetfrontier.server.health unix:socket; do \
-		tries=$$((tries + 1)); [ $$tries -lt 60 ] || { kill $$server; exit 1; }; sleep 0.5; \
-	done; \
-	kill $$server; wait $$server; \
-	echo "wheel-check: the installed wheel ran the demo, and served"
+	$(BIN)/twine check --strict dist/*
+
+wheel-check: dist
+	.ci/try-wheel dist/*.whl $(PYTHONS)
+
+release:
+	.ci/release
 
 docs: $(VENV)/.stamp-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
