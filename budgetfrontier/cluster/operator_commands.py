@@ -53,11 +53,11 @@ class Commands:
 
     def go_on(self, frontier: Frontier) -> None:
         """Take a step of the command in progress, or else apply the next one that waits."""
-        state, entry = self._state, frontier.replica.go_on()
+        state, entry = self._state, frontier.internals.replica.go_on()
         if entry is not None and state.job is not None:
             state.remember(state.job, entry.id)
             state.job = None
-        elif state.waiting and not frontier.is_busy:
+        elif state.waiting and not frontier.internals.is_busy:
             self._apply(frontier, state.waiting.pop(0))
 
     def has_work(self) -> bool:
@@ -70,7 +70,7 @@ class Commands:
 
     def _must_wait(self, frontier: Frontier, steered: Steered) -> bool:
         waiting = self._state.waiting
-        if not waiting and not frontier.is_busy:
+        if not waiting and not frontier.internals.is_busy:
             return False
         op = _op(steered)
         if op not in OVERTAKING:
@@ -83,10 +83,10 @@ class Commands:
         return len(waiting) < MOST_WAITING and size <= MOST_BYTES_WAITING
 
     def _apply(self, frontier: Frontier, steered: Steered) -> None:
-        was_busy = frontier.is_busy
+        was_busy = frontier.internals.is_busy
         try:
             if steered.name == "apply":
-                entry = frontier.replica.apply(self._command(steered))
+                entry = frontier.internals.replica.apply(self._command(steered))
             else:
                 entry = frontier_calls.plain(
                     frontier, protocol.MethodCall(steered.name, steered.positional, steered.named), protocol.STEER
@@ -97,14 +97,14 @@ class Commands:
             return
         if isinstance(entry, AuditEntry):
             self._note(steered, entry.id)
-        elif frontier.is_busy and not was_busy:
+        elif frontier.internals.is_busy and not was_busy:
             self._state.job = steered.command
 
     def _refuse(self, frontier: Frontier, steered: Steered) -> None:
         if steered.name != "apply":
             return
         try:
-            entry = frontier.replica.refuse(
+            entry = frontier.internals.replica.refuse(
                 self._command(steered), "too many commands wait for a long one; give it again later"
             )
         except Exception:

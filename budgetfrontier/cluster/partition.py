@@ -186,7 +186,7 @@ class Partition:
         """Return the time from which it has something to do by itself, with a `Ticked` entry; infinity: never."""
         if self._frontier is None:
             return inf
-        return 0.0 if self._commands.has_work() else self._frontier.goes_on_at()
+        return 0.0 if self._commands.has_work() else self._frontier.internals.goes_on_at()
 
     # -- the log
 
@@ -292,7 +292,7 @@ class Partition:
         self, offset: int, body: Called | Steered | Given | Ticked | Told, applied: list[AppliedCall] | None = None
     ) -> None:
         self._begun()
-        self.frontier.replica.begin_entry(first_lease(self.number, self.state.first_entry + offset))
+        self.frontier.internals.replica.begin_entry(first_lease(self.number, self.state.first_entry + offset))
         leased = everything = False
         if isinstance(body, Called):
             leased = body.method == protocol.LEASE.name and body.epoch == self.state.epoch
@@ -375,7 +375,7 @@ class Partition:
         frontier = self.frontier
         arguments = self._decoders[call.method](msgspec.Raw(call.arguments))
         if call.method == protocol.FINISH_MANY.name:
-            parts = self.elsewhere.take(arguments, self._routes(), frontier.leased)
+            parts = self.elsewhere.take(arguments, self._routes(), frontier.internals.leased)
             for place, (number, part) in enumerate(parts):
                 self._add_outgoing(number, Found(self.number, (offset, place), part))
         elif call.method == protocol.LEASE.name:

@@ -68,7 +68,7 @@ class QuotaSpending:
             if not found:
                 break
             leases += found
-            spend -= found[0].cost + frontier.settings_for(found[0]).error_penalty_amount
+            spend -= found[0].cost + frontier.internals.settings_for(found[0]).error_penalty_amount
         return leases
 
     # -- after entries
@@ -128,7 +128,7 @@ class QuotaSpending:
 def use_of(frontier: Frontier, limited: tuple[bool, bool], summary: Summary | None = None) -> Use:
     """Return a partition's use of the totals: URIs that were tried and are done with, and its expenditure."""
     summary = summary or frontier.summary()
-    reserved = frontier.reserved() if limited[1] else 0
+    reserved = frontier.internals.reserved() if limited[1] else 0
     done = summary.succeeded + summary.failed + summary.given_up
     return Use(Amounts(done, summary.expenditure), Amounts(summary.in_process, reserved))
 

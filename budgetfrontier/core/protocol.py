@@ -217,19 +217,20 @@ METHODS: Final = (
 
 
 class Plain(NamedTuple):
-    """A method of Frontier that `Look` or `Steer` calls with plain data, and the type of its result."""
+    """A method of Frontier or of its internals that `Look` or `Steer` calls with plain data, and its type of result."""
 
     reply: Any
     method: Method = STEER
     is_property: bool = False
+    is_internal: bool = False
 
 
 PLAIN: Final[dict[str, Plain]] = {
     "summary": Plain(Summary, LOOK),
     "state": Plain(CrawlState, LOOK, is_property=True),
     "queue": Plain(QueueRecord | None, LOOK),
-    "queue_key": Plain(str, LOOK),
-    "rest": Plain(float, LOOK),
+    "queue_key": Plain(str, LOOK, is_internal=True),
+    "rest": Plain(float, LOOK, is_internal=True),
     "adjustments": Plain(list[dict[str, Any]], LOOK, is_property=True),
     "next_ready_in": Plain(float | None, LOOK),
     "dead_letters": Plain(list[DeadLetter], LOOK),
@@ -245,8 +246,8 @@ PLAIN: Final[dict[str, Plain]] = {
     "snooze": Plain(bool),
     "wake": Plain(bool),
     "set_queue": Plain(bool),
-    "regulate": Plain(bool),
-    "reset_queue": Plain(bool),
+    "regulate": Plain(bool, is_internal=True),
+    "reset_queue": Plain(bool, is_internal=True),
     "delete": Plain(int),
     "replay": Plain(int),
     "drop_dead_letters": Plain(int),

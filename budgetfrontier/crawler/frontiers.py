@@ -29,9 +29,6 @@ class CrawlFrontier(Protocol):
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Set the deadline of a lease."""
 
-    def settings_for(self, lease: Lease) -> QueueSettings:
-        """Return the settings in force for a leased URI."""
-
     def summary(self) -> Summary:
         """Return the counters."""
 
@@ -43,6 +40,13 @@ class CrawlFrontier(Protocol):
 
     def commit(self) -> None:
         """Make everything durable, the outputs first."""
+
+
+class CrawlInternals(Protocol):
+    """The methods that the main loop calls, of `Frontier.internals` or of `LeasingFrontier`."""
+
+    def settings_for(self, lease: Lease) -> QueueSettings:
+        """Return the settings in force for a leased URI."""
 
     def postpone_commit(self, seconds: float) -> None:
         """Commit no earlier than in so many seconds by itself: the outputs are being synced."""

@@ -200,6 +200,7 @@ class Job:
         )
         return CrawlParts(
             frontier=frontier,
+            internals=frontier.internals,
             cache=self._cache,
             outputs=self._outputs,
             fetcher=self._fetcher,
@@ -237,7 +238,7 @@ class Job:
         frontier, say = self._frontier, self._progress.say
         before = frontier.summary()
         self._scope.add_seeds(url for url, _ in each_seed(self._settings))
-        self._scope.add_listed(frontier.seed_hosts)
+        self._scope.add_listed(frontier.internals.seed_hosts)
         frontier.schedule_many([uri for uri in self._cache.found() if self._scope.objection(uri) is None])
         check_changes(
             frontier, self._folder / "frontier", self._scope,

@@ -46,7 +46,7 @@ from budgetfrontier.rules.uri_outcomes import ERROR
 from budgetfrontier.settings import Settings
 
 if TYPE_CHECKING:
-    from budgetfrontier.crawler.frontiers import CrawlFrontier
+    from budgetfrontier.crawler.frontiers import CrawlFrontier, CrawlInternals
 
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # seconds between two checks for external commands
 _FAILED = (Outcome.RETRY, Outcome.FAILURE, Outcome.DEAD)
@@ -61,6 +61,7 @@ class CrawlParts(NamedTuple):
     """The parts of one run that the main loop uses. `robots` and `prerequisites` are None if robots.txt is ignored."""
 
     frontier: CrawlFrontier
+    internals: CrawlInternals
     cache: CrawlCache
     outputs: Outputs
     fetcher: Fetcher
@@ -86,7 +87,8 @@ class MainLoop:
 
     def __init__(self, settings: Settings, folder: Path, parts: CrawlParts) -> None:
         self._settings, self._folder = settings, folder
-        self._frontier, self._cache, self._outputs = parts.frontier, parts.cache, parts.outputs
+        self._frontier, self._internals = parts.frontier, parts.internals
+        self._cache, self._outputs = parts.cache, parts.outputs
         self._fetcher, self._visitor = parts.fetcher, parts.visitor
         self._robots, self._prerequisites = parts.robots, parts.prerequisites
         self._limits, self._policy_failures = parts.limits, parts.policy_failures
@@ -186,7 +188,7 @@ class MainLoop:
             if self._done or self._unwritten:
                 self._wake.set()  # visits that ended meanwhile have waited long enough
         if self._syncing is not None:  # it would wait for the threads
-            self._frontier.postpone_commit(2 * LONGEST_SLEEP)
+            self._internals.postpone_commit(2 * LONGEST_SLEEP)
 
     def _commit(self) -> None:
         """Commit. The next one begins so early that the frontier, which commits by itself too, never has to.
@@ -199,7 +201,7 @@ class MainLoop:
         rest = max(self._commit_interval - lead, now - self._sync_began)
         self._next_commit = now + rest
         if rest + lead > self._commit_interval:
-            self._frontier.postpone_commit(rest + lead)
+            self._internals.postpone_commit(rest + lead)
 
     def _end_visits(self) -> None:
         """Free the slots of the visits that have ended, and hold their results; during a sync, only as many as may be.
@@ -343,7 +345,7 @@ class MainLoop:
         """Write a visit to the outputs, for `_finish_written`; `Job.on_commit` ensures the same order on disk."""
         response, discovered, delay = visit.response, visit.discovered, visit.response.retry_after
         if response.status > 0 and visit.outcome in (Outcome.SUCCESS, Outcome.RETRY) and not is_robots(lease.uri):
-            settings = self._frontier.settings_for(lease)
+            settings = self._internals.settings_for(lease)
             visit.outcome = uri_outcomes.outcome_of_answer(response.status, lease.attempt, settings)
         written, status = visit.outcome, response.status
         if self._prerequisites and is_robots(lease.uri):
@@ -354,7 +356,7 @@ class MainLoop:
                 self._cache.put_found(discovered)
         self._outputs.write(_with_uri(lease, visit.uri), response, written, slot=slot)
         if should_revisit(lease.uri, visit):
-            after = self._frontier.settings_for(lease).revisit_after
+            after = self._internals.settings_for(lease).revisit_after
             if after > 0:
                 begun = lease.expires - self._ttl  # by the frontier's clock, which never goes back
                 discovered = [*discovered, revisit(lease.uri, response, due=begun + after)]
@@ -419,7 +421,7 @@ class MainLoop:
             return
         again = ""
         if finish.outcome is Outcome.RETRY:
-            again = f"; {first_retry_told(finish, self._frontier.settings_for(finish.lease))}"
+            again = f"; {first_retry_told(finish, self._internals.settings_for(finish.lease))}"
         seed = f"{uri.via}: {uri.url}" if is_robots(uri) else uri.url
         self._progress.say(f"seed {seed} failed: {finish.reason}{again}")
 

@@ -77,7 +77,8 @@ class Prerequisites:
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._frontier, self._robots, self._delays, self._now = frontier, robots, delays, now
+        self._frontier, self._internals = frontier, frontier.internals
+        self._robots, self._delays, self._now = robots, delays, now
         self._redirects = RobotsRedirects(robots, cache, now=now)
         self._in_flight: dict[int, tuple[CrawlUri, str]] = {}  # by lease: the URI requested, and the queue of its host
 
@@ -140,7 +141,7 @@ class Prerequisites:
         rest = 0.0
         if response.seconds is not None:  # otherwise no request was sent
             delay = self._robots.delay(hop.url)
-            rest = self._frontier.rest(hop, key, fetch_seconds=response.seconds, crawl_delay=delay)
+            rest = self._internals.rest(hop, key, fetch_seconds=response.seconds, crawl_delay=delay)
         if self._redirects.leads_on(hop, response):
             result = RobotsResult(Outcome.DEFERRED, rest if key == lease.queue else None)
             self._robots.postpone(uri.url, self._now() + max(result.delay or 0.0, _SOON))
@@ -166,7 +167,7 @@ class Prerequisites:
         url, delay = lease.uri.url, response.retry_after
         outcome = self._robots.record(url, response)
         if outcome is Outcome.RETRY:
-            wait = retry_wait(response, self._frontier.settings_for(lease))
+            wait = retry_wait(response, self._internals.settings_for(lease))
             self._robots.postpone(url, self._now() + wait + _SOON)
         return RobotsResult(outcome, delay, status)
 
@@ -175,9 +176,9 @@ class Prerequisites:
 
     def _queue_of(self, uri: CrawlUri) -> str:
         try:
-            return self._frontier.queue_key(uri)
+            return self._internals.queue_key(uri)
         except ValueError:  # such a URI cannot be queued, but may be requested
             return uris.authority(uri.url)
 
     def _settings_for(self, lease: Lease, uri: CrawlUri, key: str) -> QueueSettings:
-        return self._frontier.settings_for(Lease(lease.id, key, uri, 0, 0.0, 1))
+        return self._internals.settings_for(Lease(lease.id, key, uri, 0, 0.0, 1))

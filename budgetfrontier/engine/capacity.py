@@ -67,6 +67,6 @@ def _admit(frontier: Frontier, uri: str | CrawlUri) -> Result:
 
 def _has_room(frontier: Frontier, uri: str | CrawlUri) -> bool:
     try:
-        return frontier.has_room(uri)
+        return frontier.internals.has_room(uri)
     except PolicyError:
         return True  # `schedule` says so

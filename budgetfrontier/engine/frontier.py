@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from math import inf
 from pathlib import Path
 from threading import get_ident
 from time import monotonic
@@ -21,7 +20,6 @@ from budgetfrontier.core.model import (
     CrawlUri,
     DeadLetter,
     Finish,
-    KeptTotals,
     KeptUrl,
     Lease,
     Outcome,
@@ -30,32 +28,31 @@ from budgetfrontier.core.model import (
     Summary,
     Tally,
 )
-from budgetfrontier.engine import arguments, lease_by_queue, opening, regulation, reporting
+from budgetfrontier.engine import arguments, known_urls, opening, reporting
 from budgetfrontier.engine.api_commands import Steering
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.commands.adjustment import Adjustment
-from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.engine.delivery import Delivery
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.guard import BROKEN, INSIDE, Guard
 from budgetfrontier.engine.hooks import Hooks
-from budgetfrontier.engine.known_urls import Known, KnownUrls
+from budgetfrontier.engine.internals import Internals
+from budgetfrontier.engine.known_urls import KnownUrls
 from budgetfrontier.engine.lost_frontiers import close_waiting, watch
-from budgetfrontier.engine.regulation import Asked
 from budgetfrontier.engine.replica import Replica
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.rules import run_history
 from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.overrides import Override, QueueSettings
+from budgetfrontier.settings.overrides import Override
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.invariants import check
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report, status_line
-from budgetfrontier.storage.seed_list import SeedHosts
 
 _RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS  # an Enum lookup costs 0.1 us in CPython 3.11
 
@@ -77,7 +74,6 @@ class Frontier:
         self._guard = Guard(parts, clock, self._hooks, replicated=replicated)
         mailbox = None if parts.kernel.tables.env.memory or replicated else Mailbox(parts.path)
         self._delivery = Delivery(self._guard, parts.commands, mailbox)
-        self._replica = Replica(self._guard, self._delivery) if replicated else None
         self._guard.watching = watch(self, parts.kernel.tables.env, mailbox)
         self._kernel = parts.kernel
         self._tables = parts.kernel.tables
@@ -100,6 +96,8 @@ class Frontier:
             )
             self._kernel.put_again = self._known.put_again
         self._steering = Steering(self._guard, self._delivery)
+        replica = Replica(self._guard, self._delivery) if replicated else None
+        self._internals = Internals(self._guard, self._admitter, self._steering, known=self._known, replica=replica)
         tables = self._tables
         of_tables = self._counters, tables, tables.leases, tables.future, tables.rotation
         self._of_lease = self._guard, self._kernel.turns, *of_tables
@@ -179,6 +177,13 @@ class Frontier:
         """
         return self._batches.schedule(uris)
 
+    def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
+        """Admit a batch, in order; return the result for each URI. Costs a tenth more than `schedule_many`.
+
+        A bad URI is INVALID, not an exception. O(answer) memory: use `schedule_many` for an endless iterable.
+        """
+        return self._batches.schedule_each(uris)
+
     def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Tally:
         """Mark URIs that were fetched elsewhere as seen; nothing is queued, and pending URIs stay pending.
 
@@ -188,12 +193,11 @@ class Frontier:
         """
         return self._batches.mark_seen(uris, charge=charge)
 
-    def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
-        """Admit a batch, in order; return the result for each URI. Costs a tenth more than `schedule_many`.
-
-        A bad URI is INVALID, not an exception. O(answer) memory: use `schedule_many` for an endless iterable.
-        """
-        return self._batches.schedule_each(uris)
+    def find_url(self, url: str) -> KeptUrl | None:
+        """Return the state of a URL; None if it is not known. Needs `frontier.keep_urls`. Raises InvalidUrl."""
+        known, url = known_urls.kept(self._known, self._guard), arguments.text(url, "a URL")
+        fingerprint = self._admitter.fingerprint(CrawlUri(url))  # before the operation, which a bad URL would end
+        return self._guard.operate(lambda: known.find(fingerprint), changes=0)
 
     # -- URIs out
 
@@ -247,43 +251,6 @@ class Frontier:
             or waiting
         ):
             guard.leave(0)
-        return leases
-
-    def lease_queues(
-        self,
-        queues: int,
-        per_queue: int = 1,
-        *,
-        queue: str | None = None,
-        ttl: float | None = None,
-        limit: int = lease_by_queue.LIMIT,
-    ) -> list[Lease]:
-        """Lease URIs of up to `queues` queues, so many of each that `per_queue` of it are out (0: as many as may be).
-
-        Each queue has one turn, in order, and then rests for its `min_interval`; `per_queue_concurrency` and budgets
-        hold. With `queue`, that queue alone is served, out of its turn. No queue has its turn once there are `limit`
-        URIs; without `per_queue`, a queue hands out at most as many. Otherwise as `lease`.
-        """
-        guard, kernel = self._guard, self._kernel
-        guard.enter()
-        key = None if queue is None else arguments.queue_key(queue)
-        queues, per_queue = arguments.whole(queues, "queues"), arguments.whole(per_queue, "per_queue")
-        limit = arguments.whole(limit, "limit")
-        ttl = self._tables.in_force.lease_ttl(ttl)
-        try:
-            guard.owner = INSIDE
-            now = guard.now()
-            guard.catch_up(now)
-            leases = kernel.lease_queues(queues, per_queue, key, ttl, now, limit)
-            if not leases or kernel.turns.cut_short:
-                guard.commit_after_lease(len(leases), queues)
-            if self._known is not None:
-                self._known.leased(leases)
-            guard.owner = guard.thread
-        except BaseException as e:
-            guard.owner = BROKEN
-            guard.abort(e)
-        guard.leave(len(leases))
         return leases
 
     def finish(
@@ -456,69 +423,49 @@ class Frontier:
         """
         return self._guard.read(lambda: self._kernel.next_ready_in(self._guard.now()))
 
-    # -- URLs that are kept
+    # -- durability
 
-    def fetched(self, uris: Iterable[tuple[CrawlUri, float | None]]) -> list[Known]:
-        """Report fetches by URL: of each URI, and when it is to be fetched again (epoch seconds; None: never).
-
-        A leased URI is finished as a SUCCESS, under any lease. One that waits in its queue is charged and removed; one
-        scheduled for later is removed without a charge. An unknown URL becomes known. A repeated report changes
-        nothing. Needs `frontier.keep_urls`. Raises PolicyError. O(log n) for each; all of them are one operation.
-        """
-        known, guard = self._kept(), self._guard
-        found = [
-            (arguments.crawl_uri(uri), again if again is None else arguments.number(again, "a date"))
-            for uri, again in guard.materialize(uris)
-        ]
-        now = guard.now()
-        return guard.operate(lambda: known.fetched(found, now), changes=len(found))
-
-    def find_url(self, url: str) -> KeptUrl | None:
-        """Return the state of a URL; None if it is not known. Needs `frontier.keep_urls`. Raises InvalidUrl."""
-        known, url = self._kept(), arguments.text(url, "a URL")
-        fingerprint = self._admitter.fingerprint(CrawlUri(url))  # before the operation, which a bad URL would end
-        return self._guard.operate(lambda: known.find(fingerprint), changes=0)
-
-    def kept_urls(self, after: bytes = b"", *, limit: int = 1000) -> list[KeptUrl]:
-        """Return the URLs that follow a fingerprint, in the order of fingerprints, without their `uri`. O(limit).
-
-        Needs `frontier.keep_urls`.
-        """
-        known, most, start = self._kept(), arguments.limit(limit), arguments.data(after, "a fingerprint")
-        return self._guard.operate(lambda: known.page(start, most), changes=0)
-
-    def kept_totals(self, queue: str | None = None) -> KeptTotals | None:
-        """Return the numbers of the URLs that are kept, or of those of a queue; None if it has none. O(1).
-
-        Needs `frontier.keep_urls`.
-        """
-        known, key = self._kept(), None if queue is None else arguments.queue_key(queue)
-        return self._guard.operate(lambda: known.totals(key), changes=0)
-
-    def queue_keys(self, after: str = "", *, limit: int = 1000) -> list[str]:
-        """Return the keys of the queues that follow a key, in the order of their bytes. O(limit)."""
-        most, start = arguments.limit(limit), arguments.text(after, "a queue key")
-        return self._guard.operate(lambda: self._tables.queues.keys_after(start, most), changes=0)
-
-    def forget_urls(self, fingerprints: Iterable[bytes]) -> int:
-        """Forget URLs, given by the keys of their rows, so that they may be discovered again; return how many.
-
-        Their leases end. If a URL was scheduled more than once, only the last one is removed, and the URL is known
-        until the others have ended. Needs `frontier.keep_urls`. O(log n) for each; all of them are one operation.
-        """
-        known, guard = self._kept(), self._guard
-        found = [arguments.data(each, "a fingerprint") for each in guard.materialize(fingerprints)]
-        now, found = guard.now(), [each for each in found if 0 < len(each) <= arguments.LONGEST_KEY]
-        return guard.operate(lambda: sum(known.forget(each, now) for each in found), changes=len(found))
-
-    def _kept(self) -> KnownUrls:
+    def commit(self) -> None:
+        """Commit and sync all changes so far; commands in the mailbox are applied first, long ones in part."""
         self._guard.enter()
-        if self._known is None:
-            raise FrontierError(
-                "this frontier does not keep its URLs: set `frontier.keep_urls: true` when it is created"
-            )
-        self._guard.attempt(lambda: self._kernel.catch_up(self._guard.now()))
-        return self._known
+        if self._guard.commits.in_batch:
+            raise FrontierError("an atomic batch is committed at its end, and not before")
+        self._guard.operate(self._guard.tick, changes=0)
+
+    def atomic(self, *, note: bytes | None = None) -> AtomicBatch:
+        """Return a context manager that makes all calls in its block one transaction, committed at its end with a note.
+
+        A consumer of messages stores its offset there: at any kill, the effects of a batch and its note are there, or
+        neither is. The note (16 MiB at most) stays until the next one; `note` returns it. If the block raises, nothing
+        of it is stored, and the frontier is closed. In the block, commands of other processes and hooks wait, and
+        commands in several steps, such as `delete` and `replay`, are refused. 100,000 operations at most: more close
+        the frontier; end the block when its `full` says so. Costs one commit.
+        """
+        return AtomicBatch(self._guard, note)
+
+    @property
+    def note(self) -> bytes | None:
+        """The note of the last atomic batch that had one; None if there was none. O(its size)."""
+        self._guard.enter()
+        return meta.read_note(self._tables.env.txn, self._tables.env.db[keys.META])
+
+    def close(self, *, end: RunEnd | str | None = None, reason: str = "") -> None:
+        """Give the leases back uncounted, commit, and release the lock. A second close does nothing.
+
+        `end` (a RunEnd) and `reason` are stored in the history of runs. A run without leases and `end` leaves no trace
+        there.
+        """
+        self._guard.end(keep_leases=self._keep_leases, end=None if end is None else RunEnd(end), reason=str(reason))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self._guard.forked:  # a child that leaves the block has nothing to close
+            end, reason = run_history.end_of(error)
+            self.close(end=end, reason=reason)
 
     # -- looking
 
@@ -533,81 +480,27 @@ class Frontier:
         """The settings in force, without the adjustments. A copy: changing it changes nothing."""
         return self._tables.in_force.shown
 
-    def leased(self, lease_id: int) -> Lease | None:
-        """Return the lease that is out under an id, None if it has ended. Change nothing in it. O(1)."""
-        self._guard.enter()
-        return self._tables.leases.out.get(lease_id)
-
     @property
     def adjustments(self) -> list[Override]:
         """The adjustments in force, which come after the overrides of the settings, in order. A copy."""
         self._guard.enter()
         return deepcopy(self._tables.in_force.adjustments)
 
-    def reserved(self) -> int:
-        """Return the most that the URIs that are out may be charged: their costs, and a penalty each. O(leases out)."""
-        in_force, out = self._tables.in_force, self._tables.leases.out
-        return self._guard.read(
-            lambda: sum(
-                lease.cost + in_force.for_uri(lease.uri.url, lease.queue).error_penalty_amount for lease in out.values()
-            )
-        )
-
-    def goes_on_at(self) -> float:
-        """Return the time from which `Replica.go_on` has something to do; infinity if there is nothing. O(1).
-
-        0.0 while a long command or a change of settings is in progress, else the next lease's deadline, or earlier.
-        """
-        self._guard.enter()
-        if self.is_busy or self._kernel.rollout.waiting:
-            return 0.0
-        return self._tables.leases.next_expiry if self._tables.leases.out else inf
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a command that takes several steps is in progress, for which most others have to wait."""
-        self._guard.enter()
-        return self._guard.commands.job is not None
-
-    def settings_for(self, lease: Lease) -> QueueSettings:
-        """Return the settings in force for a leased URI: the frontier's, with its overrides and adjustments."""
-        self._guard.enter()
-        lease = arguments.lease(lease, "settings_for")
-        return self._tables.in_force.for_uri(lease.uri.url, lease.queue)
-
-    def queue_key(self, uri: CrawlUri) -> str:
-        """Return the key of the queue that a URI would be placed on, whether there is one yet or not.
-
-        Its `url` is a normalized href. Raises ValueError for a URI that has no key, and PolicyError.
-        """
-        return self._guard.read(lambda: self._admitter.queue_key(uri))
-
-    def has_room(self, uri: str | CrawlUri) -> bool:
-        """Return whether `schedule` would not return FULL for a URI now. Changes and counts nothing. O(log n).
-
-        For callers that wait for room: each refusal is counted. Raises PolicyError.
-        """
-        return self._guard.read(lambda: self._admitter.has_room(uri))
-
-    def rest(
-        self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
-    ) -> float:
-        """Return the politeness delay in seconds of a queue after a fetch of one of its URIs. Changes nothing.
-
-        Raises PolicyError.
-        """
-        self._guard.enter()
-        in_force = self._tables.in_force
-        return in_force.rest(uri, in_force.for_uri(uri.url, key), fetch_seconds, crawl_delay)
-
-    @property
-    def seed_hosts(self) -> SeedHosts:
-        """The hosts of imported seeds, and of the targets of their redirects, for a crawl's scope."""
-        return self._tables.seeds.hosts
-
     def summary(self) -> Summary:
         """Return the counters, as of now. O(1)."""
         return self._guard.read(self._tables.summary)
+
+    def verdict(self, *, rate: float | None = None) -> Verdict:
+        """Return whether the crawl goes on, or why nothing is being crawled, in one sentence. O(1).
+
+        As of the last commit. `rate` is the number of URIs finished a second, if the caller knows it better.
+        """
+        rate = None if rate is None else arguments.number(rate, "rate")
+        return self._guard.attempt(lambda: reporting.verdict_now(self._tables, self._guard.now(), rate))
+
+    def report(self) -> Report:
+        """Return a report of all queues and totals as of now, from which all formats are made. O(queues)."""
+        return self._guard.operate(lambda: reporting.full_report(self._tables, self._guard.now()), changes=0)
 
     def queue(self, key: str) -> QueueRecord | None:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there. O(1).
@@ -619,27 +512,15 @@ class Frontier:
             lambda: self._kernel.turns.settings.look_up(self._tables.queues.named(key)), changes=0
         )
 
-    def report(self) -> Report:
-        """Return a report of all queues and totals as of now, from which all formats are made. O(queues)."""
-        return self._guard.operate(lambda: reporting.full_report(self._tables, self._guard.now()), changes=0)
-
-    def verdict(self, *, rate: float | None = None) -> Verdict:
-        """Return whether the crawl goes on, or why nothing is being crawled, in one sentence. O(1).
-
-        As of the last commit. `rate` is the number of URIs finished a second, if the caller knows it better.
-        """
-        rate = None if rate is None else arguments.number(rate, "rate")
-        return self._guard.attempt(lambda: reporting.verdict_now(self._tables, self._guard.now(), rate))
+    def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
+        """Return the dead letters, oldest first. O(answer)."""
+        most = arguments.limit(limit)
+        return self._guard.read(lambda: self._tables.env.view().dead_letters(most))
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
         """Return the commands that were applied, newest last. O(answer)."""
         most = arguments.limit(limit)
         return self._guard.read(lambda: self._tables.env.view().audit(most))
-
-    def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
-        """Return the dead letters, oldest first. O(answer)."""
-        most = arguments.limit(limit)
-        return self._guard.read(lambda: self._tables.env.view().dead_letters(most))
 
     def check(self) -> None:
         """Verify every invariant. Raises CorruptFrontier with those violated. O(everything)."""
@@ -677,13 +558,6 @@ class Frontier:
         """
         self._steering.steer("undo", {"id": entry, "force": force}, who, reason)
 
-    def discard(self, entry: int, *, reason: str = "", who: str | None = None) -> None:
-        """Remove the records kept on disk for the `undo` of a deletion. Raises FrontierError if there are none.
-
-        O(later audit entries).
-        """
-        self._steering.steer("discard", {"id": entry}, who, reason)
-
     def pause(self, *, reason: str = "operator", who: str | None = None) -> CrawlState:
         """Lease nothing more: PAUSING until the leases that are out have ended, then PAUSED. Returns the state."""
         return self._steering.steer_crawl("pause", who, reason)
@@ -711,6 +585,10 @@ class Frontier:
         """Block a queue until a time (epoch seconds); the block survives restarts."""
         return self._steering.steer_queue("snooze", key, who, reason, until=arguments.number(until, "until"))
 
+    def wake(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
+        """End the snooze of a queue now, even if politeness is the reason."""
+        return self._steering.steer_queue("wake", key, who, reason)
+
     def set_queue(
         self,
         key: str,
@@ -728,44 +606,6 @@ class Frontier:
         args = {"interval": interval, "max_completed": max_completed}
         given = {name: value for name, value in args.items() if value is not None}
         return self._steering.steer_queue("set_queue", key, who, reason, **given)
-
-    def regulate(
-        self,
-        key: str,
-        *,
-        interval: float | None = None,
-        max_completed: int | None = None,
-        total_budget: int | None = None,
-        blocked_until: float | None = None,
-    ) -> bool:
-        """Set values of a queue that a crawler may change with each response: nothing is audited, nor undone.
-
-        `interval` and `max_completed` are those of `set_queue`. `total_budget` (-1: no maximum) replaces that of the
-        settings, but not that of an adjustment. `blocked_until` is a block (epoch seconds; 0: none). All of it survives
-        restarts. The first two need `frontier.keep_urls`. Returns False if there is no such queue. O(1).
-        """
-        self._guard.enter()
-        if interval is not None:
-            interval = arguments.number(interval, "interval")
-        if blocked_until is not None:
-            blocked_until = arguments.number(blocked_until, "blocked_until")
-        asked = Asked(
-            interval=interval, max_completed=max_completed, total_budget=total_budget, blocked_until=blocked_until
-        ).checked(self._kernel)
-        key, guard = arguments.queue_key(key), self._guard
-        return guard.operate(lambda: regulation.regulate(self._kernel, key, asked, guard.now()))
-
-    def reset_queue(self, key: str) -> bool:
-        """Reset the values of a queue set by `regulate`, `set_queue` and `snooze`, as if it were new; not audited.
-
-        Its expenditure stays. Returns False if there is no such queue. O(1).
-        """
-        key, guard = arguments.queue_key(key), self._guard
-        return guard.operate(lambda: regulation.reset(self._kernel, key, guard.now()))
-
-    def wake(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
-        """End the snooze of a queue now, even if politeness is the reason."""
-        return self._steering.steer_queue("wake", key, who, reason)
 
     def delete(
         self,
@@ -814,71 +654,10 @@ class Frontier:
         """
         return self._steering.steer_letters("drop", letters, queue, who, reason, for_good=for_good)["dropped"]
 
-    def apply(self, command: Command, *, number: int = 0) -> AuditEntry:
-        """Apply a command that came from outside, and audit it. A command that is refused changes nothing.
-
-        A long command is committed in steps; one in progress is completed first, except by `pause` and `terminate`.
-        """
-        return self._steering.apply(command, number)
-
-    # -- durability
-
-    def commit(self) -> None:
-        """Commit and sync all changes so far; commands in the mailbox are applied first, long ones in part."""
-        self._guard.enter()
-        if self._guard.commits.in_batch:
-            raise FrontierError("an atomic batch is committed at its end, and not before")
-        self._guard.operate(self._guard.tick, changes=0)
-
-    def postpone_commit(self, seconds: float) -> None:
-        """Let the commit interval end in so many seconds; for a caller that syncs its own files meanwhile.
-
-        Commands in the mailbox wait as long. `commit` and a full memory commit earlier.
-        """
-        self._guard.enter()
-        self._guard.commits.begin_interval(arguments.seconds(seconds, "seconds"))
-
-    def atomic(self, *, note: bytes | None = None) -> AtomicBatch:
-        """Return a context manager that makes all calls in its block one transaction, committed at its end with a note.
-
-        A consumer of messages stores its offset there: at any kill, the effects of a batch and its note are there, or
-        neither is. The note (16 MiB at most) stays until the next one; `note` returns it. If the block raises, nothing
-        of it is stored, and the frontier is closed. In the block, commands of other processes and hooks wait, and
-        commands in several steps, such as `delete` and `replay`, are refused. 100,000 operations at most: more close
-        the frontier; end the block when its `full` says so. Costs one commit.
-        """
-        return AtomicBatch(self._guard, note)
-
     @property
-    def replica(self) -> Replica:
-        """The application of the entries of its log. Raises FrontierError if the frontier is not replicated."""
-        if self._replica is None:
-            raise FrontierError("this frontier is not replicated: open it with `replicated=True`")
-        return self._replica
-
-    @property
-    def note(self) -> bytes | None:
-        """The note of the last atomic batch that had one; None if there was none. O(its size)."""
-        self._guard.enter()
-        return meta.read_note(self._tables.env.txn, self._tables.env.db[keys.META])
-
-    def close(self, *, end: RunEnd | str | None = None, reason: str = "") -> None:
-        """Give the leases back uncounted, commit, and release the lock. A second close does nothing.
-
-        `end` (a RunEnd) and `reason` are stored in the history of runs. A run without leases and `end` leaves no trace
-        there.
-        """
-        self._guard.end(keep_leases=self._keep_leases, end=None if end is None else RunEnd(end), reason=str(reason))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if not self._guard.forked:  # a child that leaves the block has nothing to close
-            end, reason = run_history.end_of(error)
-            self.close(end=end, reason=reason)
+    def internals(self) -> Internals:
+        """The methods for authors of crawlers, servers and integrations; less stable than these."""
+        return self._internals
 
     def __repr__(self) -> str:
         path = self._tables.env.path

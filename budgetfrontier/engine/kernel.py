@@ -65,7 +65,7 @@ class Kernel:
     def lease_queues(
         self, queues: int, per_queue: int, key: str | None, ttl: float, now: float, limit: int
     ) -> list[Lease]:
-        """Lease URIs by queue; see `Frontier.lease_queues`."""
+        """Lease URIs by queue; see `Internals.lease_queues`."""
         leases: list[Lease] = []
         if self.counters.state is not _RUNNING:
             return leases

@@ -15,10 +15,11 @@ from budgetfrontier.core.model import CrawlUri, Finish, KeptTotals, KeptUrl, Lea
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.finish_many import BatchFinisher
+from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.url_table import LATEST, UrlTable
-from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.rules import charges
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage import keys
@@ -337,3 +338,12 @@ class KnownUrls:
             tables.counters.expenditure += cost
             tables.counters.other_expenditure += cost
         self._turns.deleted(queue)
+
+
+def kept(known: KnownUrls | None, guard: Guard) -> KnownUrls:
+    """Return the URLs that a frontier keeps, as of now. Raises FrontierError if it keeps none."""
+    guard.enter()
+    if known is None:
+        raise FrontierError("this frontier does not keep its URLs: set `frontier.keep_urls: true` when it is created")
+    guard.attempt(lambda: guard.kernel.catch_up(guard.now()))
+    return known

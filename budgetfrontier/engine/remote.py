@@ -52,7 +52,7 @@ def steer(
     if lock_holder(path) is None:
         try:
             with Frontier.open(path, keep_leases=True, program=f"budgetfrontier {op}") as frontier:
-                return audit.check(frontier.apply(command))
+                return audit.check(frontier.internals.apply(command))
         except FrontierLocked:
             pass  # an engine has just started: it has a mailbox
     mailbox = Mailbox(path)

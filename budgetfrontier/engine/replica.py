@@ -47,7 +47,7 @@ class Replica:
         return guard.operate(lambda: guard.commands.refuse(command, why, guard.now()))
 
     def go_on(self) -> AuditEntry | None:
-        """Do a step of pending work, see `Frontier.goes_on_at`.
+        """Do a step of pending work, see `Internals.goes_on_at`.
 
         Expired leases end; a long command and a change of settings take their next steps. Returns the audit entry of a
         command that has ended with that.

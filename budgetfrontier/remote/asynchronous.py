@@ -297,7 +297,7 @@ class AsyncRemoteFrontier:
         return await self.transport.run(calls.plain("wake", key, reason=reason, who=who))
 
     async def regulate(self, key: str, **asked: float) -> bool:
-        """Set what crawlers ask for a queue, as `Frontier.regulate` does; False if there is no such queue."""
+        """Set what crawlers ask for a queue, as `Internals.regulate` does; False if there is no such queue."""
         return await self.transport.run(calls.plain("regulate", key, **asked))
 
     async def set_budgets(self, budgets: Iterable[tuple[CrawlUri, int]]) -> None:

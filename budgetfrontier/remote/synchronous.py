@@ -295,7 +295,7 @@ class RemoteFrontier:
         return self.transport.run(calls.plain("wake", key, reason=reason, who=who))
 
     def regulate(self, key: str, **asked: float) -> bool:
-        """Set what crawlers ask for a queue, as `Frontier.regulate` does; False if there is no such queue."""
+        """Set what crawlers ask for a queue, as `Internals.regulate` does; False if there is no such queue."""
         return self.transport.run(calls.plain("regulate", key, **asked))
 
     def set_budgets(self, budgets: Iterable[tuple[CrawlUri, int]]) -> None:

@@ -63,4 +63,4 @@ def set_budget(frontier: Frontier, uri: CrawlUri, budget: int) -> None:
 
     Raises PolicyError.
     """
-    frontier.regulate(frontier.queue_key(uri), total_budget=budget)
+    frontier.internals.regulate(frontier.internals.queue_key(uri), total_budget=budget)

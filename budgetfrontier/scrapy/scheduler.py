@@ -260,7 +260,7 @@ class Scheduler:
         self.frontier.landed(request_state.lease, fetch_seconds=request_state.seconds(request))
 
     def _has_delay(self, lease: Lease) -> bool:
-        settings = self.frontier.settings_for(lease)
+        settings = self.frontier.internals.settings_for(lease)
         return settings.min_delay > 0 or settings.jitter > 0
 
     def _finish_ended(self) -> bool:

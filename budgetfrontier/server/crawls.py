@@ -306,5 +306,5 @@ def _count_urls(frontier: Frontier) -> int:
     if not frontier.settings.frontier.keep_urls:
         total = frontier.summary()
         return total.queued + total.future
-    totals = frontier.kept_totals()
+    totals = frontier.internals.kept_totals()
     return 0 if totals is None else totals.active + totals.completed

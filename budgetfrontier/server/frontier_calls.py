@@ -213,9 +213,11 @@ def landed(frontier: Frontier, landings: list[protocol.Landing]) -> list[int]:
 
 def set_budgets(frontier: Frontier, asked: list[protocol.Budget]) -> None:
     """Set the total budgets of the queues of URIs, as crawlers ask for them."""
+    internals = frontier.internals
     for each in asked:
         with suppress(ValueError):  # it has no queue
-            frontier.regulate(frontier.queue_key(CrawlUri(each.url, queue=each.queue)), total_budget=each.total)
+            queue = internals.queue_key(CrawlUri(each.url, queue=each.queue))
+            internals.regulate(queue, total_budget=each.total)
 
 
 def plain(frontier: Frontier, request: protocol.MethodCall, method: protocol.Method) -> Any:
@@ -225,7 +227,7 @@ def plain(frontier: Frontier, request: protocol.MethodCall, method: protocol.Met
         raise FrontierError(
             f"this server has no {method.name} {request.name[:50]!r}: use the same release of budgetfrontier for both"
         )
-    found = getattr(frontier, request.name, None)
+    found = getattr(frontier.internals if offered.is_internal else frontier, request.name, None)
     if found is None:
         raise FrontierError(f"{request.name} is for crawls in partitions, and this is a frontier of its own")
     if request.name == "queue_key":  # takes a URI, which is no plain data: its URL and queue stand for it

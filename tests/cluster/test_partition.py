@@ -393,7 +393,7 @@ def test_a_replica_is_no_frontier_of_its_own_and_a_frontier_no_replica(owner: Ow
     with Frontier.open(tmp_path / "own" / "frontier", Settings()) as own:
         own.schedule("https://a.test/")
         with pytest.raises(FrontierError, match="not replicated"), own.atomic():
-            own.replica.begin_entry(1)
+            own.internals.replica.begin_entry(1)
     with pytest.raises(FrontierError, match="a frontier of its own"):
         Partition(tmp_path / "own", CRAWL, 0, PARTITIONS)
 

@@ -363,7 +363,7 @@ class Worker:
             case "undo":
                 return not_refused(lambda: frontier.undo(args[0], force=args[1]))
             case "discard":
-                return not_refused(lambda: frontier.discard(args[0]))
+                return not_refused(lambda: frontier.internals.discard(args[0]))
             case "post":
                 self._post(args[0], args[1:])
             case "replay":

@@ -174,7 +174,8 @@ def test_a_slow_disk_leaves_half_of_the_time_to_the_crawl(monkeypatch: pytest.Mo
     loop = object.__new__(MainLoop)
     clock, postponed = ManualClock(1000.0), list[float]()
     monkeypatch.setattr(time, "monotonic", clock.time)
-    loop._frontier = SimpleNamespace(commit=lambda: clock.advance(2), postpone_commit=postponed.append)
+    loop._frontier = SimpleNamespace(commit=lambda: clock.advance(2))
+    loop._internals = SimpleNamespace(postpone_commit=postponed.append)
     loop._commit_interval, loop._lead, loop._sync_began = 0.5, 0.25, 999.0
     loop._commit()
     assert loop._next_commit == 1005.0 and postponed == [3.25]

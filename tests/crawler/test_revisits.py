@@ -103,7 +103,7 @@ def test_what_is_revisited_may_be_said_by_match_and_in_mid_crawl(tmp_path: Path)
     with Frontier.open(tmp_path / "frontier") as frontier:
         frontier.schedule(CrawlUri(HOME, force=True))
         (lease,) = frontier.lease(1)
-        assert frontier.settings_for(lease).revisit_after == 60
+        assert frontier.internals.settings_for(lease).revisit_after == 60
 
 
 def test_a_revisit_asks_by_what_the_answer_said() -> None:

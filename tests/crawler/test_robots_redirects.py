@@ -251,7 +251,7 @@ def test_one_interrupt_ends_a_chain(tmp_path: Path) -> None:
 def test_the_key_of_a_queue_that_is_not_there_yet() -> None:
     settings = Settings.from_dict({"frontier": {"queue_assignment_policy": "registered-domain"}})
     with Frontier.open(":memory:", settings) as frontier:
-        assert frontier.queue_key(CrawlUri("http://www.example.co.uk/a")) == "example.co.uk"
+        assert frontier.internals.queue_key(CrawlUri("http://www.example.co.uk/a")) == "example.co.uk"
         assert frontier.queue("example.co.uk") is None
 
 

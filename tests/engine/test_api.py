@@ -12,6 +12,7 @@ from budgetfrontier import Frontier
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.engine.api import AsyncFrontier, SyncFrontier
+from budgetfrontier.engine.internals import Internals
 from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier
 
 if TYPE_CHECKING:
@@ -25,6 +26,21 @@ if TYPE_CHECKING:
     ) -> tuple[list[SyncFrontier], list[AsyncFrontier]]:
         """Have mypy compare the types, of results, too."""
         return [own, remote, cluster], [async_remote, async_cluster]
+
+
+EVERYDAY = (
+    "open schedule schedule_many schedule_each mark_seen find_url "
+    "lease finish finish_many landed renew give_back next_ready_in commit atomic note close "
+    "state settings adjustments summary verdict report queue dead_letters audit check "
+    "adjust withdraw undo pause resume terminate retire unretire snooze wake set_queue delete replay drop_dead_letters "
+    "internals"
+)
+"""What `Frontier` has, in the order of use. What only crawlers, servers and integrations need is in its `internals`."""
+
+
+def test_a_frontier_has_the_everyday_methods_in_the_order_of_use() -> None:
+    assert [name for name in vars(Frontier) if not name.startswith("_")] == EVERYDAY.split()
+    assert not {name for name in vars(Internals) if not name.startswith("_")} & set(EVERYDAY.split())
 
 
 def methods(protocol: Any) -> Iterator[tuple[str, Any]]:

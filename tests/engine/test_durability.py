@@ -234,12 +234,12 @@ def test_a_commit_that_is_postponed_comes_when_the_time_is_over_or_is_asked_for(
             commit(env)
 
         monkeypatch.setattr(environment.Environment, "commit", noted)
-        f.postpone_commit(30)
+        f.internals.postpone_commit(30)
         for _ in range(6):
             clock.advance(10)
             f.schedule(f"http://a.test/{clock.time()}")
         assert commits == [30, 40, 50, 60]
-        f.postpone_commit(30)
+        f.internals.postpone_commit(30)
         f.schedule("http://b.test/")
         f.commit()
         assert commits == [30, 40, 50, 60, 60]

@@ -269,7 +269,7 @@ def test_a_page_that_stays_ill_is_tried_three_times_in_an_hour() -> None:
         tried = []
         while leases := f.lease(1):
             tried.append(clock.time() - START)
-            outcome = outcome_of_answer(500, leases[0].attempt, f.settings_for(leases[0]))
+            outcome = outcome_of_answer(500, leases[0].attempt, f.internals.settings_for(leases[0]))
             f.finish(leases[0], outcome, status=500)
             clock.advance(f.next_ready_in() or 0.0)
         assert (tried, f.state) == ([0.0, 1800.0, 3600.0], CrawlState.FINISHED)

@@ -41,7 +41,7 @@ def test_a_batch_retires_a_queue_over_the_budget_that_crawlers_gave_it() -> None
     with memory(concurrency=2) as f:
         f.schedule_many(pages("A", 4))
         leases = f.lease(2)
-        f.regulate("a.test", total_budget=1)
+        f.internals.regulate("a.test", total_budget=1)
         assert f.finish_many(leases) == []
         assert state(f, "A") == "RETIRED"
         f.check()

@@ -122,7 +122,7 @@ def calls_with(f: Frontier, lease: Lease) -> list[Callable[[], object]]:
         lambda: f.give_back([lease]),
         lambda: f.renew(lease, 9),
         lambda: f.landed(lease),
-        lambda: f.leased(lease.id) is None,
+        lambda: f.internals.leased(lease.id) is None,
     ]
 
 
@@ -132,7 +132,7 @@ def test_a_lease_of_another_frontier_is_refused() -> None:
             f.schedule_many(pages("A", 3))
         lease, foreign = one(mine), one(other)
         assert all(refuses(call) for call in calls_with(mine, foreign))
-        assert mine.leased(lease.id) is lease and not lease.landed
+        assert mine.internals.leased(lease.id) is lease and not lease.landed
         assert (mine.summary().succeeded, mine.summary().retried, mine.summary().in_process) == (0, 0, 1)
         mine.finish(lease)
         mine.check()
@@ -170,12 +170,12 @@ def test_an_entry_of_a_log_raises_the_epoch_to_that_of_its_leases(tmp_path: Path
     first = (7 << keys.EPOCH_SHIFT) + 5
     with Frontier.open(tmp_path / "frontier", keep_leases=True, replicated=True) as f:
         with f.atomic(note=REPLICA):
-            f.replica.begin_entry(first)
+            f.internals.replica.begin_entry(first)
             f.schedule_many(pages("A", 2))
             assert one(f).id == first
         assert f._counters.epoch == 7, "what repairs a copy takes no higher lease for one that was given out"
         with f.atomic():
-            f.replica.begin_entry(3 << keys.EPOCH_SHIFT)
+            f.internals.replica.begin_entry(3 << keys.EPOCH_SHIFT)
         assert f._counters.epoch == 7
 
 
@@ -232,7 +232,7 @@ def test_a_lease_of_an_earlier_run_ends_as_any_other(tmp_path: Path) -> None:
     f.commit()
     crash(f)
     with Frontier.open(tmp_path / "frontier", clock=ManualClock(START), keep_leases=True) as f:
-        kept = [lease for lease in map(f.leased, ids) if lease is not None]
+        kept = [lease for lease in map(f.internals.leased, ids) if lease is not None]
         fresh = one(f)
         assert f.finish_many([kept[0], fresh]) == []
         assert f.finish_many([kept[1], Finish(kept[2])]) == []

@@ -24,17 +24,17 @@ def test_a_budget_holds_at_once_and_after_a_restart(tmp_path: Path) -> None:
     clock = ManualClock(START)
     with on_disk(tmp_path, clock, polite=False) as f:
         f.schedule_many(pages("A", 20))
-        assert f.regulate(HOST, total_budget=4) and not f.regulate("b.test", total_budget=4)
+        assert f.internals.regulate(HOST, total_budget=4) and not f.internals.regulate("b.test", total_budget=4)
         assert fetched(f, 20) == 5  # it is exceeded then
         assert (q := f.queue(HOST)) and (q.state, q.total_budget) == (QueueState.RETIRED, 4)
-        assert f.regulate(HOST, total_budget=7)
+        assert f.internals.regulate(HOST, total_budget=7)
         assert fetched(f, 20) == 3
         whole(f)
     with on_disk(tmp_path, clock) as f:
         f.schedule_many([f"https://{HOST}/more"])
         assert (q := f.queue(HOST)) and q.total_budget == 7
         assert fetched(f, 20) == 0
-        assert f.regulate(HOST, total_budget=-1)
+        assert f.internals.regulate(HOST, total_budget=-1)
         assert fetched(f, 20) == 13
         assert f.audit() == []
         whole(f)
@@ -43,9 +43,9 @@ def test_a_budget_holds_at_once_and_after_a_restart(tmp_path: Path) -> None:
 def test_an_adjustment_of_an_operator_replaces_what_crawlers_ask_for() -> None:
     with memory() as f:
         f.schedule_many(pages("A", 20))
-        f.regulate(HOST, total_budget=2)
+        f.internals.regulate(HOST, total_budget=2)
         number = f.adjust(match=f"queue:{HOST}", queue_total_budget=5).id
-        f.regulate(HOST, total_budget=1)
+        f.internals.regulate(HOST, total_budget=1)
         assert fetched(f, 20) == 6
         assert (q := f.queue(HOST)) and q.total_budget == 5
         f.undo(number)
@@ -55,7 +55,7 @@ def test_an_adjustment_of_an_operator_replaces_what_crawlers_ask_for() -> None:
         assert preview.revived == [HOST]
         preview = f.adjust(match="*", balance_replenish_amount=9, dry_run=True)
         assert preview.revived == []  # the budget that crawlers have asked for holds
-        f.regulate(HOST, total_budget=100)
+        f.internals.regulate(HOST, total_budget=100)
         f.adjust(match="host:other.test", queue_total_budget=1)
         assert fetched(f, 20) == 14
         whole(f)
@@ -64,7 +64,7 @@ def test_an_adjustment_of_an_operator_replaces_what_crawlers_ask_for() -> None:
 def test_reports_tell_the_budget_that_crawlers_have_asked_for(tmp_path: Path) -> None:
     with on_disk(tmp_path, polite=False) as f:
         f.schedule_many(pages("A", 5))
-        f.regulate(HOST, total_budget=2)
+        f.internals.regulate(HOST, total_budget=2)
         f.commit()
         with Reader(tmp_path / "frontier") as reader, reader.view() as view:
             [found] = [
@@ -81,16 +81,16 @@ def test_a_block_ends_when_it_is_told_to_and_rests_stay() -> None:
     clock = ManualClock(START)
     with memory(clock, keep_urls=True, hold_queues=False) as f:
         f.schedule_many(pages("A", 5))
-        f.regulate(HOST, interval=10.0)
+        f.internals.regulate(HOST, interval=10.0)
         assert fetched(f, 1) == 1
-        f.regulate(HOST, blocked_until=START + 3600)
+        f.internals.regulate(HOST, blocked_until=START + 3600)
         clock.advance(11)
         assert f.lease(1) == []
-        f.regulate(HOST, blocked_until=START + 15)  # earlier than it was
+        f.internals.regulate(HOST, blocked_until=START + 15)  # earlier than it was
         clock.advance(5)
         assert fetched(f, 1) == 1
-        f.regulate(HOST, blocked_until=START + 3600)
-        f.regulate(HOST, blocked_until=0)
+        f.internals.regulate(HOST, blocked_until=START + 3600)
+        f.internals.regulate(HOST, blocked_until=0)
         assert f.lease(1) == []  # the interval is not over
         clock.advance(10)
         assert fetched(f, 1) == 1
@@ -112,7 +112,7 @@ def test_what_cannot_be_is_refused(asked: dict[str, Any]) -> None:
     with memory(keep_urls=True) as f:
         f.schedule_many(pages("A", 1))
         with pytest.raises(FrontierError):
-            f.regulate(HOST, **asked)
+            f.internals.regulate(HOST, **asked)
         assert fetched(f, 1) == 1
 
 
@@ -121,4 +121,4 @@ def test_intervals_and_limits_need_kept_urls() -> None:
         f.schedule_many(pages("A", 1))
         for asked in ({"interval": 1.0}, {"max_completed": 1}):
             with pytest.raises(FrontierError, match="keep_urls"):
-                f.regulate(HOST, **asked)
+                f.internals.regulate(HOST, **asked)

@@ -127,8 +127,8 @@ def test_one_that_finds_no_room_is_not_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("end", "fate"),
     [
-        (lambda f: f.forget_urls([f.find_url(A).fingerprint]), "DELETED"),
-        (lambda f: f.fetched([(CrawlUri(A), None)]), "SUCCEEDED"),
+        (lambda f: f.internals.forget_urls([f.find_url(A).fingerprint]), "DELETED"),
+        (lambda f: f.internals.fetched([(CrawlUri(A), None)]), "SUCCEEDED"),
     ],
     ids=["forgotten", "reported"],
 )
@@ -143,7 +143,7 @@ def test_a_kept_url_that_a_crawler_ends(tmp_path: Path, end: Callable[[Any], obj
 def test_the_hosts_of_those_imported_are_found_and_those_scheduled_are_not(frontier: Frontier) -> None:
     other = seed("http://www.b.example.co.uk/x", meta={"seed": "http://www.b.example.co.uk/x"})
     frontier.schedule_many([seed(A), other])
-    hosts = frontier.seed_hosts
+    hosts = frontier.internals.seed_hosts
     assert hosts.has_host("b.example.co.uk") and not hosts.has_host("example.co.uk") and not hosts.has_host("a.test")
 
     def domain_of(uri: CrawlUri) -> str:

@@ -101,6 +101,6 @@ def test_the_settings_in_force_for_a_lease_follow_overrides_and_adjustments() ->
     with memory() as f:
         f.schedule_many(pages("A", 1))
         lease = one(f)
-        assert f.settings_for(lease).revisit_after == 0
+        assert f.internals.settings_for(lease).revisit_after == 0
         f.adjust(match="host:a.test", revisit={"after": 60})
-        assert f.settings_for(lease).revisit_after == 60
+        assert f.internals.settings_for(lease).revisit_after == 60

@@ -77,7 +77,7 @@ def test_a_deletion_and_its_undo_are_followed(tmp_path: Path, monkeypatch: pytes
         before = [f.find_url(url) for url in urls]
         f.delete(queue="?.test")
         assert [waits(f, url) for url in urls] == ["unknown"] * 6
-        assert f.mark_seen([urls[1]]).duplicate and f.fetched([(CrawlUri(urls[2]), None)]) == [Known.ADDED]
+        assert f.mark_seen([urls[1]]).duplicate and f.internals.fetched([(CrawlUri(urls[2]), None)]) == [Known.ADDED]
         clock.advance(60)
         f.undo(f.audit()[-1].id)
         assert [f.find_url(url) for url in urls] == before
@@ -91,7 +91,7 @@ def test_a_url_that_is_deleted_is_not_completed(tmp_path: Path) -> None:
         f.schedule(CrawlUri("http://a.test/3", not_before=START + 60))
         f.set_queue("a.test", max_completed=1)
         f.delete(pattern=".*/[13]")
-        totals = f.kept_totals("a.test")
+        totals = f.internals.kept_totals("a.test")
         assert totals is not None and (totals.active, totals.completed) == (1, 0)
         assert [waits(f, f"http://a.test/{n}") for n in (1, 2, 3)] == ["unknown", "0", "unknown"]
         assert f.schedule("http://a.test/1") is Admission.DUPLICATE
@@ -107,12 +107,14 @@ def test_the_numbers_are_those_of_the_rows() -> None:
         f.schedule_many([f"http://{host}.test/{n}" for host in "abc" for n in range(3)])
         f.finish_many(f.lease(4))
         f.schedule(CrawlUri("http://d.test/", not_before=START + 9))
-        totals = f.kept_totals()
+        totals = f.internals.kept_totals()
         assert totals is not None
         assert (totals.active, totals.completed, totals.queues, totals.active_queues) == (7, 3, 4, 4)
-        assert [found.url for found in f.kept_urls(limit=3)] == [found.url for found in f.kept_urls()][:3]
-        assert {found.url for found in f.kept_urls() if found.due is None} == {
-            found.url for found in f.kept_urls() if waits(f, found.url) == "nothing"
+        assert [found.url for found in f.internals.kept_urls(limit=3)] == [
+            found.url for found in f.internals.kept_urls()
+        ][:3]
+        assert {found.url for found in f.internals.kept_urls() if found.due is None} == {
+            found.url for found in f.internals.kept_urls() if waits(f, found.url) == "nothing"
         }
 
 
@@ -144,10 +146,10 @@ def test_a_url_is_kept_while_any_of_its_uris_waits(how: str, last: str, tmp_path
         f.check()
         found = f.find_url(URL)
         assert found is not None and (found.created, found.due, found.uri) == (START, START + 9, None)
-        totals = f.kept_totals()
+        totals = f.internals.kept_totals()
         assert totals is not None and (totals.active, totals.completed) == (1, 0)
         assert f.schedule(CrawlUri(URL, priority=9)) is Admission.DUPLICATE
-        assert f.fetched([(CrawlUri(URL), None)]) == [Known.UNCHANGED]
+        assert f.internals.fetched([(CrawlUri(URL), None)]) == [Known.UNCHANGED]
         f.undo(f.audit()[-1].id)
         assert f.find_url(URL) == before
         f.check()
@@ -169,7 +171,7 @@ def test_a_url_is_completed_once_its_last_uri_is() -> None:
         f.finish(leases[2], Outcome.SUCCESS, discovered=[CrawlUri(URL, force=True, queue="other")])
         f.check()
         f.replay()
-        f.fetched([(CrawlUri(URL), None), (CrawlUri(URL), START + 45)])
+        f.internals.fetched([(CrawlUri(URL), None), (CrawlUri(URL), START + 45)])
         f.check()
         clock.advance(60)
         for left in range(5, 0, -1):

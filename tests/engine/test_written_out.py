@@ -224,7 +224,7 @@ class Twins:
             asked = {"total_budget": draw.choice((-1, 2, 4, 9))}
             if kernel(self.frontiers[0]).tables.urls is not None:
                 asked |= {"interval": draw.choice((0, 2, 4)), "max_completed": draw.choice((0, 3, 6))}
-            self.each(lambda frontier: frontier.regulate(key, **asked))
+            self.each(lambda frontier: frontier.internals.regulate(key, **asked))
 
     def set_wake(self) -> None:
         """Let a queue wake at this moment, or at a time that a clock which was far ahead has stored."""

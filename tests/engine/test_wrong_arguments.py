@@ -38,15 +38,15 @@ CALLS: dict[str, Callable[[Frontier, Any], object]] = {
     "finish_many, lease": lambda f, value: f.finish_many([Finish(value)]),
     "landed": lambda f, value: f.landed(value),
     "renew": lambda f, value: f.renew(value),
-    "settings_for": lambda f, value: f.settings_for(value),
+    "settings_for": lambda f, value: f.internals.settings_for(value),
     "queue": lambda f, value: f.queue(value),
-    "lease_queues": lambda f, value: f.lease_queues(1, queue=value),
-    "queue_keys": lambda f, value: f.queue_keys(value),
-    "kept_totals": lambda f, value: f.kept_totals(value),
-    "kept_urls": lambda f, value: f.kept_urls(value),
-    "forget_urls": lambda f, value: f.forget_urls([value]),
+    "lease_queues": lambda f, value: f.internals.lease_queues(1, queue=value),
+    "queue_keys": lambda f, value: f.internals.queue_keys(value),
+    "kept_totals": lambda f, value: f.internals.kept_totals(value),
+    "kept_urls": lambda f, value: f.internals.kept_urls(value),
+    "forget_urls": lambda f, value: f.internals.forget_urls([value]),
     "find_url": lambda f, value: f.find_url(value),
-    "fetched": lambda f, value: f.fetched([(value, None)]),
+    "fetched": lambda f, value: f.internals.fetched([(value, None)]),
     "schedule, queue": lambda f, value: f.schedule(CrawlUri("https://z.test/", queue=value)),
     "schedule, source": lambda f, value: f.schedule(CrawlUri("https://z.test/", source=value)),
     "schedule, via": lambda f, value: f.schedule(CrawlUri("https://z.test/", via=value)),
@@ -55,11 +55,11 @@ CALLS: dict[str, Callable[[Frontier, Any], object]] = {
     "schedule, cost": lambda f, value: f.schedule(CrawlUri("https://z.test/", cost=value)),
     "atomic": lambda f, value: f.atomic(note=value).__enter__(),
     "verdict": lambda f, value: f.verdict(rate=value),
-    "postpone_commit": lambda f, value: f.postpone_commit(value),
-    "regulate, total_budget": lambda f, value: f.regulate(HOST, total_budget=value),
-    "regulate, max_completed": lambda f, value: f.regulate(HOST, max_completed=value),
-    "regulate, interval": lambda f, value: f.regulate(HOST, interval=value),
-    "regulate, key": lambda f, value: f.regulate(value, total_budget=3),
+    "postpone_commit": lambda f, value: f.internals.postpone_commit(value),
+    "regulate, total_budget": lambda f, value: f.internals.regulate(HOST, total_budget=value),
+    "regulate, max_completed": lambda f, value: f.internals.regulate(HOST, max_completed=value),
+    "regulate, interval": lambda f, value: f.internals.regulate(HOST, interval=value),
+    "regulate, key": lambda f, value: f.internals.regulate(value, total_budget=3),
     "set_queue, max_completed": lambda f, value: f.set_queue(HOST, max_completed=value),
     "retire": lambda f, value: f.retire(value),
     "retire, reason": lambda f, value: f.retire(HOST, reason=value, who=value),
@@ -71,7 +71,7 @@ CALLS: dict[str, Callable[[Frontier, Any], object]] = {
     "finish, reason": lambda f, value: f.finish(one(f), reason=value),
     "finish, discovered": lambda f, value: f.finish(one(f), discovered=[value]),
     "withdraw": lambda f, value: f.withdraw(value),
-    "apply": lambda f, value: f.apply(Command("retire", {"queue": value}, "me", "")),
+    "apply": lambda f, value: f.internals.apply(Command("retire", {"queue": value}, "me", "")),
 }
 VALUES: list[Any] = [
     None, 5, True, 1.5, "x", "", "\ud800", "x" * 600, b"x", b"", b"x" * 600, [], {}, Decimal(1), Text(HOST),
@@ -111,11 +111,11 @@ def test_what_is_no_whole_number_is_refused(asked: dict[str, Any], tmp_path: Pat
     with on_disk(tmp_path, keep_urls=True) as f:
         f.schedule_many(pages("A", 1))
         with pytest.raises(FrontierError, match="whole number"):
-            f.regulate(HOST, **asked)
+            f.internals.regulate(HOST, **asked)
         if "max_completed" in asked:
             with pytest.raises(FrontierError, match="whole number"):
                 f.set_queue(HOST, **asked)
-        assert f.regulate(HOST, total_budget=Whole.SEVEN, max_completed=Whole.SEVEN)
+        assert f.internals.regulate(HOST, total_budget=Whole.SEVEN, max_completed=Whole.SEVEN)
     with Frontier.open(tmp_path / "frontier", clock=ManualClock(START)) as f:
         assert (q := f.queue(HOST)) and (q.own_budget, q.max_completed) == (7, 7)
         whole(f)
@@ -131,7 +131,7 @@ def test_text_of_a_subclass_is_text(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert f.schedule(given) is Admission.ADDED
         assert f.retire(Text("own"), reason=Text("why"), who=Text("me"))
         f.adjust(match=Text("host:a.test"), queue_total_budget=Whole.SEVEN, reason=Text("less"))
-        keys = f.queue_keys()
+        keys = f.internals.queue_keys()
         lease = one(f)
         assert (keys, type(lease.queue)) == (["news", "own"], str)
         f.finish(lease, Outcome.DEAD, reason=Text("gone"))

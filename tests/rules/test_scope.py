@@ -301,7 +301,7 @@ def test_seeds_are_taken_as_they_are_written_and_invalid_ones_are_skipped() -> N
 def test_seeds_that_the_frontier_lists_count_once_they_are_listed(rule: str) -> None:
     found = scope("http://a.test/", accept=[rule])
     with memory() as frontier:
-        found.add_listed(frontier.seed_hosts)
+        found.add_listed(frontier.internals.seed_hosts)
         assert found.accepted([link("http://imported.test/x")]) == []
         url = "http://www.imported.test/"
         frontier.schedule(CrawlUri(url, directive=Directive.MEDIUM, meta={"seed": url}))

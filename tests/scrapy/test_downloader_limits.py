@@ -23,7 +23,7 @@ def limit(s: Any, url: str = "https://example.org/", slot: str | None = None) ->
 
     with mock.patch.object(s.frontier, "lease", noted):
         assert s.next_request() is not None
-    return int(s.frontier.settings_for(leases[0]).per_queue_concurrency)
+    return int(s.frontier.internals.settings_for(leases[0]).per_queue_concurrency)
 
 
 @pytest.mark.parametrize(

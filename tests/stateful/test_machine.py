@@ -235,7 +235,7 @@ class FrontierMachine(RuleBasedStateMachine):
     )
     def lease_queues(self, queues: int, per_queue: int, key: str | None, ttl: float) -> None:
         expected = self.model.lease_queues(queues, per_queue, key, ttl)
-        self.handed_out(self.frontier.lease_queues(queues, per_queue, queue=key, ttl=ttl), expected)
+        self.handed_out(self.frontier.internals.lease_queues(queues, per_queue, queue=key, ttl=ttl), expected)
 
     def handed_out(self, given: list[Any], expected: list[int]) -> None:
         same(
@@ -377,7 +377,7 @@ class FrontierMachine(RuleBasedStateMachine):
         date = None if again is None else self.clock.time() + again
         for _ in range(2 if which % 4 == 0 else 1):
             expected = self.model.fetched(spec, date)
-            (told,) = self.frontier.fetched([(crawl_uri(spec), date)])
+            (told,) = self.frontier.internals.fetched([(crawl_uri(spec), date)])
             same("report of a fetch", told.name, expected)
 
     @precondition(lambda self: self.options["keep_urls"])
@@ -389,7 +389,7 @@ class FrontierMachine(RuleBasedStateMachine):
         spec = self.dated({**spec, "force": True, "url": url})
         expected = self.model.put_again(spec)
         given = {"uris": [msgspec.msgpack.encode(crawl_uri(spec))], "in_place": True}
-        effect = self.frontier.apply(Command("schedule", given, "me", "")).effect
+        effect = self.frontier.internals.apply(Command("schedule", given, "me", "")).effect
         told = [name.upper() for name in ("added", "duplicate", "full", "invalid") if effect[name]]
         same("put again", told, [expected])
 
@@ -408,7 +408,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert (found.uri is None) == (row.uri is None)
         if really:
             assert self.model.forget(url)
-            assert self.frontier.forget_urls([found.fingerprint]) == 1
+            assert self.frontier.internals.forget_urls([found.fingerprint]) == 1
 
     # ---- an operator's operations
 
@@ -455,10 +455,10 @@ class FrontierMachine(RuleBasedStateMachine):
     def discard(self, which: int) -> None:
         number = sorted(self.model.done, reverse=True)[which // 3 % len(self.model.done)]
         if discard(self.model, number):
-            self.frontier.discard(number)
+            self.frontier.internals.discard(number)
         else:
             with pytest.raises(FrontierError):
-                self.frontier.discard(number)
+                self.frontier.internals.discard(number)
 
     @precondition(lambda self: self.model.state not in ("NEW", "TERMINATED"))
     @rule(really=rarely)
@@ -529,7 +529,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.model.regulate(key, chosen)
         if "blocked_until" in chosen:
             chosen = {**chosen, "blocked_until": self.clock.time() + chosen["blocked_until"]}
-        assert self.frontier.regulate(key, **chosen) is (key in self.model.queues)
+        assert self.frontier.internals.regulate(key, **chosen) is (key in self.model.queues)
 
     @rule(key=keys, really=rarely, for_good=rarely)
     def delete(self, key: str, really: bool, for_good: bool = False) -> None:

@@ -108,7 +108,9 @@ def fill(frontier: Frontier, clock: ManualClock) -> None:
     with_retired(frontier)
     with_future(frontier)
     with_active_and_inactive(frontier, clock)
-    frontier.apply(Command("retire", {"queue": "nobody.test"}, "carol", "a queue that is not there"), number=7)
+    frontier.internals.apply(
+        Command("retire", {"queue": "nobody.test"}, "carol", "a queue that is not there"), number=7
+    )
     frontier.schedule_many(["https://exhausted.test/1", "ftp://x.test/", "", "https://wide.test/0"])
 
 

@@ -138,7 +138,7 @@ def test_a_url_that_waits_twice_has_one_row_until_the_last_is_forgotten(kept: Pa
         f.check()
         found = f.find_url("https://a.test/2")
         assert found is not None
-        assert f.forget_urls([found.fingerprint]) == 1
+        assert f.internals.forget_urls([found.fingerprint]) == 1
         f.check()
         found = f.find_url("https://a.test/2")
         assert found is not None and found.due is not None and found.uri is None

@@ -85,7 +85,7 @@ def test_what_was_undone_or_discarded_is_not_needed(path: Path) -> None:
         with Reader(path) as reader, reader.view() as view:
             assert [number for number, _ in removed.needed(view)] == [2]
         assert removed.files(path).keys() == {2}
-        f.discard(2)
+        f.internals.discard(2)
         f.commit()
         with Reader(path) as reader, reader.view() as view:
             assert list(removed.needed(view)) == []

@@ -34,6 +34,6 @@ def test_what_is_kept_for_undo_is_told(tmp_path: Path) -> None:
         kept = sum(file.stat().st_size for file in (path / "removed").iterdir())
         assert reader.space().removed == frontier.report().removed == kept > 0
         assert Report.read(path).to_dict()["removed_bytes"] == kept
-        frontier.discard(1)
+        frontier.internals.discard(1)
         frontier.commit()
         assert reader.space().removed == 0

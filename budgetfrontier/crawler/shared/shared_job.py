@@ -270,6 +270,7 @@ class SharedJob:
 
         return CrawlParts(
             frontier=frontier,
+            internals=frontier,
             cache=self._cache,
             outputs=self._outputs,
             fetcher=self._fetcher,

@@ -108,7 +108,7 @@ def known(frontier: Frontier, items: Sequence[Any], lost: Lost = _ignore) -> lis
         if isinstance(uri, str):
             uri = CrawlUri(uri)
         given.append(None if uri is None else (uri, float(item.refetchable_from_date) or None))
-    found = iter(frontier.fetched([each for each in given if each is not None]))
+    found = iter(frontier.internals.fetched([each for each in given if each is not None]))
     reports = [Known.INVALID if each is None else next(found) for each in given]
     _take_budgets(
         frontier,
@@ -140,7 +140,9 @@ def _known_without_key(frontier: Frontier, item: Any) -> Known:
     info.key = ""
     uri = uri_of(info)
     uri = CrawlUri(uri) if isinstance(uri, str) else uri
-    return Known.INVALID if uri is None else frontier.fetched([(uri, float(item.refetchable_from_date) or None)])[0]
+    if uri is None:
+        return Known.INVALID
+    return frontier.internals.fetched([(uri, float(item.refetchable_from_date) or None)])[0]
 
 
 def put(frontier: Frontier, items: Sequence[Any], lost: Lost = _ignore) -> list[int]:
@@ -211,9 +213,9 @@ def _take_budgets(frontier: Frontier, infos: Iterable[Any]) -> None:
     asked: dict[str, int] = {}
     for info in infos:
         if (budget := _number(info, BUDGET)) is not None and 0 <= budget <= MOST_BUDGET:
-            asked[info.key or frontier.queue_key(CrawlUri(uris.parse(info.url)))] = budget
+            asked[info.key or frontier.internals.queue_key(CrawlUri(uris.parse(info.url)))] = budget
     for key, budget in asked.items():
-        frontier.regulate(key, total_budget=budget)
+        frontier.internals.regulate(key, total_budget=budget)
 
 
 # -- URLs out
@@ -225,7 +227,7 @@ def lease(frontier: Frontier, crawl_id: str, request: Any, queues: int, limit: i
     Return URLInfos as they are sent, and the number of queues that they are of. Raises UrlsNotKept.
     """
     _check_keeps_urls(frontier)
-    leases = frontier.lease_queues(
+    leases = frontier.internals.lease_queues(
         queues,
         request.max_urls_per_queue,
         queue=request.key or None,
@@ -282,7 +284,7 @@ class UrlFilter(NamedTuple):
 
 def page(frontier: Frontier, wanted: UrlFilter, after: bytes, limit: int) -> tuple[list[KeptUrl], bytes | None]:
     """Return those of the next URLs that are wanted, and where to go on, None at the end."""
-    looked = frontier.kept_urls(after, limit=limit)
+    looked = frontier.internals.kept_urls(after, limit=limit)
     wanted = wanted._replace(key=_named(frontier, wanted.key))
     return [found for found in looked if wanted.has(found)], looked[-1].fingerprint if len(looked) == limit else None
 
@@ -296,7 +298,7 @@ def items(frontier: Frontier, crawl_id: str, found: Sequence[KeptUrl]) -> list[b
 def stats(frontier: Frontier | None, crawl_id: str, key: str) -> Any:
     """Return the Stats of a crawl, or of one of its queues."""
     result = messages.Stats(crawlID=crawl_id)
-    totals = None if frontier is None else frontier.kept_totals(key or None)
+    totals = None if frontier is None else frontier.internals.kept_totals(key or None)
     if totals is not None:
         result.size, result.inProcess, result.numberOfQueues = totals.active, totals.leased, totals.queues
     result.counts["completed"] = 0 if totals is None else totals.completed
@@ -307,7 +309,7 @@ def stats(frontier: Frontier | None, crawl_id: str, key: str) -> Any:
 def queue_page(frontier: Frontier, after: bytes, limit: int, *, inactive: bool) -> tuple[list[str], bytes | None]:
     """Return the keys of queues that follow one, and the last that was looked at, None at the end."""
     now = time.time()
-    looked = frontier.queue_keys(after.decode(), limit=limit)
+    looked = frontier.internals.queue_keys(after.decode(), limit=limit)
     found: list[str] = []
     for key in looked:
         queue = frontier.queue(key)
@@ -322,7 +324,7 @@ def queue_count(frontier: Frontier, *, inactive: bool) -> int:
     """Return the number of queues with URLs to hand out, of blocked ones too, or of all that have URLs."""
     if not frontier.settings.frontier.keep_urls:
         return 0
-    totals = frontier.kept_totals()
+    totals = frontier.internals.kept_totals()
     return 0 if totals is None else totals.queues if inactive else totals.active_queues
 
 
@@ -332,18 +334,18 @@ def queue_count(frontier: Frontier, *, inactive: bool) -> int:
 def block(frontier: Frontier, key: str, until: float) -> None:
     """Block a queue until a time, 0 for not any more; a queue that is not known is ignored."""
     if _is_known(frontier, key):
-        frontier.regulate(key, blocked_until=until)
+        frontier.internals.regulate(key, blocked_until=until)
 
 
 def set_limit(frontier: Frontier, key: str, limit: int) -> bool:
     """Limit the completed URLs of a queue, 0 for no limit; return whether it is known."""
-    return _is_known(frontier, key) and frontier.regulate(key, max_completed=limit)
+    return _is_known(frontier, key) and frontier.internals.regulate(key, max_completed=limit)
 
 
 def set_delay(frontier: Frontier, key: str, delay: float) -> None:
     """Set the least time between two serves of a queue; an unknown one is ignored."""
     if _is_known(frontier, key):
-        frontier.regulate(key, interval=delay)
+        frontier.internals.regulate(key, interval=delay)
 
 
 def _is_known(frontier: Frontier, key: str) -> bool:
@@ -360,19 +362,19 @@ def _named(frontier: Frontier, key: str) -> str:
 
 def reset(frontier: Frontier, key: str) -> None:
     """Reset the values set for a queue."""
-    frontier.reset_queue(key)
+    frontier.internals.reset_queue(key)
 
 
 def forget(
     frontier: Frontier, after: bytes, limit: int, key: str | None, before: int | None
 ) -> tuple[int, bytes | None]:
     """Forget the next URLs of a queue that were created before a time; return how many, and where to go on."""
-    page = frontier.kept_urls(after, limit=limit)
+    page = frontier.internals.kept_urls(after, limit=limit)
     key = key and _named(frontier, key)
     chosen = [
         each.fingerprint
         for each in page
         if (key is None or each.queue == key) and (before is None or each.created < before)
     ]
-    count = frontier.forget_urls(chosen) if chosen else 0
+    count = frontier.internals.forget_urls(chosen) if chosen else 0
     return count, page[-1].fingerprint if len(page) == limit else None

@@ -166,7 +166,7 @@ def _revived(args: argparse.Namespace, chunks: Iterator[list[Line]]) -> Iterator
         return
     with frontier:
         for arguments in commands:
-            yield frontier.apply(Command("schedule", arguments, who, args.reason))
+            yield frontier.internals.apply(Command("schedule", arguments, who, args.reason))
 
 
 def _arguments(status: str, chunk: list[Line]) -> dict[str, Any]:

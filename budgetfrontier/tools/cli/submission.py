@@ -106,7 +106,7 @@ def _apply(
     try:
         for size, details in commands:
             counts.unknown += size
-            entry = frontier.apply(Command(op, details, who, args.reason))
+            entry = frontier.internals.apply(Command(op, details, who, args.reason))
             if entry.error is None:
                 done.append((size, entry))
             else:

@@ -45,7 +45,7 @@ class Remote:
         self.frontier = self
         self.own = memory(self.clock, concurrency=100)
         self.settings = self.own.settings
-        self.settings_for = self.own.settings_for
+        self.settings_for = self.own.internals.settings_for
         self.there = asyncio.Event()
         self.there.set()
         self.calls: Counter[str] = Counter()

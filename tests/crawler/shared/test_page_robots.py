@@ -26,11 +26,12 @@ class Asked:
 
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
-        self.settings_for = frontier.settings_for
+        self.settings_for = frontier.internals.settings_for
 
     def __getattr__(self, name: str) -> Any:
         async def ask(*args: Any, **named: Any) -> Any:
-            return getattr(self._frontier, name)(*args, **named)
+            owner = self._frontier.internals if name in ("queue_key", "rest") else self._frontier
+            return getattr(owner, name)(*args, **named)
 
         return ask
 

@@ -96,12 +96,12 @@ def test_each_uri_that_is_full_counts_for_the_limit_that_it_has_met() -> None:
 
 def test_whoever_waits_for_room_may_ask_for_it_without_being_counted() -> None:
     with memory(max_queue_size=1) as f:
-        assert f.has_room("https://a.test/1") and f.has_room("no url")
+        assert f.internals.has_room("https://a.test/1") and f.internals.has_room("no url")
         f.schedule("https://a.test/1")
         robots = CrawlUri("https://a.test/robots.txt", force=True, directive=Directive.HIGHEST)
         again = CrawlUri("https://a.test/1", force=True)
         asked: list[str | CrawlUri] = ["https://a.test/1", "https://a.test/2", again, robots]
-        assert [f.has_room(uri) for uri in asked] == [True, False, False, True]
+        assert [f.internals.has_room(uri) for uri in asked] == [True, False, False, True]
         assert [f.schedule(uri) for uri in asked] == [DUPLICATE, FULL, FULL, ADDED]
         assert (f.summary().full, f.summary().scheduled) == (2, 2)
         f.check()

@@ -98,6 +98,6 @@ def test_marks_come_through_the_mailbox(tmp_path: Path) -> None:
 
 
 def apply(f: Frontier, args: dict[str, object]) -> None:
-    entry = f.apply(Command("mark_seen", args, "me", ""))
+    entry = f.internals.apply(Command("mark_seen", args, "me", ""))
     if entry.error:
         raise FrontierError(entry.error)

@@ -211,7 +211,7 @@ def test_values_that_another_command_has_changed_are_those_that_the_engine_saw(m
         for most in (adjustment.COUNTED, 2):
             monkeypatch.setattr(adjustment, "COUNTED", most)
             for override, found in zip(given, surveys, strict=True):
-                f.apply(Command("adjust", {"match": "*", "set": override.set, "survey": found}, "me", ""))
+                f.internals.apply(Command("adjust", {"match": "*", "set": override.set, "survey": found}, "me", ""))
         effects = [entry.effect for entry in f.audit()]
     assert [effect["before"]["queue_total_budget"] for effect in effects] == [1, 5, 6, 7, 5, 6]
     assert [effect["after"]["queue_total_budget"] for effect in effects] == [5, 6, 7] * 2
@@ -227,7 +227,7 @@ def test_a_survey_holds_as_long_as_the_settings_do(monkeypatch: pytest.MonkeyPat
         view = f._guard.kernel.tables.flushed()
         found = survey(view, appended(view, Override("*", {"queue_total_budget": 5})))
         args = {"match": "*", "set": {"queue_total_budget": 5}, "survey": msgspec.structs.asdict(found)}
-        entry = f.apply(Command("adjust", args, "me", ""))
+        entry = f.internals.apply(Command("adjust", args, "me", ""))
     assert [(one["before"], one["queues"]) for one in entry.effect["groups"]] == [
         ({"queue_total_budget": 1}, 2),
         ({"queue_total_budget": 5}, 1),
@@ -245,8 +245,8 @@ def test_what_a_dry_run_has_promised_stands_in_the_audit(withdrawn: bool) -> Non
         args = {"id": number} if withdrawn else {"match": "host:a.test", "set": {"queue_total_budget": 9}}
         shown = msgspec.structs.asdict(f.adjust(match="host:a.test", queue_total_budget=9, dry_run=True))
         op = "withdraw" if withdrawn else "adjust"
-        entry = f.apply(Command(op, args | {"promised": promise(shown)}, "me", ""))
-        refused = f.apply(Command(op, args | {"promised": {"uris": "many"}}, "me", ""))
+        entry = f.internals.apply(Command(op, args | {"promised": promise(shown)}, "me", ""))
+        refused = f.internals.apply(Command(op, args | {"promised": {"uris": "many"}}, "me", ""))
     promised = entry.effect["promised"]
     assert [promised[name] for name in ("revived_count", "uris", "spend", "ceiling")] == [1, 2, 2, 8]
     assert "revived" not in promised and "promised" not in entry.args

@@ -35,7 +35,7 @@ def test_replay_by_queue() -> None:
 def test_ids_are_taken_once_each_and_unknown_ones_are_passed_over(op: str) -> None:
     with given_up("A", 3) as f:
         first, _, last = (letter.id for letter in f.dead_letters())
-        entry = f.apply(Command(op, {"ids": [last, first, first, -1, 10**9]}, "me", ""), number=1)
+        entry = f.internals.apply(Command(op, {"ids": [last, first, first, -1, 10**9]}, "me", ""), number=1)
         assert list(entry.effect.values()) == [2, ["a.test"]]
         assert f.summary().dead == 1
         f.check()
@@ -45,7 +45,7 @@ def test_ids_are_taken_once_each_and_unknown_ones_are_passed_over(op: str) -> No
 def test_a_step_takes_so_many(op: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "STEP", 2)
     with given_up("AB", 3) as f:
-        entry = f.apply(Command(op, {"queue": "b.test"}, "me", ""), number=1)
+        entry = f.internals.apply(Command(op, {"queue": "b.test"}, "me", ""), number=1)
         assert entry.effect == {word: 3, "of_queues": ["b.test"]}
         assert [letter.queue for letter in f.dead_letters()] == ["a.test"] * 3
         f.check()
@@ -57,8 +57,8 @@ def test_the_audit_names_the_queues_and_no_more_than_so_many(op: str, monkeypatc
     monkeypatch.setattr(runner, "STEP", 2)
     with given_up("ABC", 2) as f:
         first = next(letter.id for letter in f.dead_letters() if letter.queue == "b.test")
-        assert f.apply(Command(op, {"ids": [first]}, "me", ""), number=1).effect["of_queues"] == ["b.test"]
-        rest = f.apply(Command(op, {"ids": None}, "me", ""), number=2).effect["of_queues"]
+        assert f.internals.apply(Command(op, {"ids": [first]}, "me", ""), number=1).effect["of_queues"] == ["b.test"]
+        rest = f.internals.apply(Command(op, {"ids": None}, "me", ""), number=2).effect["of_queues"]
     assert len(rest) == 2 and set(rest) < {"a.test", "b.test", "c.test"}
 
 
@@ -66,5 +66,5 @@ def test_the_audit_names_the_queues_and_no_more_than_so_many(op: str, monkeypatc
 def test_what_can_be_no_ids_is_refused(op: str) -> None:
     with given_up("A", 1) as f:
         with pytest.raises(FrontierError, match=f"^{op}: .*ids"):
-            f.apply(Command(op, {"ids": 7}, "me", ""), number=1)
+            f.internals.apply(Command(op, {"ids": 7}, "me", ""), number=1)
         assert f.summary().dead == 1

@@ -204,7 +204,7 @@ def test_each_is_undone_once_and_the_later_one_may_be_first(tmp_path: Path) -> N
             with pytest.raises(FrontierError, match=why):
                 f.undo(number)
             with pytest.raises(FrontierError, match=why if number < 3 else "has kept nothing"):
-                f.discard(number)
+                f.internals.discard(number)
         f.check()
 
 
@@ -265,10 +265,10 @@ def test_a_policy_that_fails_halfway_is_gone_on_from(tmp_path: Path, monkeypatch
 def test_an_older_engine_that_has_kept_nothing(tmp_path: Path) -> None:
     with filled(tmp_path) as f:
         f.delete(queue="*", for_good=True)
-        entry = f.apply(Command("undo", {"id": last(f)}, "somebody", ""))
+        entry = f.internals.apply(Command("undo", {"id": last(f)}, "somebody", ""))
         assert "was for good" in (entry.error or "")
         with pytest.raises(FrontierError, match="not kept"):
-            f.discard(1)
+            f.internals.discard(1)
 
 
 def test_readers_see_what_is_kept(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_the_audit_counts_uris_and_does_not_keep_them(monkeypatch: pytest.Monkey
     monkeypatch.setattr(runner, "STEP", 2)
     with memory() as f:
         uris = [*pages("A", 3), "nonsense", *pages("A", 3)]
-        entry = f.apply(Command("schedule", {"uris": uris}, "me", ""), number=1)
+        entry = f.internals.apply(Command("schedule", {"uris": uris}, "me", ""), number=1)
         assert entry.args == {"uris": 7}
         found = {name: entry.effect[name] for name in ("added", "duplicate", "invalid")}
         assert (found, sum(entry.effect["reasons"].values())) == ({"added": 3, "duplicate": 3, "invalid": 1}, 1)
@@ -45,7 +45,7 @@ def test_the_audit_counts_uris_and_does_not_keep_them(monkeypatch: pytest.Monkey
 def test_what_is_marked_as_seen_may_be_charged(charge: bool, spent: int) -> None:
     with memory() as f:
         args = {"uris": pages("A", 2), "charge": charge}
-        assert f.apply(Command("mark_seen", args, "me", ""), number=1).effect["added"] == 2
+        assert f.internals.apply(Command("mark_seen", args, "me", ""), number=1).effect["added"] == 2
         f.schedule_many(pages("A", 3))
         assert (record(f, "A").queued, record(f, "A").expenditure) == (1, spent)
 
@@ -54,7 +54,7 @@ def test_what_is_marked_as_seen_may_be_charged(charge: bool, spent: int) -> None
 def test_uris_that_cannot_be_read_are_refused_before_any_is_taken(uris: Any) -> None:
     with memory() as f:
         args = {} if uris is None else {"uris": [URL, *uris]}
-        assert (f.apply(Command("schedule", args, "me", ""), number=1).error or "").startswith("schedule: ")
+        assert (f.internals.apply(Command("schedule", args, "me", ""), number=1).error or "").startswith("schedule: ")
         assert f.summary().scheduled == 0
 
 
@@ -64,7 +64,7 @@ def test_uris_may_come_in_as_dead_letters(keep_urls: bool, tmp_path: Path) -> No
         f.schedule_many(pages("A", 1))
         high = msgspec.msgpack.encode(CrawlUri("https://a.test/9", priority=9, payload=b"x", force=True))
         args = {"uris": [*pages("A", 3), "nonsense", high], "reasons": ["a", "b", "c", "d", "e"]}
-        entry = f.apply(Command("bury", args, "me", ""), number=1)
+        entry = f.internals.apply(Command("bury", args, "me", ""), number=1)
         told = {name: entry.effect[name] for name in ("added", "duplicate", "invalid")}
         assert (entry.args, told) == ({"uris": 5}, {"added": 3, "duplicate": 1, "invalid": 1})
         assert [(letter.uri.url[-1], letter.reason) for letter in f.dead_letters()] == [
@@ -88,5 +88,5 @@ def test_uris_may_come_in_as_dead_letters(keep_urls: bool, tmp_path: Path) -> No
 def test_each_dead_letter_has_a_reason(reasons: Any) -> None:
     with memory() as f:
         args = {"uris": [URL]} | ({} if reasons is None else {"reasons": reasons})
-        assert f.apply(Command("bury", args, "me", ""), number=1).error
+        assert f.internals.apply(Command("bury", args, "me", ""), number=1).error
         assert (f.summary().dead, f.summary().seen) == (0, 0)

@@ -109,7 +109,7 @@ def test_in_steps_it_comes_to_the_same_as_at_once(
             with on_disk(folder / "once", clock := ManualClock(START), hold_queues=True) as at_once:
                 fill(at_once)
                 for number, (op, args) in enumerate(sent, 1):
-                    at_once.apply(Command(op, args, "somebody", ""), number=number)
+                    at_once.internals.apply(Command(op, args, "somebody", ""), number=number)
                 expected = look(at_once, clock)
             patch.setattr(runner, "STEP", step)
             frontier = on_disk(folder, clock := ManualClock(START), hold_queues=True)

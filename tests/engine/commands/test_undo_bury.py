@@ -33,7 +33,7 @@ def step(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 def bury(f: Frontier, uris: list[str] = GIVEN) -> int:
     """Bury URIs; return the id of the audit entry."""
-    f.apply(Command("bury", {"uris": uris, "reasons": ["gone"] * len(uris)}, "me", ""))
+    f.internals.apply(Command("bury", {"uris": uris, "reasons": ["gone"] * len(uris)}, "me", ""))
     return f.audit(limit=1)[0].id
 
 
@@ -87,7 +87,7 @@ def test_an_undo_leaves_no_trace_and_its_undo_brings_all_back(tmp_path: Path, ke
         f.check()
         f.undo(1)
         assert known(f) == before
-        f.discard(4)
+        f.internals.discard(4)
         assert inverses_of(f) == dict.fromkeys(range(1, 6), "")
         for number, why in (1, "undone already"), (3, "undo the bury again"), (4, "has discarded what was kept"):
             with pytest.raises(FrontierError, match=why):

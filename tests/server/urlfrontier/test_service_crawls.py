@@ -203,7 +203,7 @@ def test_a_delay_beyond_that_of_the_settings_is_the_longest_that_they_have(
     for crawl in ("old", "new"):
         with Frontier.open(jobs / crawl / "frontier") as frontier:
             [lease] = frontier.lease(1)
-            assert frontier.settings_for(lease).min_interval == delay
+            assert frontier.internals.settings_for(lease).min_interval == delay
 
 
 def test_the_default_delay_is_set_although_a_crawl_cannot_be_opened(

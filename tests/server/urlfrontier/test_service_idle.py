@@ -176,7 +176,7 @@ def test_the_default_delay_is_that_of_crawls_that_are_closed_and_of_new_ones(tmp
             assert client.put(discovered("http://b.test/", crawl)) == [OK]
     for crawl in "xyz":
         with Frontier.open(tmp_path / "jobs" / crawl / "frontier", keep_leases=True) as frontier:
-            delays = {lease.queue: frontier.settings_for(lease).min_interval for lease in frontier.lease(2)}
+            delays = {lease.queue: frontier.internals.settings_for(lease).min_interval for lease in frontier.lease(2)}
             assert delays == {"a.test": 7, "b.test": 3 if crawl == "z" else 7}
             assert [entry.who == "urlfrontier" for entry in frontier.audit()] == {
                 "x": [True],

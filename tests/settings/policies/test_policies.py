@@ -205,7 +205,7 @@ for policy in "hostname", "registered-domain":
     for _ in range(2):
         with Frontier.open({str(tmp_path)!r} + "/" + policy, settings) as f:
             f.schedule("https://www.example.co.uk/")
-            print(f.queue_key(CrawlUri("https://www.example.co.uk/")), "tldextract" in sys.modules)
+            print(f.internals.queue_key(CrawlUri("https://www.example.co.uk/")), "tldextract" in sys.modules)
 """
     temporary = tmp_path / "temporary"
     temporary.mkdir()

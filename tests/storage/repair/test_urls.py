@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
         f.finish(leases["https://a.test/0"])
         f.finish(leases["https://b.test/0"], Outcome.RETRY)
         f.finish(f.lease(1)[0], Outcome.DEAD)
-        f.fetched([(CrawlUri("https://c.test/known"), None)])
+        f.internals.fetched([(CrawlUri("https://c.test/known"), None)])
         f.set_queue("b.test", interval=7, max_completed=30)
         assert f.lease(1)
         f.check()
@@ -59,7 +59,7 @@ def seen(path: Path) -> set[bytes]:
 def totals(path: Path) -> KeptTotals | None:
     with Frontier.open(path, clock=ManualClock(START), keep_leases=True) as frontier:
         frontier.check()
-        return frontier.kept_totals()
+        return frontier.internals.kept_totals()
 
 
 def change_rows(change: Callable[[UrlRow], None]) -> Callable[[Damage], None]:
@@ -192,7 +192,7 @@ def test_without_its_settings_the_rows_tell_that_urls_are_kept(path: Path, keep:
         return
     with Frontier.open(path, make_settings(keep_urls=True), **options) as frontier:
         frontier.check()
-        assert frontier.kept_totals() == numbers
+        assert frontier.internals.kept_totals() == numbers
 
 
 def test_counts_of_queues_and_totals_are_those_of_the_rows(path: Path) -> None:

@@ -15,15 +15,15 @@ def make(job: Path) -> dict[str, tuple[str, int | None]]:
     job.mkdir()
     with Frontier.open(job / "frontier", SERVED, keep_leases=True) as f:
         f.schedule_many([CrawlUri(f"http://a.test/{n}", payload=b"x%d" % n) for n in range(6)])
-        f.lease_queues(1, 1, ttl=3600)
-        f.fetched([(CrawlUri("http://a.test/1"), None), (CrawlUri("http://a.test/2"), 4_000_000_000.0)])
-        f.regulate("a.test", interval=7.0, max_completed=5, total_budget=100)
+        f.internals.lease_queues(1, 1, ttl=3600)
+        f.internals.fetched([(CrawlUri("http://a.test/1"), None), (CrawlUri("http://a.test/2"), 4_000_000_000.0)])
+        f.internals.regulate("a.test", interval=7.0, max_completed=5, total_budget=100)
         return known(f)
 
 
 def known(f: Frontier) -> dict[str, tuple[str, int | None]]:
     """The URLs with their queue, and when they are due."""
-    return {each.url: (each.queue, each.due) for each in f.kept_urls()}
+    return {each.url: (each.queue, each.due) for each in f.internals.kept_urls()}
 
 
 def reopened(job: Path) -> Frontier:

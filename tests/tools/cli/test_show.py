@@ -273,7 +273,7 @@ def test_explain_finds_urls_that_are_kept_in_a_queue_other_than_their_hosts(tmp_
         leased = cli("explain", tmp_path, done).out
         assert "a worker has it" in leased and leased.endswith("When: now; again if its lease expires.\n")
         assert codes(tmp_path, cli, done) == ("leased", ["leased"])
-        frontier.fetched([(CrawlUri(done, queue="a.test"), None)])
+        frontier.internals.fetched([(CrawlUri(done, queue="a.test"), None)])
     assert codes(tmp_path, cli, url)[1][0] == "queued"
     assert "It is queued in a.test. URIs before it: 0" in cli("explain", tmp_path, url).out
     assert codes(tmp_path, cli, later)[1][0] == "future"
@@ -396,14 +396,14 @@ def test_explain_blames_no_operator_for_the_block_of_a_crawler(tmp_path: Path, c
     until = time.time() + 7200
     with Frontier.open(tmp_path / "frontier") as frontier:
         frontier.schedule_many(["http://a.test/1", "http://a.test/2"])
-        frontier.regulate("a.test", blocked_until=until)
+        frontier.internals.regulate("a.test", blocked_until=until)
     assert (
         "more: it is blocked, and the audit has no `snooze` for that: clients of a service set such blocks." in told()
     )
     cli("snooze", tmp_path, "a.test", "--for", "9h", "--who", "bob")
     assert "an operator snoozed it (bob" in told()
     with Frontier.open(tmp_path / "frontier") as frontier:
-        frontier.regulate("a.test", blocked_until=until)
+        frontier.internals.regulate("a.test", blocked_until=until)
     assert "it is blocked, and" in told() and "bob" not in told()
     snooze, wake = cli("snooze", tmp_path, "a.test", "--for", "9h", "--who", "bob"), cli("wake", tmp_path, "a.test")
     assert (snooze.code, wake.code) == (0, 0)
@@ -678,7 +678,7 @@ def test_a_queue_that_is_blocked_until_a_time_without_a_date(tmp_path: Path, cli
     job = tmp_path / "job"
     with Frontier.open(job / "frontier") as frontier:
         frontier.schedule_many(["http://a.test/", "http://b.test/"])
-        frontier.regulate("a.test", blocked_until=until)
+        frontier.internals.regulate("a.test", blocked_until=until)
     assert "after the year 9999" in cli("queue", job, "a.test").out
     assert cli("snooze", job, "b.test", "--until", until).out.endswith(", until after the year 9999\n")
     others = [("explain", "a.test"), ("queues",), ("audit",), ("undo", "1", "--dry-run"), ("report",)]
