@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -87,8 +88,11 @@ def test_every_page_is_reachable() -> None:
     assert pages - listed == {(DOCS / "index.md").resolve()}
 
 
-def test_nothing_offers_a_package_that_is_on_no_index() -> None:
-    """`pip install` names a checkout, in docs and messages, as long as nobody may trust the name on the index."""
+def test_what_is_to_be_installed_has_the_extras_that_are_named() -> None:
     files = [*DOCS.rglob("*.md"), DOCS.parent / "README.md", *(DOCS.parent / "budgetfrontier").rglob("*.py")]
-    offers = [line for path in files for line in path.read_text(encoding="utf-8").splitlines() if "pip install" in line]
-    assert offers and not [line for line in offers if re.search(r"install\s+[\"']?budgetfrontier", line)]
+    text = "".join(path.read_text(encoding="utf-8") for path in files if "_build" not in path.parts)
+    named = re.findall(r"pip install '(?:budgetfrontier|\.)\[([\w,]+)\]'", text)
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert len(named) > 5 and {extra for names in named for extra in names.split(",")} <= set(
+        project["optional-dependencies"]
+    )
