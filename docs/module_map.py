@@ -15,9 +15,9 @@ BEGIN, END = "<!-- modules -->\n", "<!-- end of modules -->\n"
 
 
 def modules() -> list[Path]:
-    """Return the modules of the package below `budgetfrontier`, those of a folder together."""
+    """Return the modules of the package below `budgetfrontier`, those of a folder together, without templates."""
     package = ROOT / "budgetfrontier"
-    found = (path.relative_to(package) for path in package.rglob("*.py"))
+    found = (path.relative_to(package) for path in package.rglob("*.py") if "templates" not in path.parts)
     return sorted(found, key=lambda path: (path.parent.parts, path.name))
 
 

@@ -27,6 +27,7 @@ from setuptools.config.pyprojecttoml import read_configuration
 from trove_classifiers import classifiers
 
 import budgetfrontier
+from budgetfrontier.tools.cli.configure import SCRAPY_PROJECT
 from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -74,9 +75,12 @@ def test_the_wheel_has_the_package_alone_whole_and_for_any_machine(distributions
     package = ROOT / "budgetfrontier"
     modules = {str(path.relative_to(ROOT)) for path in package.rglob("*.py")}
     modules |= {f"budgetfrontier/settings/policies/{path.name}" for path in (ROOT / "policies").glob("*.py")}
+    written = {f"budgetfrontier/tools/cli/templates/scrapy_project/{path}" for path in SCRAPY_PROJECT}
+    modules |= {each for each in written if each.endswith(".py")}
     assert {each for each in names if each.endswith(".py")} == modules
-    suffixes = {".css", ".html", ".js", ".proto", ".pyi", ".svg", ".typed", ".yaml"}
+    suffixes = {".cfg", ".css", ".html", ".js", ".proto", ".pyi", ".svg", ".typed", ".yaml"}
     assert {Path(each).suffix or Path(each).name for each in names - modules} <= suffixes | {"py.typed"}
+    assert written <= names
 
 
 @pytest.mark.parametrize("name", ["policies", "config"])

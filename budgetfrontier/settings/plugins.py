@@ -161,7 +161,9 @@ def load(reference: str) -> Any:
     try:
         return operator.attrgetter(name.strip())(importlib.import_module(module.strip()))
     except (Exception, SystemExit) as error:  # importing runs the user's code, which may raise anything
-        raise SettingsError(f"{reference} cannot be imported: {type(error).__name__}: {error}") from error
+        missing = isinstance(error, ModuleNotFoundError)
+        remedy = "; install it, or name its folder in the environment variable PYTHONPATH" if missing else ""
+        raise SettingsError(f"{reference} cannot be imported: {type(error).__name__}: {error}{remedy}") from error
 
 
 def make(reference: str) -> Any:

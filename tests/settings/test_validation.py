@@ -157,7 +157,8 @@ def test_an_override_whose_delays_contradict_each_other_is_a_problem(files: File
 
 def test_hooks_and_sinks_that_cannot_be_imported_have_a_position(files: Files) -> None:
     assert files.problems("hooks: ['no_such:Hook']\noutput: {sinks: ['os:no_such']}\n") == [
-        "1:9: hooks[0]: no_such:Hook cannot be imported: ModuleNotFoundError: No module named 'no_such'",
+        "1:9: hooks[0]: no_such:Hook cannot be imported: ModuleNotFoundError: No module named 'no_such'; install it, "
+        "or name its folder in the environment variable PYTHONPATH",
         "2:18: output.sinks[0]: os:no_such cannot be imported: AttributeError: module 'os' has no attribute 'no_such'",
     ]
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +55,7 @@ links:
 # What is kept in the job's folder besides the logs.
 output:
   warc: true                          # the pages themselves, as WARC files; false: only what was found
+  # sinks: ["my_sinks:SqlitePages"]   # functions or classes of your own that get every page: init --sink writes one
 
 # How often one host is asked, and what it may use up: a fetch costs 1, from its host's budget.
 frontier:
@@ -74,12 +74,36 @@ frontier:
 """
 
 
+SINK = "my_sinks.py"
+SINK_LINE = 'sinks: ["my_sinks:SqlitePages"]'
+SCRAPY_PROJECT = (
+    "scrapy.cfg", "myproject/__init__.py", "myproject/settings.py", "myproject/spiders/__init__.py",
+    "myproject/spiders/pages.py",
+)  # fmt: skip
+
+
 def register(commands: Commands) -> None:
     """Add the commands of this group."""
     parser = add_command(
-        commands, "init", init, "write a commented starter configuration", more="Never overwrites a file."
+        commands,
+        "init",
+        init,
+        "write a commented starter configuration, a sink, or a Scrapy project",
+        more="Never overwrites a file.",
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="the YAML file to write")
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, nargs="?",
+        help="the YAML file to write (default: crawl.yaml); with --scrapy, the folder of the project (default: .)",
+    )  # fmt: skip
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument(
+        "--sink", action="store_true",
+        help=f"write {SINK} beside FILE, too, which stores every page in an SQLite database, and name it in FILE",
+    )  # fmt: skip
+    kinds.add_argument(
+        "--scrapy", action="store_true",
+        help="instead of FILE, write a Scrapy project whose spider has budgets and a frontier on disk",
+    )  # fmt: skip
     parser = add_command(
         commands,
         "check-config",
@@ -98,18 +122,67 @@ def register(commands: Commands) -> None:
 
 
 def init(args: argparse.Namespace) -> None:
-    """Write the starter file."""
+    """Write the starter file, alone or with a sink, or a Scrapy project."""
+    if args.scrapy:
+        _init_scrapy(args.file or Path())
+        return
+    file: Path = args.file or Path("crawl.yaml")
+    if args.sink:
+        _init_sink(file)
+        return
+    _write_new({file: STARTER})
+    check = shlex.join(("budgetfrontier", "check-config", str(file)))
+    note(f"{file} written: set its seeds and user_agent, then check it: {check}")
+
+
+def _init_sink(file: Path) -> None:
+    """Write a sink beside the YAML file, and that file with the sink in it, unless there is one."""
+    sink = file.with_name(SINK)
+    check = f"PYTHONPATH={shlex.quote(str(file.parent))} {shlex.join(('budgetfrontier', 'check-config', str(file)))}"
+    if file.exists():
+        _write_new({sink: _template(SINK)})
+        note(f"{sink} written: add to the section `output` of {file}, which is unchanged: {SINK_LINE}")
+        note(f"then check it: {check}")
+    else:
+        _write_new({sink: _template(SINK), file: STARTER.replace(f"# {SINK_LINE}", f"{SINK_LINE}  ")})
+        note(f"{sink} and {file} written: set seeds and user_agent in {file}, then check it: {check}")
+    note("`budgetfrontier crawl` needs the same PYTHONPATH, to find the module of the sink")
+
+
+def _init_scrapy(folder: Path) -> None:
+    """Write the Scrapy project."""
+    from budgetfrontier.errors import FrontierError
+
+    if (folder / "scrapy.cfg").exists():
+        line = 'SCHEDULER = "budgetfrontier.scrapy.Scheduler"'
+        raise FrontierError(f"{folder} has a Scrapy project already; what its settings.py needs is this line: {line}")
+    _write_new({folder / name: _template(f"scrapy_project/{name}") for name in SCRAPY_PROJECT})
+    note(f"{folder / 'scrapy.cfg'} and {folder / 'myproject'} written: set USER_AGENT in myproject/settings.py")
+    note(f"to run the spider, in the folder {folder}: scrapy crawl pages -a url=https://www.example.org/")
+
+
+def _template(name: str) -> str:
+    """Return a file of the folder `templates`, whose entries are links to docs/examples."""
+    from importlib.resources import files
+
+    return (files("budgetfrontier.tools.cli") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _write_new(texts: Mapping[Path, str]) -> None:
+    """Write files with their folders: all of them, or none if one exists already or the disk is full."""
     from budgetfrontier.storage.whole_files import naming_file
 
-    with naming_file(args.file), open(args.file, "x", encoding="utf-8") as out:
-        try:
-            out.write(STARTER)
-            out.flush()
-        except OSError:  # the disk is full: a partial file would make the next attempt fail
-            os.unlink(args.file)
-            raise
-    check = shlex.join(("budgetfrontier", "check-config", str(args.file)))
-    note(f"{args.file} written: set its seeds and user_agent, then check it: {check}")
+    written: list[Path] = []
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with naming_file(path), open(path, "x", encoding="utf-8") as out:
+                written.append(path)
+                out.write(text)
+    except OSError:  # a partial file would make the next attempt fail
+        for path in written:
+            path.unlink()
+        raise
 
 
 def _load_crawler(settings: Settings) -> None:

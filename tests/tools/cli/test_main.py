@@ -335,9 +335,11 @@ def test_init_writes_what_check_config_accepts(tmp_path: Path, cli: Cli) -> None
     assert f"start workers: budgetfrontier worker --config {config} --folder " in cli("check-config", config).err
 
 
-def test_what_init_has_in_comments_is_valid_too(tmp_path: Path, cli: Cli) -> None:
+def test_what_init_has_in_comments_is_valid_too(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "crawl.yaml"
-    cli("init", config)
+    cli("init", config, "--sink")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_sinks", raising=False)
     (tmp_path / "seeds.txt").write_text("http://a.test/\n")
     lines = [line for line in config.read_text().splitlines() if not re.match(r" *# [A-Z]", line)]  # prose
     lines.remove("  user_agent: my-crawler/1.0")
@@ -346,6 +348,7 @@ def test_what_init_has_in_comments_is_valid_too(tmp_path: Path, cli: Cli) -> Non
     )
     settings = Settings.from_yaml(config)
     assert len(settings.seeds) == 3 and len(settings.overrides) == 1 and settings.limits.max_bytes == 50 * 1024**3
+    assert settings.output.sinks == ("my_sinks:SqlitePages",)
     assert list(advice(settings)) == [] and settings.frontier.revisit.after == 7 * 86_400
 
 

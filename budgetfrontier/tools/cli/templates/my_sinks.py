@@ -1,0 +1,1 @@
+../../../../docs/examples/sqlite_sink/my_sinks.py
