@@ -24,7 +24,7 @@ help:
 	@echo "make release      prove all that a release needs, and tag it (DRY_RUN=1: no tag); see RELEASING.md"
 	@echo "make docs         build docs/_build/html"
 	@echo "make linkcheck    ask for every page elsewhere that the documentation links to (needs the Internet)"
-	@echo "make screenshots  crawl the demo's web, and take the manual's pictures (needs chromium; ARGS='--into FOLDER')"
+	@echo "make screenshots  crawl the demo's web, and take the pictures of manual and README (needs chromium; ARGS='--into FOLDER')"
 	@echo "make bench        run the benchmarks"
 	@echo "make growth       measure up to ten million URLs (ARGS='--scale 0.01' takes seconds)"
 	@echo "make crawl-bench  crawl 20,000 pages with budgetfrontier and with Scrapy, in turn"

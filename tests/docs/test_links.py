@@ -47,7 +47,7 @@ def local(page: Path, target: str) -> tuple[Path, str] | None:
     """Return the file and the anchor that a link leads to, None for other sites."""
     path, _, anchor = target.partition("#")
     if found := IN_THE_REPOSITORY.match(path):
-        inside = re.match(r"(?:(?:blob|raw|tree)/)?[\w.-]+/(docs/.*|[^/]*)$", found[1])
+        inside = re.match(r"(?:(?:blob|raw|tree)/)?[\w.-]+/((?:benchmarks|docs)/.*|[^/]*)$", found[1])
         return (ROOT / inside[1], anchor) if inside and "." in inside[1] else None
     if found := ON_READ_THE_DOCS.match(path):
         return ROOT / "docs" / re.sub(r"\.html$", ".md", found[1] or "index.html"), anchor

@@ -1,8 +1,9 @@
-"""Screenshots of a real crawl for the manual: `make screenshots`, or `python -m tests.tools.console.screenshots`.
+"""Pictures of real crawls for the manual and the README, taken by `make screenshots`.
 
 Crawls the synthetic web of the demo, steers the crawl as an operator would, and saves what the console and `top` show
 while it runs and after it. Fails at a page that is missing, an error, a script that complains, or an empty picture.
-With `--all`, it saves every page of the console, too, at 1280 and 390 pixels, light and dark.
+With `--all`, it saves every page of the console, too, at 1280 and 390 pixels, light and dark. The
+[moving picture](moving_picture.py) is of another crawl at the same time.
 """
 
 from __future__ import annotations
@@ -10,23 +11,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+import multiprocessing
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import chdir, contextmanager
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from PIL import Image
 from rich.console import Console, Group
 from rich.terminal_theme import MONOKAI
 
-from budgetfrontier import CrawlState, Reader, Summary
+from budgetfrontier import CrawlState
 from budgetfrontier.crawler.demo.demo_crawl import serve
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages.table import PAGES
@@ -35,8 +37,9 @@ from budgetfrontier.tools.console.top_reading import JobReading
 from budgetfrontier.tools.console.top_view import room, screen
 from tests.support import PATIENCE
 from tests.tools.console.browser import CHROMIUM, Tab, chromium, served, tab
+from tests.tools.console.demo_job import ROOT, Failure, command, crawling, wait
+from tests.tools.console.moving_picture import MOVING, draw, record
 
-ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "screenshots"
 LARGEST = 150 * 1024
 """The most bytes of a picture: it is in the repository."""
@@ -69,12 +72,10 @@ STOPPED = (
     Shot("errors", "/errors", "broken.test"),
 )
 TOP = "top.svg"
-NAMES = frozenset({f"{shot.name}.png" for shot in RUNNING + STOPPED} | {TOP})
-"""The files that the manual can show."""
+NAMES = frozenset({f"{shot.name}.png" for shot in RUNNING + STOPPED} | {TOP, MOVING})
+"""The files that the manual and the README can show."""
 
-
-class Failure(Exception):
-    """A picture that cannot be what it should be."""
+_SLOWER = {"frontier": {"politeness": {"min_delay": "2500ms", "max_delay": "5s"}}}
 
 
 def every_page() -> Iterator[Shot]:
@@ -136,40 +137,6 @@ def take_top(folder: Path, job: Path) -> None:
     (folder / TOP).write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL))  # nothing from elsewhere
 
 
-@contextmanager
-def crawling() -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
-    """Crawl the web of the demo here in a process, more slowly than the demo; yields the job and the process."""
-    with serve() as addresses:
-        config = yaml.safe_load((ROOT / "config" / "demo.yaml").read_text())
-        config["fetch"]["resolve"] = addresses
-        config["frontier"]["politeness"] = {"min_delay": "2500ms", "max_delay": "5s"}
-        Path("demo.yaml").write_text(yaml.safe_dump(config))
-        with subprocess.Popen(command("crawl", "demo.yaml"), stderr=subprocess.DEVNULL) as process:
-            try:
-                yield Path("demo"), process
-            finally:
-                process.kill()
-
-
-def command(*words: object) -> list[str]:
-    """The command line of a command."""
-    return [sys.executable, "-m", "budgetfrontier", *map(str, words)]
-
-
-def wait(job: Path, process: subprocess.Popen[bytes], reached: Callable[[Summary], bool]) -> None:
-    """Wait until the crawl has come so far."""
-    deadline = time.monotonic() + PATIENCE
-    ended = False
-    while time.monotonic() < deadline and not ended:
-        ended = process.poll() is not None
-        if (job / "frontier" / "data.mdb").exists():
-            with Reader(job / "frontier") as reader:
-                if reached(reader.summary()):
-                    return
-        time.sleep(0.2)
-    raise Failure("the crawl did not come so far")
-
-
 def steer(job: Path) -> None:
     """Do what an operator does to a running crawl."""
     budget = ("--match", "queue:calendar.test", "--total-budget", 60, "--reason", "the months of next year")
@@ -183,10 +150,14 @@ def make(folder: Path, *, everything: bool) -> None:
     shots = (*STOPPED, *every_page()) if everything else STOPPED
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name,  # chromium writes to its end
+        tempfile.TemporaryDirectory() as elsewhere,
+        ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as another,
         chdir(name),
-        crawling() as (job, process),
+        serve() as addresses,
+        crawling(addresses, _SLOWER) as (job, process),
         chromium(Path(name)) as browser,
     ):
+        recorded = another.submit(record, Path(elsewhere))
         wait(job, process, lambda totals: totals.succeeded >= FETCHED // 2)
         steer(job)
         wait(job, process, lambda totals: totals.succeeded >= FETCHED)
@@ -197,6 +168,7 @@ def make(folder: Path, *, everything: bool) -> None:
         process.wait(timeout=PATIENCE)
         with served(job) as address:
             asyncio.run(take_all(browser, address, shots, folder))
+        asyncio.run(draw(browser, recorded.result(), Path(elsewhere), folder / MOVING))
 
 
 async def take_all(devtools: str, address: str, shots: tuple[Shot, ...], folder: Path) -> None:
