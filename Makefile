@@ -1,4 +1,4 @@
-# Everything runs in .venv, which is set up on first use and again whenever pyproject.toml changes.
+# Everything runs in .venv, which is set up on first use and again whenever pyproject.toml, or the file with the version, changes.
 # `make demo PYTHON=python3.13` chooses the interpreter that the environment is made with.
 
 PYTHON ?= python3
@@ -6,16 +6,18 @@ PYTHONS ?= $(PYTHON)
 VENV := .venv
 BIN := $(VENV)/bin
 PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test full check format proto sync dist wheel-check release docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites oldest clean
+.PHONY: help demo test full check workflows format proto sync dist wheel-check release docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         crawl a small synthetic web under budgets, and show the reports"
 	@echo "make test         run all tests, on all cores (ARGS='-k budget' goes to pytest)"
 	@echo "make full         run the tests that make test runs in small at their full size (ARGS go to pytest)"
-	@echo "make check        lint, strict types, import contract, generated clients"
+	@echo "make check        lint, strict types, import contract, generated clients, workflows"
+	@echo "make workflows    check what .github and Read the Docs are given (actionlint needs Go)"
 	@echo "make format       sort imports and format the code"
 	@echo "make proto        generate what is made from urlfrontier.proto"
 	@echo "make sync         generate the synchronous clients from those for asyncio"
@@ -46,7 +48,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # One stamp for each extra: the demo needs fewer packages than the tests.
-$(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
+$(VENV)/.stamp-%: pyproject.toml budgetfrontier/__init__.py | $(BIN)/python
 	$(PIP) --editable '.[$*]'
 	@touch $@
 
@@ -62,11 +64,26 @@ test: $(VENV)/.stamp-dev
 full: $(VENV)/.stamp-dev
 	FULL_SIZE=true PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -m full_size --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
 
-check: $(VENV)/.stamp-dev
+check: $(VENV)/.stamp-dev workflows
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.remote.generate --check
+
+# Go brings actionlint, which pip cannot bring: in CI it must.
+ACTIONLINT := $(VENV)/actionlint-1.7.12
+$(ACTIONLINT)/actionlint: | $(BIN)/python
+	GOBIN=$(CURDIR)/$(@D) go install github.com/rhysd/actionlint/cmd/actionlint@v$(lastword $(subst -, ,$(@D)))
+
+workflows: $(VENV)/.stamp-dev
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) custom.github-workflows-require-timeout .github/workflows/*.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA) vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(SCHEMA) vendor.readthedocs .readthedocs.yaml
+	@if command -v go >/dev/null; then $(MAKE) --no-print-directory --silent $(ACTIONLINT)/actionlint && $(ACTIONLINT)/actionlint; \
+	else echo "make workflows: actionlint was NOT run: Go is not installed, and 1.21 or newer is needed"; [ -z "$$CI" ]; fi
 
 format: $(VENV)/.stamp-dev
 	$(BIN)/ruff check --select I --fix .
