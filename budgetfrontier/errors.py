@@ -163,10 +163,7 @@ class MissingExtra(FrontierError, ImportError):
     """A part that was left out at installation is needed; an ImportError too, for those who try an import."""
 
     def __init__(self, extra: str) -> None:
-        super().__init__(
-            f'this needs the extra "{extra}"; from the checkout that this was installed from: '
-            f"pip install '/path/to/checkout[{extra}]'"
-        )
+        super().__init__(f"this needs the extra \"{extra}\": pip install 'budgetfrontier[{extra}]'")
 
 
 class InvalidUrl(ValueError):
