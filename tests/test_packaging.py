@@ -122,7 +122,7 @@ def test_the_pythons_that_are_named_agree() -> None:
     assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py3{mine[0]}"
 
 
-@pytest.mark.parametrize("name", ["aiohttp", "grpcio"])
+@pytest.mark.parametrize("name", ["aiohttp", "grpcio", "scrapy"])
 def test_what_has_names_that_we_use_undocumented_has_an_upper_bound_and_is_within_it(name: str) -> None:
     """Whoever raises a bound has tried the newest release: this says when there is one to try."""
     extras = PYPROJECT["project"]["optional-dependencies"]
@@ -148,7 +148,8 @@ def test_what_we_import_is_declared_and_not_only_brought_by_others() -> None:
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     declared = {canonicalize_name(Requirement(text).name) for group in groups for text in group}
     files_of_ours = [*(ROOT / "budgetfrontier").rglob("*.py"), *(ROOT / "policies").rglob("*.py")]
-    names = set().union(*map(imported, files_of_ours)) - sys.stdlib_module_names - {"budgetfrontier", "compression"}
+    other_pythons = {"backports"} if sys.version_info >= (3, 14) else {"compression"}
+    names = set().union(*map(imported, files_of_ours)) - sys.stdlib_module_names - {"budgetfrontier"} - other_pythons
     sources = packages_distributions()
     undeclared = {
         name for name in names if not declared & {canonicalize_name(each) for each in (name, *sources.get(name, ()))}

@@ -262,10 +262,15 @@ def _output_file(name: str, *, replace: bool) -> Iterator[TextIO]:
     with naming_file(path), path.open("wb") if exists_as_other else atomic_file(path) as file:
         binary = gzip.GzipFile(name, "wb", fileobj=file) if name.endswith(".gz") else file
         out = io.TextIOWrapper(cast(BinaryIO, binary), encoding="utf-8", newline="\n")
-        yield out
-        out.detach()  # flushes without closing: the file gets its name before it is closed
-        if binary is not file:
-            binary.close()
+        try:
+            yield out
+            out.detach()  # flushes without closing: the file gets its name before it is closed
+            if binary is not file:
+                binary.close()
+        except BaseException:
+            with contextlib.suppress(OSError, ValueError):  # the disk may be full, or it was detached
+                out.close()  # while its file is open: the garbage collector would print an error of its own
+            raise
 
 
 # -- dead letters

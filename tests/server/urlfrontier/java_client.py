@@ -27,8 +27,7 @@ from tests.support import PATIENCE
 VERSIONS: Final = {"2.3": "3.21.7", "2.5": "3.25.8"}
 """The versions of the API that are tested, each with the version of protobuf that it needs."""
 
-_CLIENT = Path(__file__).with_name("Client.java")
-_PROJECT = Path(__file__).parents[3] / "docs/examples/java_client/pom.xml"
+_SOURCES = Path(__file__).with_name("java")
 
 
 class NotInstalled(Exception):
@@ -105,7 +104,7 @@ def classpath(version: str) -> str:
     """Return the classpath of the client, fetched and compiled if the cache has it not. Raises `NotInstalled`."""
     if shutil.which("java") is None:
         raise NotInstalled("java is not installed (.ci/system-packages installs it)")
-    digest = hashlib.sha256(_CLIENT.read_bytes() + _PROJECT.read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(_SOURCES.iterdir()))).hexdigest()[:16]
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "budgetfrontier-tests", "urlfrontier")
     ready = folder / f"{version}-{digest}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -122,8 +121,8 @@ def _make(version: str, ready: Path) -> None:
     room.mkdir()
     definitions = [f"-Dapi={version}", f"-Dprotobuf={VERSIONS[version]}", f"-DoutputDirectory={room / 'jars'}"]
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
-    _run("mvn", "--batch-mode", "--quiet", f"--file={_PROJECT}", *goal, *definitions)
-    _run("javac", "-d", room, "-cp", f"{room / 'jars'}/*", _CLIENT)
+    _run("mvn", "--batch-mode", "--quiet", f"--file={_SOURCES / 'pom.xml'}", *goal, *definitions)
+    _run("javac", "-d", room, "-cp", f"{room / 'jars'}/*", _SOURCES / "Client.java")
     room.rename(ready)
 
 
