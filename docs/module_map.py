@@ -15,10 +15,11 @@ BEGIN, END = "<!-- modules -->\n", "<!-- end of modules -->\n"
 
 
 def modules() -> list[Path]:
-    """Return the modules of the package below `budgetfrontier`, those of a folder together, without templates."""
+    """Return the modules of the package below `budgetfrontier`, those of a folder together, without linked folders."""
     package = ROOT / "budgetfrontier"
-    found = (path.relative_to(package) for path in package.rglob("*.py") if "templates" not in path.parts)
-    return sorted(found, key=lambda path: (path.parent.parts, path.name))
+    found = (path.relative_to(package) for path in package.rglob("*.py"))
+    mine = (path for path in found if not {"policies", "templates"} & set(path.parts))
+    return sorted(mine, key=lambda path: (path.parent.parts, path.name))
 
 
 def first_line(module: Path) -> str:

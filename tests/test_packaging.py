@@ -79,7 +79,7 @@ def test_the_wheel_has_the_package_alone_whole_and_for_any_machine(distributions
     modules |= {each for each in written if each.endswith(".py")}
     assert {each for each in names if each.endswith(".py")} == modules
     suffixes = {".cfg", ".css", ".html", ".js", ".proto", ".pyi", ".svg", ".typed", ".yaml"}
-    assert {Path(each).suffix or Path(each).name for each in names - modules} <= suffixes | {"py.typed"}
+    assert {Path(each).suffix for each in names - modules} <= suffixes
     assert written <= names
 
 
