@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -65,6 +67,20 @@ def forked_main(*arguments: str) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     common.ANSWER_TIMEOUT = PATIENCE
     sys.exit(main([*arguments]))
+
+
+def forked_main_in(folder: str, *arguments: str) -> None:
+    """Run the command line in a forked process as a shell in that folder does, with PYTHONPATH=."""
+    os.chdir(folder)
+    sys.path.insert(0, "")
+    forked_main(*arguments)
+
+
+def forked_script_in(folder: str, script: str) -> None:
+    """Run a script of a folder in a forked process, as `python SCRIPT` there."""
+    os.chdir(folder)
+    sys.path.insert(0, "")
+    runpy.run_path(script, run_name="__main__")
 
 
 def end(process: subprocess.Popen[str] | ForkedProcess) -> tuple[int, str]:
