@@ -27,7 +27,8 @@ from tests.support import PATIENCE
 VERSIONS: Final = {"2.3": "3.21.7", "2.5": "3.25.8"}
 """The versions of the API that are tested, each with the version of protobuf that it needs."""
 
-_SOURCES = Path(__file__).with_name("java")
+_CLIENT = Path(__file__).with_name("Client.java")
+_PROJECT = Path(__file__).parents[3] / "docs/examples/java_client/pom.xml"
 
 
 class NotInstalled(Exception):
@@ -104,7 +105,7 @@ def classpath(version: str) -> str:
     """Return the classpath of the client, fetched and compiled if the cache has it not. Raises `NotInstalled`."""
     if shutil.which("java") is None:
         raise NotInstalled("java is not installed (.ci/system-packages installs it)")
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(_SOURCES.iterdir()))).hexdigest()[:16]
+    digest = hashlib.sha256(_CLIENT.read_bytes() + _PROJECT.read_bytes()).hexdigest()[:16]
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "budgetfrontier-tests", "urlfrontier")
     ready = folder / f"{version}-{digest}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -121,8 +122,8 @@ def _make(version: str, ready: Path) -> None:
     room.mkdir()
     definitions = [f"-Dapi={version}", f"-Dprotobuf={VERSIONS[version]}", f"-DoutputDirectory={room / 'jars'}"]
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
-    _run("mvn", "--batch-mode", "--quiet", f"--file={_SOURCES / 'pom.xml'}", *goal, *definitions)
-    _run("javac", "-d", room, "-cp", f"{room / 'jars'}/*", _SOURCES / "Client.java")
+    _run("mvn", "--batch-mode", "--quiet", f"--file={_PROJECT}", *goal, *definitions)
+    _run("javac", "-d", room, "-cp", f"{room / 'jars'}/*", _CLIENT)
     room.rename(ready)
 
 
