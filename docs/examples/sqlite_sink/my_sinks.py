@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from budgetfrontier.crawler.outputs.sinks import Page
 
-TABLE = "create table if not exists pages (url text primary key, fetched real, status int, title text, body text)"
+TABLE = "create table if not exists pages (url text primary key, fetched real, title text, body text)"
 
 
 class SqlitePages:
@@ -27,12 +27,12 @@ class SqlitePages:
         return database
 
     def __call__(self, page: Page) -> None:
-        """Store a page; robots.txt, pictures and the like are left out."""
-        if page.mime == "text/html":
+        """Store a page; answers with errors, pictures and the like are left out."""
+        if page.status == 200 and page.mime == "text/html":
             text = page.text()
             title = re.search(r"<title>(.*?)</title>", text, re.DOTALL | re.IGNORECASE)
-            row = (page.url, page.started, page.status, title[1].strip() if title else "", text)
-            self._database.execute("insert or replace into pages values (?, ?, ?, ?, ?)", row)
+            row = (page.url, page.started, title[1].strip() if title else "", text)
+            self._database.execute("insert or replace into pages values (?, ?, ?, ?)", row)
 
     def sync(self) -> None:
         """Make what was stored durable."""
