@@ -1,0 +1,27 @@
+"""The figures that pages give with their sources are in the results of benchmarks that they name."""
+
+from __future__ import annotations
+
+import re
+
+from tests.docs.test_documented import DOCS
+
+RESULTS = DOCS.parent / "benchmarks" / "results"
+NAME = re.compile(r"`((?:[a-z]+-)*\d{4}-\d\d-\d\d[\w-]*)`")
+
+
+def test_results_that_pages_name_are_there() -> None:
+    for page in ("explanation/compared.md", "howto/choose.md"):
+        names = NAME.findall((DOCS / page).read_text(encoding="utf-8"))
+        assert names and [name for name in names if not list(RESULTS.glob(f"{name}*.md"))] == []
+
+
+def test_rates_beside_other_crawlers_are_those_measured() -> None:
+    checked = 0
+    for line in (DOCS / "explanation" / "compared.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("| ") and (name := NAME.search(line)):
+            results = (RESULTS / f"{name[1]}.md").read_text(encoding="utf-8")
+            for rate in re.findall(r"([\d,]+)(?: pages)?/s", line):
+                assert f" {rate}/s " in results, line
+                checked += 1
+    assert checked > 10
