@@ -10,6 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import generated
 import terms
+from docutils import nodes
+from sphinx.application import Sphinx
 
 from budgetfrontier import __version__
 
@@ -22,6 +24,8 @@ extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
+python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
 html_theme = "furo"
 html_title = f"budgetfrontier {release}"
 html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
@@ -31,10 +35,18 @@ linkcheck_timeout = 30
 linkcheck_retries = 3
 
 
-def setup(app: object) -> None:
+def read(_: Sphinx, page: str, source: list[str]) -> None:
     """Replace each `<!-- generated: name -->` by what generated.py makes of it, and link terms of the glossary."""
+    source[0] = terms.linked(page, generated.fill(source[0]))
 
-    def read(_: object, page: str, source: list[str]) -> None:
-        source[0] = terms.linked(page, generated.fill(source[0]))
 
-    app.connect("source-read", read)  # type: ignore[attr-defined]
+def link_to_python(_: Sphinx, __: object, node: nodes.Element, shown: nodes.Node) -> nodes.reference | None:
+    """Let a type of Python in a signature lead to Python's documentation."""
+    url = generated.python_url(node.get("reftarget", ""))
+    return nodes.reference("", "", shown, internal=False, refuri=url) if url else None
+
+
+def setup(app: Sphinx) -> None:
+    """Let Sphinx call the two."""
+    app.connect("source-read", read)
+    app.connect("missing-reference", link_to_python)

@@ -6,20 +6,31 @@ A page asks for one with a line `<!-- generated: name -->`.
 from __future__ import annotations
 
 import argparse
+import ast
 import builtins
+import functools
+import importlib
 import inspect
+import itertools
 import json
 import os
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from enum import Enum
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+import msgspec
+
+import budgetfrontier
+
 if TYPE_CHECKING:
     from budgetfrontier.settings.field import Row
 
+HERE = Path(__file__).parent
 MARK = re.compile(r"^<!-- generated: ([\w-]+) -->$", re.MULTILINE)
 
 
@@ -106,35 +117,79 @@ def _printed(text: str) -> str:
     return f"```text\n{text.strip()}\n```"
 
 
-EVERYDAY = ("Frontier", "Settings", "CrawlUri", "Lease", "Outcome", "Finish", "Admission", "Tally", "Summary", "Report")
-"""The names that come first in the reference, because every program has them."""
+API = {
+    "frontier": ("Frontier",),
+    "uris": ("CrawlUri", "Directive", "Admission", "Tally", "Lease", "Outcome", "Finish"),
+    "records": (
+        *("Summary", "Report", "QueueRecord", "QueueState", "CrawlState", "Verdict"),
+        *("DeadLetter", "Process", "Run", "RunEnd", "Reader"),
+        *("rules.verdict.Standing", "storage.records.AuditEntry", "storage.records.Progress"),
+        *("storage.view.PendingUri", "core.model.KeptUrl", "core.model.KeptTotals"),
+    ),
+    "settings": ("Settings", "Adjustment", "settings.schema.Override"),
+    "integrations": ("scrapy.Scheduler", "aio.Scheduler", "leasing.LeaseQueue", "leasing.Reason", "leasing.State"),
+    "connections": (
+        *("connections.connect", "connections.asynchronous", "remote.RemoteFrontier", "remote.AsyncRemoteFrontier"),
+        *("cluster.client.ClusterFrontier", "cluster.asynchronous.AsyncClusterFrontier"),
+        *("cluster.owners.Owner", "cluster.partition_progress.PartitionProgress"),
+    ),
+    "testing": ("ManualClock", "testing.crash", "testing.fail_commit", "testing.urls", "testing.crawl_uris"),
+    "parts": (
+        *("crawler.outputs.sinks.Page", "bus.workers.strategies.Strategy", "bus.workers.strategies.Score"),
+        *("bus.messages.Request", "bus.messages.Response", "clock.Clock"),
+    ),
+    "internals": ("engine.internals.Internals",),
+}
+"""The pages of the Python API with their names, which are below `budgetfrontier`, the everyday ones first."""
+
+CALLED = {"Reader", "ManualClock", "aio.Scheduler", "remote.RemoteFrontier", "remote.AsyncRemoteFrontier"}
+"""The classes of which programs make objects by a call, and whose fields do not show its arguments."""
 
 
 def api() -> str:
-    """Every public name of `budgetfrontier`, the everyday ones first, and its integrations, as entries of Sphinx."""
-    import budgetfrontier
-    from budgetfrontier.aio import Scheduler
-    from budgetfrontier.leasing import LeaseQueue
-    from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier
+    """A list of all names of the Python API, with the page of each."""
+    lines = []
+    for page, names in API.items():
+        title = re.match(r"# (.*)", (HERE / f"reference/api/{page}.md").read_text(encoding="utf-8"))
+        listed = ", ".join(f"{{py:obj}}`{name} <budgetfrontier.{name}>`" for name in names)
+        lines.append(f"| [{title[1] if title else page}](api/{page}.md) | {listed} |")
+    return "\n".join(["| page | names |", "| --- | --- |", *lines])
 
-    names = [*EVERYDAY, *sorted(set(budgetfrontier.__all__) - set(EVERYDAY))]
-    objects = {name: getattr(budgetfrontier, name) for name in names}
-    integrations = {"aio.Scheduler": Scheduler, "leasing.LeaseQueue": LeaseQueue}
-    integrations |= {"client.RemoteFrontier": RemoteFrontier, "client.AsyncRemoteFrontier": AsyncRemoteFrontier}
-    classes = {n: o for n, o in objects.items() if not issubclass(o, Exception)} | integrations
-    return "\n\n".join(f"## `{name}`\n\n{_entry(name, thing)}" for name, thing in classes.items())
+
+def api_page(page: str) -> str:
+    """The names of one page of the Python API, as entries of Sphinx."""
+    return "\n\n".join(_entry(name, _named(name)) for name in API[page])
+
+
+def _named(name: str) -> Any:
+    """Return the object of a name below `budgetfrontier`."""
+    module, _, last = f"budgetfrontier.{name}".rpartition(".")
+    return getattr(importlib.import_module(module), last)
 
 
 def errors() -> str:
-    """Every error: its message when none is more exact, and its parents."""
+    """Every error, with its parents and its message when none is more exact, as entries of Sphinx."""
     import budgetfrontier.errors as module
 
-    rows = ["| error | is a | message |", "| --- | --- | --- |"]
+    entries = []
     for name, error in _own(module):
         if issubclass(error, Exception):
-            parents = ", ".join(f"`{parent.__name__}`" for parent in error.__bases__)
-            rows.append(f"| `{name}` | {parents} | {' '.join((error.__doc__ or '').split())} |")
-    return "\n".join(rows)
+            parents = [
+                _error(base.__name__) for base in error.__bases__ if base not in (Exception, module.FrontierError)
+            ]
+            text = markdown(inspect.cleandoc(error.__doc__ or ""))
+            text += f"\n\nSubclass of {', '.join(parents)}." if parents else ""
+            entries.append(_directive(f"exception}} {_home(name)}.{name}", text))
+    return "\n\n".join(entries)
+
+
+def _home(error: str) -> str:
+    return "budgetfrontier" if error in budgetfrontier.__all__ else "budgetfrontier.errors"
+
+
+def _error(name: str) -> str:
+    """Return a link to an error, of this package or of Python."""
+    return f"{{py:exc}}`{name} <{name if hasattr(builtins, name) else f'{_home(name)}.{name}'}>`"
 
 
 def _own(module: ModuleType) -> Iterator[tuple[str, type]]:
@@ -143,29 +198,62 @@ def _own(module: ModuleType) -> Iterator[tuple[str, type]]:
             yield name, thing
 
 
-def _entry(name: str, thing: type) -> str:
-    """A class with its values or fields and its methods, as a directive of Sphinx's Python domain."""
+def _entry(name: str, thing: Any) -> str:
+    """A function, or a class with its values or fields and its methods, as a directive of Sphinx's Python domain."""
+    if not isinstance(thing, type):
+        return _directive(f"function}} budgetfrontier.{name}{_call(thing)}", markdown(inspect.getdoc(thing) or ""))
     parts = [markdown(inspect.getdoc(thing) or "")]
     if issubclass(thing, Enum):
         parts.append("Values: " + ", ".join(f"`{value}`" for value in thing.__members__))
-    elif fields := getattr(thing, "__struct_fields__", None):
-        types = inspect.get_annotations(thing)
-        parts += [_attribute(field, types[field]) for field in fields if field in types]
+    elif name == "Settings":
+        parts.append("The sections and their settings have [a page of their own](../settings.md).")
+    elif issubclass(thing, msgspec.Struct):
+        parts += _fields(thing)
     members = {} if issubclass(thing, Enum) else {k: v for c in thing.__mro__[-2::-1] for k, v in vars(c).items()}
     for method, raw in members.items():  # in the order of the code
         if method.startswith("_") or not isinstance(raw, FunctionType | classmethod | staticmethod | property):
             continue
-        body: Any = raw.fget if isinstance(raw, property) else getattr(thing, method)
-        if doc := inspect.getdoc(body):
-            kind = "property" if isinstance(raw, property) else "method"
-            call = method if kind == "property" else f"{method}{_call(body)}"
-            parts.append(_directive(f"{kind}}} {call}", markdown(doc)))
-    return _directive(f"class}} budgetfrontier.{name}", "\n\n".join(part for part in parts if part), fence="::::")
+        parts.append(_member(thing, method, raw))
+    call = _call(thing).partition(" ->")[0] if name in CALLED else ""
+    return _directive(f"class}} budgetfrontier.{name}{call}", "\n\n".join(part for part in parts if part), fence="::::")
 
 
-def _attribute(name: str, kind: str) -> str:
-    """A field with its type; one named like a built-in type is no target, for `bytes` in a signature means the type."""
-    return _directive(f"attribute}} {name}", f":type: {kind}" + ("\n:no-index:" if hasattr(builtins, name) else ""))
+def _member(thing: type, method: str, raw: Any) -> str:
+    """A method or a property that has a docstring."""
+    body: Any = raw.fget if isinstance(raw, property) else getattr(thing, method)
+    doc = inspect.getdoc(body)
+    if not doc:
+        return ""
+    if isinstance(raw, property):
+        kind = _written(inspect.signature(body).return_annotation)
+        return _directive(f"property}} {method}", f":type: {json.dumps(kind)}\n\n{markdown(doc)}")
+    options = {classmethod: ":classmethod:\n\n", staticmethod: ":staticmethod:\n\n"}.get(type(raw), "")
+    options = ":async:\n\n" if inspect.iscoroutinefunction(body) else options
+    return _directive(f"method}} {method}{_call(body)}", options + markdown(doc))
+
+
+def _fields(thing: type[msgspec.Struct]) -> list[str]:
+    """The fields of a record with their types and defaults, and the docstrings below them."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(thing))).body
+    assert isinstance(tree, ast.ClassDef)
+    docs = {}
+    for field, below in itertools.pairwise(tree.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            docs[ast.unparse(field.target)] = inspect.cleandoc(str(below.value.value))
+    types = {name: kind for cls in reversed(thing.__mro__) for name, kind in inspect.get_annotations(cls).items()}
+    return [_attribute(f, types[f.name], docs.get(f.name, "")) for f in msgspec.structs.fields(thing)]
+
+
+def _attribute(field: msgspec.structs.FieldInfo, kind: str, doc: str) -> str:
+    """A field; one named like a built-in type is no target, for `bytes` in a signature means the type."""
+    options = [f":type: {json.dumps(_written(kind))}"]
+    default = field.default
+    if default is not msgspec.NODEFAULT:
+        value = f"{type(default).__name__}.{default.name}" if isinstance(default, Enum) else repr(default)
+        options.append(f":value: {json.dumps(value)}")
+    if hasattr(builtins, field.name):
+        options.append(":no-index:")
+    return _directive(f"attribute}} {field.name}", "\n".join(options) + f"\n\n{markdown(doc)}")
 
 
 def _directive(head: str, body: str, *, fence: str = ":::") -> str:
@@ -179,6 +267,42 @@ def _call(function: Callable[..., Any]) -> str:
     return re.sub(r"<([\w.]+): '\w+'>", r"\1", str(_Signature(parameters, signature.return_annotation)))
 
 
+def _written(annotation: object) -> str:
+    """Return an annotation as written in the code, with full names."""
+    text = re.sub(r"^Annotated\[([^,]*),.*\]$", r"\1", str(annotation))
+    return re.sub(r"(?<![\w.'\"])[A-Za-z]\w*(?:\.\w+)*", lambda name: full_names().get(name[0], name[0]), text)
+
+
+@functools.cache
+def full_names() -> dict[str, str]:
+    """The full names of the types that signatures have, by how the code writes them."""
+    names = {name.rpartition(".")[2]: f"budgetfrontier.{name}" for page in reversed(API.values()) for name in page}
+    return names | {"Number": "int"} | {name.rpartition(".")[2]: name for name in PYTHON if "." in name}
+
+
+PYTHON = {
+    **dict.fromkeys(("int", "float", "bool", "object", "type"), "functions"),
+    **dict.fromkeys(("str", "bytes", "list", "dict", "tuple", "set", "frozenset"), "stdtypes"),
+    "None": "constants",
+    **{f"collections.abc.{name}": "collections.abc" for name in (
+        "AsyncIterator", "Awaitable", "Callable", "Iterable", "Iterator", "Mapping", "Sequence",
+    )},
+    **{f"typing.{name}": "typing" for name in ("Any", "Literal", "Self")},
+    "contextlib.AbstractContextManager": "contextlib",
+    "os.PathLike": "os",
+    "pathlib.Path": "pathlib",
+    **dict.fromkeys((
+        "Exception", "ValueError", "TypeError", "RuntimeError", "OSError", "PermissionError", "ImportError", "KeyError",
+    ), "exceptions"),
+}  # fmt: skip
+"""The page of Python's documentation for each of its types that signatures have: no inventory has to be downloaded."""
+
+
+def python_url(name: str) -> str | None:
+    """Return where Python's documentation explains one of its types."""
+    return f"https://docs.python.org/3/library/{PYTHON[name]}.html#{name}" if name in PYTHON else None
+
+
 class _Signature(inspect.Signature):
     """A signature with annotations printed as written in the code."""
 
@@ -189,10 +313,10 @@ class _Signature(inspect.Signature):
 
 class _Written:
     def __init__(self, text: object) -> None:
-        self._text = text
+        self._text = _written(text)
 
     def __repr__(self) -> str:
-        return str(self._text)
+        return self._text
 
 
 def markdown(doc: str) -> str:
@@ -206,8 +330,22 @@ def markdown(doc: str) -> str:
         elif inside and not line.strip():
             lines.append("```")
             inside = False
-        lines.append(line if inside else line.replace("<", "&lt;"))
+        lines.append(line if inside else _plain(line))
     return "\n".join([*lines, "```"] if inside else lines)
 
 
+def _plain(line: str) -> str:
+    """Return a line of a docstring with links to the errors that it names, and without what Markdown would misread."""
+    import budgetfrontier.errors
+
+    def meant(found: re.Match[str]) -> str:
+        if found["error"]:
+            return _error(found["error"])
+        return found[0] if found[0].startswith("`") else found[0].replace("<", "&lt;").replace("*", "\\*")
+
+    errors = "|".join(name for name, error in _own(budgetfrontier.errors) if issubclass(error, Exception))
+    return re.sub(rf"`[^`]*`|\b(?P<error>{errors}|TypeError|ValueError|PermissionError)\b|<|\*\*", meant, line)
+
+
 PARTS: dict[str, Callable[[], str]] = {"settings": settings, "cli": cli, "api": api, "errors": errors}
+PARTS |= {f"api-{page}": functools.partial(api_page, page) for page in API}

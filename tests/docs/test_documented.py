@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import tomllib
 from pathlib import Path
@@ -67,15 +68,28 @@ def test_states_and_outcomes_are_explained() -> None:
     assert named >= {str(outcome) for outcome in Outcome}
 
 
-def test_every_public_name_has_a_docstring_and_is_in_the_reference() -> None:
-    api, errors = page("reference/api.md"), page("reference/errors.md")
+def test_every_public_name_has_a_docstring_and_is_in_the_reference_once() -> None:
+    pages = "".join(page(f"reference/api/{name}.md") for name in generated.API) + page("reference/errors.md")
     for name in budgetfrontier.__all__:
-        if name.startswith("_"):
-            continue
         assert getattr(budgetfrontier, name).__doc__, name
-        assert f"{{py:class}} budgetfrontier.{name}\n" in api or f"`{name}`" in errors, name
-    assert api.index("py:class} budgetfrontier.Frontier\n") < api.index("py:class} budgetfrontier.ManualClock\n")
-    assert "{py:method} schedule(uri: str | CrawlUri) -> Admission\n" in api
+        assert len(re.findall(rf"\{{py:(?:class|exception)\}} budgetfrontier\.{name}(?=[\n(])", pages)) == 1, name
+    frontier = page("reference/api/frontier.md")
+    assert "{py:method} schedule(uri: str | budgetfrontier.CrawlUri) -> budgetfrontier.Admission\n" in frontier
+    for name in vars(budgetfrontier.Frontier):
+        assert name.startswith("_") or re.search(rf"\{{py:(method|property)\}} {name}\b", frontier), name
+
+
+def test_the_list_of_the_reference_has_every_page_and_every_name() -> None:
+    text = page("reference/api.md")
+    assert {path.stem for path in (DOCS / "reference/api").glob("*.md")} == set(generated.API)
+    for name, names in generated.API.items():
+        assert f"\napi/{name}\n" in text and f"(api/{name}.md)" in text
+        assert all(f"<budgetfrontier.{entry}>" in text for entry in names)
+
+
+def test_types_that_lead_to_python_s_documentation_are_those_of_python() -> None:
+    for name in {*generated.PYTHON} - {"None"}:
+        assert isinstance(pkgutil.resolve_name(name if "." in name else f"builtins.{name}"), object), name
 
 
 def test_every_page_is_reachable() -> None:
