@@ -46,8 +46,14 @@ def imported_by(statement: str) -> set[str]:
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the source distribution of the repository, and the wheel that is built from it."""
     room = tmp_path_factory.mktemp("distributions")
-    others = shutil.ignore_patterns(".git", ".venv", "__pycache__", "*.egg-info", "build", "dist", "_build", ".*_cache")
-    shutil.copytree(ROOT, room / "repository", symlinks=True, ignore=others)
+    for name in (".ci", ".github", "benchmarks", "budgetfrontier", "config", "docs", "policies", "tests"):
+        made = shutil.ignore_patterns("__pycache__", "_build")
+        shutil.copytree(ROOT / name, room / "repository" / name, symlinks=True, ignore=made)
+    for path in (
+        *ROOT.glob("*.md"),
+        *(ROOT / name for name in ("LICENSE", "MANIFEST.in", "Makefile", "pyproject.toml")),
+    ):
+        shutil.copy(path, room / "repository")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(room / "dist"), "repository"]
     subprocess.run(command, cwd=room, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True, timeout=PATIENCE)
     return room / "dist"
