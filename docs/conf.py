@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import os
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -28,6 +31,8 @@ python_use_unqualified_type_names = True
 toc_object_entries_show_parents = "hide"
 html_theme = "furo"
 html_title = f"budgetfrontier {release}"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
 
 linkcheck_ignore = [r"https?://(127\.0\.0\.1|localhost|([\w-]+\.)*(example(\.(com|net|org))?|test))([:/]|$)"]
@@ -46,7 +51,15 @@ def link_to_python(_: Sphinx, __: object, node: nodes.Element, shown: nodes.Node
     return nodes.reference("", "", shown, internal=False, refuri=url) if url else None
 
 
+def describe(_: Sphinx, __: str, ___: str, context: dict[str, Any], page: nodes.document | None) -> None:
+    """Describe a page to search engines by its first paragraph."""
+    if paragraph := next(iter(page.findall(nodes.paragraph)), None) if page else None:
+        text = html.escape(textwrap.shorten(paragraph.astext(), 200, placeholder=" ..."))
+        context["metatags"] += f'<meta name="description" content="{text}">'
+
+
 def setup(app: Sphinx) -> None:
-    """Let Sphinx call the two."""
+    """Let Sphinx call these functions."""
     app.connect("source-read", read)
     app.connect("missing-reference", link_to_python)
+    app.connect("html-page-context", describe)
