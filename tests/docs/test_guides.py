@@ -42,7 +42,6 @@ ELSEWHERE = {
     r"^scrapy ": "needs a project of Scrapy: tests/scrapy, tests/bus",
     r"budgetfrontier demo": "takes a quarter of a minute: tests/crawler/test_demo.py",
     r"completion": "needs an interactive shell: tests/tools/cli",
-    r"COMMAND --help": "stands for every command",
 }
 PAGES_ELSEWHERE = {
     "docs/howto/survive.md": "reports what was measured on a disk of its own: tests/crawler/test_survival.py",
@@ -58,6 +57,7 @@ def test_all_guides_work_one_after_another_in_one_folder(tmp_path: Path) -> None
         for page in in_order():
             walk.go_through(page)
     assert walk.failed == []
+    assert {*walk.elsewhere.values()} == {*ELSEWHERE.values(), *PAGES_ELSEWHERE.values()}
     assert len(walk.run) > 80 and len(walk.run) > 2 * len(walk.elsewhere), (walk.run, walk.elsewhere)
 
 
