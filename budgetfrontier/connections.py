@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from budgetfrontier.core import protocol
 from budgetfrontier.core.endpoints import addresses
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, WrongType
 
 if TYPE_CHECKING:
     from budgetfrontier.cluster.client import ClusterFrontier
@@ -29,7 +29,9 @@ _SCHEME: Final = "kafka://"
 
 
 def is_cluster(address: str) -> bool:
-    """Return whether an address is that of a crawl in partitions."""
+    """Return whether an address is that of a crawl in partitions. Raises WrongType."""
+    if not isinstance(address, str):
+        raise WrongType(f"an address is a str, not {type(address).__name__}: {FORMS}")
     return address.startswith(_SCHEME)
 
 

@@ -30,6 +30,10 @@ class FrontierError(Exception):
         super().__init__(message or " ".join((self.__doc__ or "").split()))
 
 
+class WrongType(FrontierError, TypeError):
+    """A call was given a value of a type that it does not take; the message says what to write."""
+
+
 class FrontierLocked(FrontierError):
     """Another process has this frontier open for writing; stop it first, or use the command line, which steers it."""
 
@@ -130,6 +134,10 @@ class SettingsError(FrontierError):
         self.problems: list[str] = [problems] if isinstance(problems, str) else list(problems or [])
         self.warnings = list(warnings)
         super().__init__("\n".join(self.problems) or None)
+
+
+class WrongSettings(SettingsError, WrongType):
+    """Settings are a Settings or a dict; Settings.from_yaml(path) reads a file."""
 
 
 class ScopeChanged(FrontierError):

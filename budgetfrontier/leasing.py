@@ -23,10 +23,9 @@ from budgetfrontier.core.model import Admission, CrawlUri, DeadLetter, Finish, L
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.api import SyncFrontier
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.engine.opening import check_settings
 from budgetfrontier.engine.runs import this_program
-from budgetfrontier.errors import FrontierError, LeaseExpired
-from budgetfrontier.settings import Settings
+from budgetfrontier.errors import FrontierError, LeaseExpired, WrongType
+from budgetfrontier.settings import Settings, as_settings
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
 from budgetfrontier.storage.reader import Reader
 
@@ -70,7 +69,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 def open_frontier(
     path: str | os.PathLike[str],
-    settings: Settings | None = None,
+    settings: Settings | dict[str, Any] | None = None,
     *,
     clock: Clock | None = None,
     hooks: Sequence[object] = (),
@@ -84,9 +83,9 @@ def open_frontier(
     calling program may have delays of its own. If `canonicalization` in the settings is at its default, the one that
     the frontier was created with applies, or for a new frontier the argument `canonicalization`.
     """
-    check_settings(settings)
+    settings, folder = as_settings(settings), arguments.folder(path)
     open_with = partial(Frontier.open, path, clock=clock, hooks=hooks, keep_leases=keep_leases, program=program)
-    exists = (Path(path) / "data.mdb").exists()
+    exists = folder is not None and (folder / "data.mdb").exists()
     if settings is None and exists:
         return open_with(None)
     effective = settings or Settings(frontier=FrontierSettings(politeness=NO_DELAYS))
@@ -124,7 +123,7 @@ class LeaseQueue:
     def open(
         cls,
         path: str | os.PathLike[str],
-        settings: Settings | None = None,
+        settings: Settings | dict[str, Any] | None = None,
         *,
         clock: Clock | None = None,
         hooks: Sequence[object] = (),
@@ -249,7 +248,7 @@ class LeaseQueue:
         ValueError if there are more or fewer sizes, and then has changed nothing.
         """
         if isinstance(leases, str | bytes) or not isinstance(leases, Iterable):  # of text, the characters would be ids
-            raise TypeError("ack_many takes an iterable of leases or ids; one goes to ack_lease")
+            raise WrongType("ack_many takes an iterable of leases or ids; one goes to ack_lease")
         given = list(leases)
         named = [_as_lease(lease) for lease in given]
         given_as = {id(lease): one for lease, one in zip(named, given, strict=True)}
@@ -292,7 +291,7 @@ class LeaseQueue:
 
     def _finish(self, lease: Lease | int | str, outcome: Outcome, **options: Any) -> bool:
         if not isinstance(reason := options.get("reason", ""), str):
-            raise TypeError(f"a reason is text, not {reason!r}")
+            raise WrongType(f"a reason is text, not {reason!r}")
         with suppress(LeaseExpired):
             self.frontier.finish(_as_lease(lease), outcome, **options)
             return True
@@ -356,7 +355,7 @@ def _as_lease(lease: Lease | int | str) -> Lease:
     if isinstance(lease, str) and len(lease) <= LONGEST_ID and lease.isascii() and lease.isdigit():
         lease = int(lease)
     if isinstance(lease, bool) or not isinstance(lease, int):
-        raise TypeError(f"a lease is named by itself or by its id, a whole number, not by {lease!r}")
+        raise WrongType(f"a lease is named by itself or by its id, a whole number, not by {lease!r}")
     if not -(1 << 63) <= lease < 1 << 63:
         raise ValueError(f"a lease has an id of at most 64 bits, not {lease}")
     return Lease(lease, "", CrawlUri(""), 0, 0.0, 0)

@@ -34,7 +34,7 @@ from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierClosed, WrongThread
 from budgetfrontier.leasing import AS_WRITTEN, open_frontier
 from budgetfrontier.rules.run_history import end_of
-from budgetfrontier.settings import Settings
+from budgetfrontier.settings import Settings, as_settings
 
 CHUNK = 200  # URIs of `add_many` in one message; a waiting `get` is delayed by one such message at most
 
@@ -71,7 +71,7 @@ class Scheduler:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        settings: Settings | None = None,
+        settings: Settings | dict[str, Any] | None = None,
         *,
         maxsize: int = 0,
         when_full: Literal["wait", "drop"] = "wait",
@@ -80,13 +80,14 @@ class Scheduler:
         hooks: Sequence[object] = (),
         clock: Clock | None = None,
     ) -> None:
-        folder = os.fspath(path)
-        clock = clock or WallClock()
+        arguments.folder(path)
+        folder, hooks = os.fspath(path), arguments.hooks(hooks)
+        clock = arguments.clock(clock) or WallClock()
         lease_ttl = None if ttl is None else arguments.seconds(ttl, "ttl")
         open_it = partial(
             open_frontier,
             folder,
-            settings,
+            as_settings(settings),
             hooks=hooks,
             clock=clock,
             canonicalization=CANONICALIZATION,
@@ -123,6 +124,7 @@ class Scheduler:
         Those that no task takes within AHEAD_FOR seconds, or a tenth of `ttl` if that is shorter, are given back, and
         so are all at `close`. With 0, a request is leased for each waiting `get`.
         """
+        ahead = arguments.whole(ahead, "ahead")
         if ahead < 0:
             raise ValueError("ahead is a number of requests; 0 for none")
         lease_ttl = None if ttl is None else arguments.seconds(ttl, "ttl")
@@ -148,6 +150,7 @@ class Scheduler:
         grace: float,
         clock: Clock,
     ) -> None:
+        maxsize = arguments.whole(maxsize, "maxsize")
         if maxsize < 0:
             raise ValueError("maxsize is a number of URIs; 0 for no limit")
         if when_full not in ("wait", "drop"):
@@ -230,7 +233,7 @@ class Scheduler:
 
         URIs without room are counted in `full`; it never waits for room.
         """
-        arguments.uris(uris)
+        arguments.several(uris)
         tally = Tally()
         remaining = iter(uris)
         while chunk := list(islice(remaining, CHUNK)):
@@ -298,11 +301,13 @@ class Scheduler:
         if request is None:
             task = asyncio.current_task()
             request = next((lease for lease, holder in self._handed_out.values() if holder is task), None)
+        elif request.__class__ is not Lease:
+            arguments.lease(request, "task_done")
         entry = None if request is None else self._handed_out.get(_uri_of(request))
         if request is None or entry is None:
             raise ValueError("task_done() called too many times: no such request is out")
-        if discovered is not _NO_URIS:
-            arguments.uris(discovered)
+        if discovered is not _NO_URIS and discovered is not None:
+            arguments.several(discovered)
         waits = fetch_seconds is not None or crawl_delay is not None or delay is not None
         if outcome is _SUCCESS and not (waits or discovered or reason or retire_queue or size or status):
             self._outbox.end(request)
@@ -310,7 +315,7 @@ class Scheduler:
             found: list[str | CrawlUri] = list(discovered) if discovered else []
             finish = Finish(
                 request,
-                Outcome(outcome),
+                arguments.outcome(outcome),
                 fetch_seconds=None if fetch_seconds is None else arguments.seconds(fetch_seconds, "fetch_seconds"),
                 crawl_delay=None if crawl_delay is None else arguments.seconds(crawl_delay, "crawl_delay"),
                 discovered=found,

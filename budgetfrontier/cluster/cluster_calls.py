@@ -261,7 +261,7 @@ class Calls:
     def queue_key(self, uri: CrawlUri) -> Steps[str]:
         """Return the key of the queue of a URI."""
         number = (yield from self.connect()).partition(uri)
-        return (yield from self._of_one(number, lambda: calls.plain("queue_key", uri.url, queue=uri.queue)))
+        return (yield from self._of_one(number, lambda: calls.queue_key(uri)))
 
     def adjustments(self) -> Steps[list[Override]]:
         """Return the adjustments in force, as one of the partitions has them."""
@@ -314,7 +314,7 @@ def _itself(lease: Lease) -> Lease:
 
 
 def _batch(uris: Iterable[_T]) -> Iterable[_T]:
-    arguments.uris(uris)
+    arguments.several(uris)
     return uris
 
 

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from budgetfrontier.core.model import CrawlState, DeadLetter, RunEnd
 from budgetfrontier.crawler.cache import SHARED, CrawlCache
@@ -34,7 +35,7 @@ from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import CRAWL
 from budgetfrontier.rules.scope import Scope
-from budgetfrontier.settings import Settings
+from budgetfrontier.settings import Settings, as_settings
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.settings.robots_name import robots_name
 from budgetfrontier.settings.schema import ClusterSettings
@@ -54,7 +55,7 @@ NOTHING = "there is nothing to crawl; give at least one valid seed, or start wit
 
 
 def crawl(
-    settings: Settings,
+    settings: Settings | dict[str, Any],
     folder: Path,
     *,
     progress: ProgressDisplay | None = None,
@@ -80,8 +81,8 @@ def crawl(
     with interrupts() as heard, progress or ProgressDisplay() as shown:
         try:
             return Job(
-                settings, folder, progress=shown, interrupts=heard, paused=paused, adopt=adopt, command=command,
-                config=config, options=options, metrics=metrics,
+                as_settings(settings) or Settings(), folder, progress=shown, interrupts=heard, paused=paused,
+                adopt=adopt, command=command, config=config, options=options, metrics=metrics,
             ).run()  # fmt: skip
         except KeyboardInterrupt:
             if heard.count < 2:  # the KeyboardInterrupt came from elsewhere

@@ -34,6 +34,7 @@ class Steering:
     def steer(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> AuditEntry:
         """Apply a command of the API; raise an error if it is refused."""
         self._guard.enter()
+        reason, who = arguments.text(reason, "reason"), "api" if who is None else arguments.text(who, "who")
         operations.check_command(op, args)
         job = self._apply(Command(op, args, who or "api", reason), 0)
         if job.failure is not None:
@@ -65,12 +66,14 @@ class Steering:
         for_good: bool = False,
     ) -> dict[str, int]:
         """Apply a command to dead letters: some, those of a queue, or all; return how many they were."""
+        queue = None if queue is None else arguments.text(queue, "queue")
         args = {"ids": arguments.letter_ids(letters), "queue": queue} | ({"for_good": True} if for_good else {})
         return self.steer(op, args, who, reason).effect
 
     def adjust(self, match: str, settings: dict[str, Any], who: str | None, reason: str, dry_run: bool) -> Adjustment:
         """Append an override, or with `dry_run` only preview it."""
         self._guard.enter()
+        match = arguments.text(match, "match")
         if not settings:
             raise SettingsError("adjust needs at least one setting to change")
         args: dict[str, Any] = {"match": match, "set": dict(validate_override(match, settings).set)}
@@ -84,7 +87,10 @@ class Steering:
         self, queue: str | None, pattern: str | None, who: str | None, reason: str, *, dry_run: bool, for_good: bool
     ) -> int:
         """Delete pending URIs, or only count them; return how many."""
-        args: dict[str, Any] = {"queue": queue, "pattern": pattern}
+        args: dict[str, Any] = {
+            "queue": None if queue is None else arguments.text(queue, "queue"),
+            "pattern": None if pattern is None else arguments.text(pattern, "pattern"),
+        }
         if dry_run:
             args["dry_run"] = True
         if for_good:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from math import inf, isnan
+from pathlib import Path
 from sys import float_info, maxsize
+from typing import Final
 
-from budgetfrontier.core.model import CrawlUri, DeadLetter, Lease
+from budgetfrontier.clock import Clock
+from budgetfrontier.core.model import CrawlUri, DeadLetter, Lease, Outcome, RunEnd
+from budgetfrontier.errors import WrongType
 
 _LONGEST_INT = 128  # bits
 LONGEST_KEY = 511
@@ -14,32 +19,53 @@ LONGEST_KEY = 511
 Letters = DeadLetter | int | Iterable[DeadLetter | int] | None
 """Dead letters as callers pass them: one or several, as objects or ids; None means all."""
 
+_INSTEAD: Final = {
+    "bytes": "its decode()",
+    "datetime": "its timestamp()",
+    "timedelta": "its total_seconds()",
+    "Lease": "its uri",
+    "Adjustment": "its id",
+    "AuditEntry": "its id",
+    "QueueRecord": "its queue",
+}
+"""What to write instead of a value, by its type, where the value is no answer to the question but has one."""
+
+
+def _kind(value: object, *, instead: str = "") -> str:
+    """Return the type of a wrong value for a message, with what to write if it is one of the types `instead`."""
+    name = type(value).__name__
+    return f"{name}; write {_INSTEAD[name]}" if name in instead.split() else name
+
 
 def uri(value: object) -> None:
-    """Raise TypeError unless a value is a str or a CrawlUri: a mistake of the caller, not a bad URL of a page."""
+    """Raise WrongType unless a value is a str or a CrawlUri: a mistake of the caller, not a bad URL of a page."""
     if not isinstance(value, str | CrawlUri):
-        raise TypeError(f"a URI is a str or a CrawlUri, not a value of type {type(value).__name__}")
+        raise WrongType(f"a URI is a str or a CrawlUri, not {_kind(value, instead='bytes Lease')}")
 
 
 def crawl_uri(value: object) -> CrawlUri:
-    """Return a CrawlUri. Raises TypeError for anything else."""
+    """Return a CrawlUri. Raises WrongType for anything else."""
     if not isinstance(value, CrawlUri):
-        raise TypeError(f"this takes a CrawlUri, not a value of type {type(value).__name__}")
+        raise WrongType(f"this takes a CrawlUri, not {_kind(value, instead='Lease')}")
     return value
 
 
-def uris(values: object) -> None:
-    """Raise TypeError for one URI in the place of several: the characters of a str would be taken for URIs."""
-    if isinstance(values, str | bytes | CrawlUri):
-        raise TypeError("this takes an iterable of URIs; one alone goes into a list")
+def several(values: object, what: str = "URIs") -> None:
+    """Raise WrongType unless a value is an iterable, and no str: its characters would be taken for the items."""
+    if isinstance(values, str | bytes | CrawlUri | Lease):
+        raise WrongType(f"this takes an iterable of {what}; one alone goes into a list")
+    if not isinstance(values, Iterable) and not hasattr(values, "__getitem__"):
+        raise WrongType(f"this takes an iterable of {what}, such as a list, not {_kind(values)}")
 
 
 def number(value: float, name: str) -> float:
-    """Return a number as a float. Raises ValueError if no float can hold it, TypeError if it is no number."""
+    """Return a number as a float. Raises ValueError if no float can hold it, WrongType if it is no number."""
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} is a number, not {value!r:.60}") from None
+        if type(value).__name__ in ("datetime", "timedelta"):
+            raise WrongType(f"{name} is a number, not a {_kind(value, instead='datetime timedelta')}") from None
+        raise WrongType(f"{name} is a number, not {value!r:.60}") from None
     except OverflowError:
         raise ValueError(f"{name} is a number up to {float_info.max:.1e}, not {_brief(value)}") from None
 
@@ -53,11 +79,18 @@ def seconds(value: float, name: str) -> float:
 
 
 def whole(value: float, name: str) -> int:
-    """Return a whole number. Raises ValueError for infinity, and if it is no number."""
+    """Return a whole number. Raises ValueError for a fraction or infinity, WrongType for a bool or no number."""
     try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} is a whole number, not {_brief(value)}") from None
+        if isinstance(value, bool | str | bytes):
+            raise TypeError
+        found = int(value)
+    except TypeError:
+        raise WrongType(f"{name} is a whole number, not {value!r:.60}") from None
+    except (ValueError, OverflowError):
+        found = None
+    if found is None or found != value:
+        raise ValueError(f"{name} is a whole number, not {_brief(value)}")
+    return found
 
 
 def asked(count: int, ttl: float | None, wait: float) -> tuple[int, float | None, float]:
@@ -75,7 +108,7 @@ def exactly(value: object, least: int, below: int) -> int | None:
 def text(value: object, name: str) -> str:
     """Return text that can be stored as a plain str, also if it is of a subclass, such as `numpy.str_`."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} is a str, not {type(value).__name__}")
+        raise WrongType(f"{name} is a str, not {_kind(value, instead='bytes')}")
     plain = str.__str__(value)
     try:
         plain.encode()
@@ -85,18 +118,18 @@ def text(value: object, name: str) -> str:
 
 
 def data(value: object, name: str) -> bytes:
-    """Return the key of a row, as bytes. Raises TypeError for anything else."""
+    """Return the key of a row, as bytes. Raises WrongType for anything else."""
     if not isinstance(value, bytes):
-        raise TypeError(f"{name} is bytes, not {type(value).__name__}")
+        raise WrongType(f"{name} is bytes, not {_kind(value)}")
     return value
 
 
 def lease(value: object, call: str) -> Lease:
-    """Return a lease. Raises TypeError for anything else, such as the id of one."""
+    """Return a lease. Raises WrongType for anything else, such as the id of one."""
     if not isinstance(value, Lease):
-        raise TypeError(f"{call} takes a Lease, not {type(value).__name__}")
+        raise WrongType(f"{call} takes a Lease, not {_kind(value)}; give the one that `lease` returned")
     if type(value.id) is not int:
-        raise TypeError(f"{call} takes a Lease with the id that it was given, not {value.id!r:.60}")
+        raise WrongType(f"{call} takes a Lease with the id that it was given, not {value.id!r:.60}")
     return value
 
 
@@ -105,6 +138,8 @@ def limit(value: int | None) -> int | None:
     if value is None:
         return None
     given: object = value
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise WrongType(f"limit is a whole number of at least 0, or None, not {_brief(value):.60}")
     if not isinstance(given, int) or given < 0:
         raise ValueError(f"limit is a whole number of at least 0, not {_brief(value)}")
     return min(given, maxsize)
@@ -138,7 +173,7 @@ def size(value: object) -> int:
         return value  # the common case, without a call
     found = exactly(value, 0, 1 << 48)
     if found is None:
-        raise ValueError(f"size is a number of bytes below {1 << 48:,}, not {_brief(value)}")
+        raise error_of_count(value)(f"size is a number of bytes below {1 << 48:,}, not {_brief(value):.60}")
     return found
 
 
@@ -148,14 +183,41 @@ def status(value: object) -> int:
         return value
     found = exactly(value, -(1 << 15), 1 << 15)
     if found is None:
-        raise ValueError(f"status is that of an HTTP response, not {_brief(value)}")
+        raise error_of_count(value)(f"status is that of an HTTP response, such as 404, not {_brief(value):.60}")
     return found
+
+
+def error_of_count(value: object, of_numbers: type[Exception] = ValueError) -> type[Exception]:
+    """Return the error for a wrong count: `of_numbers` for a number, which may be out of range, else WrongType."""
+    return of_numbers if isinstance(value, int | float) and not isinstance(value, bool) else WrongType
+
+
+def outcome(value: object) -> Outcome:
+    """Return an outcome. Raises ValueError for a name that there is not, WrongType for what is no name."""
+    if not isinstance(value, str):
+        raise WrongType(f"an outcome is an Outcome, such as Outcome.SUCCESS, or its name, not {_kind(value)}")
+    try:
+        return Outcome(value)
+    except ValueError:
+        raise ValueError(f"there is no outcome {value!r:.60}; there are {', '.join(Outcome)}") from None
+
+
+def run_end(value: object) -> RunEnd | None:
+    """Return how a run ends; None: not said. Raises ValueError for a name that there is not, WrongType for no name."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise WrongType(f"an end is a RunEnd, such as RunEnd.LIMIT, or its name, not {_kind(value)}")
+    try:
+        return RunEnd(value)
+    except ValueError:
+        raise ValueError(f"there is no end {value!r:.60} of a run; there are {', '.join(RunEnd)}") from None
 
 
 def queue_key(key: object) -> str:
     """Return a queue key, whether there is such a queue or not."""
     if not isinstance(key, str):
-        raise TypeError(f"a queue key is a str, not {type(key).__name__}")
+        raise WrongType(f"a queue key is a str, not {_kind(key, instead='bytes QueueRecord')}")
     return str.__str__(key)
 
 
@@ -165,13 +227,48 @@ def letter_ids(letters: Letters) -> list[int] | None:
         return None
     if isinstance(letters, DeadLetter | int):
         letters = [letters]
-    if isinstance(letters, str | bytes):  # its characters would be taken for ids
-        raise TypeError(f"this takes dead letters or their ids, whole numbers, not {letters!r}")
+    if isinstance(letters, str | bytes) or not isinstance(letters, Iterable):  # characters would be taken for ids
+        raise WrongType(f"this takes dead letters or their ids, whole numbers, not {letters!r:.60}")
     return [letter.id if isinstance(letter, DeadLetter) else _id(letter) for letter in letters]
 
 
 def _id(value: object) -> int:
     found = exactly(value, 0, 1 << 64)
     if found is None:
-        raise TypeError(f"this takes dead letters or their ids, whole numbers, not {_brief(value)}")
+        raise WrongType(f"this takes dead letters or their ids, whole numbers, not {_brief(value):.60}")
     return found
+
+
+def entry(value: object, call: str) -> int:
+    """Return the id of an audit entry or an adjustment."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise WrongType(f"{call} takes an id, a whole number, not {_kind(value, instead='Adjustment AuditEntry')}")
+    return value
+
+
+def flag(value: object, name: str) -> bool:
+    """Return True or False. Raises WrongType for anything else, which may be meant the other way round."""
+    if not isinstance(value, bool):
+        raise WrongType(f"{name} is True or False, not {value!r:.60}")
+    return value
+
+
+def folder(value: object) -> Path | None:
+    """Return the folder that a path names; None for ":memory:"."""
+    if not isinstance(value, str | os.PathLike):
+        raise WrongType(f"a path is a str or a Path, not {_kind(value, instead='bytes')}")
+    return None if str(value) == ":memory:" else Path(value)
+
+
+def clock(value: Clock | None) -> Clock | None:
+    """Return a clock as it is."""
+    if value is not None and not callable(getattr(value, "time", None)):
+        raise WrongType(f"a clock has a method `time`, as ManualClock has; {_kind(value)} has none")
+    return value
+
+
+def hooks(value: object) -> Sequence[object]:
+    """Return hooks as a list."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise WrongType(f"hooks is a list of objects or functions, not {_kind(value)}; one alone goes into a list")
+    return list(value)

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from budgetfrontier.engine.guard import Guard
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, WrongType
 from budgetfrontier.storage import keys, meta
 
 MOST_OPERATIONS = 100_000
@@ -18,7 +18,7 @@ LONGEST_NOTE = 16 << 20
 class AtomicBatch:
     """The calls in one `with frontier.atomic()` block: committed together at its end, or not at all.
 
-    `note` is stored with them; set it anywhere in the block. Raises TypeError unless it is bytes.
+    `note` is stored with them; set it anywhere in the block. Raises WrongType unless it is bytes.
     """
 
     def __init__(self, guard: Guard, note: bytes | None) -> None:
@@ -80,7 +80,7 @@ class AtomicBatch:
 
 def _checked(note: bytes) -> bytes:
     if not isinstance(note, bytes):
-        raise TypeError(f"a note is bytes, not {type(note).__name__}")
+        raise WrongType(f"a note is bytes, not {type(note).__name__}")
     if len(note) > LONGEST_NOTE:
         raise ValueError(f"a note may have {LONGEST_NOTE:,} bytes, not {len(note):,}")
     return note

@@ -52,7 +52,7 @@ class Batches:
     def _count(self, uris: Iterable[str | CrawlUri], take: Callable[[list[str | CrawlUri], Tally], None]) -> Tally:
         guard = self._guard
         guard.enter()
-        arguments.uris(uris)
+        arguments.several(uris)
         tally = Tally()
         remaining = iter(uris)
         while batch := guard.materialize(islice(remaining, BATCH)):

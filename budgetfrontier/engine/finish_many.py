@@ -11,7 +11,7 @@ from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, Finish, L
 from budgetfrontier.engine import arguments, batches
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.guard import Guard
-from budgetfrontier.errors import PolicyError
+from budgetfrontier.errors import PolicyError, WrongType
 from budgetfrontier.rules import queue_states
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
 from budgetfrontier.rules.seeds import SeedFate
@@ -52,14 +52,14 @@ class BatchFinisher:
         guard = self._guard
         guard.enter()
         if isinstance(finished, str | bytes | Lease | Finish):
-            raise TypeError(f"{_TAKES}; one alone goes into a list")
-        given = guard.materialize(finished)
+            raise WrongType(f"{_TAKES}; one alone goes into a list")
+        given = guard.materialize(finished, "leases, or Finish(lease, ...) for each")
         bare = set(map(type, given)) == {Lease}  # then nothing is asked of each
         if not bare:
             given = [self._plain(item) for item in given]
         leases = given if bare else [item.lease if item.__class__ is Finish else item for item in given]
         if not set(map(type, [lease.id for lease in cast("list[Lease]", leases)])) <= {int}:
-            raise TypeError(f"{_TAKES}, with the ids that they were given")
+            raise WrongType(f"{_TAKES}, with the ids that they were given")
         if not bare:
             for item in given:
                 if item.__class__ is Finish:
@@ -76,9 +76,9 @@ class BatchFinisher:
         if isinstance(item, Lease):
             return item
         if not isinstance(item, Finish):
-            raise TypeError(f"{_TAKES}, not {type(item).__name__}")
+            raise WrongType(f"{_TAKES}, not {type(item).__name__}")
         if not isinstance(item.lease, Lease):
-            raise TypeError(f"{_TAKES}: {item.lease!r:.60} in a Finish is no lease")
+            raise WrongType(f"{_TAKES}: {item.lease!r:.60} in a Finish is no lease")
         return self._without_links(item)
 
     def checked(self, item: Finish) -> Finish:
@@ -112,7 +112,7 @@ class BatchFinisher:
             return item  # nothing in it has to be changed, as for most pages with links
         return Finish(
             item.lease,
-            outcome if outcome.__class__ is Outcome else Outcome(outcome),
+            outcome if outcome.__class__ is Outcome else arguments.outcome(outcome),
             fetch_seconds=fetch_seconds,
             crawl_delay=crawl_delay,
             discovered=found,

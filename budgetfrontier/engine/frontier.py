@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from pathlib import Path
 from threading import get_ident
 from time import monotonic
 from types import TracebackType
@@ -47,7 +46,7 @@ from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.rules import run_history
 from budgetfrontier.rules.verdict import Verdict
-from budgetfrontier.settings import Settings
+from budgetfrontier.settings import Settings, as_settings
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.invariants import check
@@ -106,7 +105,7 @@ class Frontier:
     def open(
         cls,
         path: str | os.PathLike[str],
-        settings: Settings | None = None,
+        settings: Settings | dict[str, Any] | None = None,
         *,
         clock: Clock | None = None,
         hooks: Sequence[object] = (),
@@ -117,22 +116,22 @@ class Frontier:
     ) -> Self:
         """Open the frontier in the folder `path`, or create it there; ":memory:" opens one that is not stored.
 
-        `settings` replace the stored ones (None: the stored ones, else the defaults); adjustments stay on top. Leases
-        of a process that died are dropped and their URIs delivered again, unless `keep_leases`. `program` is the name
-        of the opening program in reports and the history of runs (None: this program's). A `replicated` frontier is
-        changed by the entries of a log alone, each in an `atomic` batch: see `replica`. It has no mailbox, and does
-        nothing by itself between two calls; opened otherwise, it is refused. `suffix_list` is the text of a new
-        frontier's public suffix list, instead of that in the settings. Raises FrontierLocked, NotAFrontier,
-        NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and then has written nothing. Cost:
-        O(READY queues + leases that were out), not O(URIs).
+        `settings`, a Settings or a dict for `Settings.from_dict`, replace the stored ones (None: the stored ones, else
+        the defaults); adjustments stay on top. Leases of a process that died are dropped and their URIs delivered
+        again, unless `keep_leases`. `program` is the name of the opening program in reports and the history of runs
+        (None: this program's). A `replicated` frontier is changed by the entries of a log alone, each in an `atomic`
+        batch: see `internals.replica`. It has no mailbox, and does nothing by itself between two calls; opened
+        otherwise, it is refused. `suffix_list` is the text of a new frontier's public suffix list, instead of that in
+        the settings. Raises FrontierLocked, NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or
+        PermissionError, and then has written nothing. Cost: O(READY queues + leases that were out), not O(URIs).
         """
         close_waiting()
-        clock = clock or WallClock()
-        folder = None if str(path) == ":memory:" else Path(path)
+        folder, clock, hooks = arguments.folder(path), arguments.clock(clock) or WallClock(), arguments.hooks(hooks)
         program = this_program() if program is None else str(program)
+        suffix_list = None if suffix_list is None else arguments.text(suffix_list, "suffix_list")
         parts = opening.open_parts(
-            folder, settings, now=clock.time(), keep_leases=keep_leases, program=program, replicated=replicated,
-            suffix_list=suffix_list,
+            folder, as_settings(settings), now=clock.time(), keep_leases=keep_leases, program=program,
+            replicated=replicated, suffix_list=suffix_list,
         )  # fmt: skip
         try:
             frontier = cls(
@@ -397,7 +396,7 @@ class Frontier:
         """
         guard = self._guard
         guard.enter()
-        given = [arguments.lease(item, "give_back") for item in guard.materialize(leases)]
+        given = [arguments.lease(item, "give_back") for item in guard.materialize(leases, "leases")]
         late: list[Lease] = []
 
         def operation() -> None:
@@ -455,7 +454,7 @@ class Frontier:
         `end` (a RunEnd) and `reason` are stored in the history of runs. A run without leases and `end` leaves no trace
         there.
         """
-        self._guard.end(keep_leases=self._keep_leases, end=None if end is None else RunEnd(end), reason=str(reason))
+        self._guard.end(keep_leases=self._keep_leases, end=arguments.run_end(end), reason=str(reason))
 
     def __enter__(self) -> Self:
         return self
@@ -546,7 +545,7 @@ class Frontier:
 
         Adjustments that it replaced do not come back. Raises FrontierError if it is not in force. O(adjustments).
         """
-        self._steering.steer("withdraw", {"id": adjustment}, who, reason)
+        self._steering.steer("withdraw", {"id": arguments.entry(adjustment, "withdraw")}, who, reason)
 
     def undo(self, entry: int, *, force: bool = False, reason: str = "", who: str | None = None) -> None:
         """Undo the command of an audit entry.
@@ -556,7 +555,8 @@ class Frontier:
         tries, past `seen` and limits. Refused if something has changed since, unless `force`. Raises FrontierError.
         O(later audit entries, URIs deleted), in steps that may be committed.
         """
-        self._steering.steer("undo", {"id": entry, "force": force}, who, reason)
+        args = {"id": arguments.entry(entry, "undo"), "force": arguments.flag(force, "force")}
+        self._steering.steer("undo", args, who, reason)
 
     def pause(self, *, reason: str = "operator", who: str | None = None) -> CrawlState:
         """Lease nothing more: PAUSING until the leases that are out have ended, then PAUSED. Returns the state."""
@@ -603,6 +603,8 @@ class Frontier:
         The limit needs `frontier.keep_urls`; a queue that has reached it is RETIRED. Both survive restarts. Returns
         False if there is no such queue.
         """
+        if interval is not None:
+            interval = arguments.number(interval, "interval")
         args = {"interval": interval, "max_completed": max_completed}
         given = {name: value for name, value in args.items() if value is not None}
         return self._steering.steer_queue("set_queue", key, who, reason, **given)

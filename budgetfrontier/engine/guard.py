@@ -296,9 +296,9 @@ class Guard:
         ):
             self.commit()
 
-    def materialize(self, given: Iterable[_T]) -> list[_T]:
+    def materialize(self, given: Iterable[_T], what: str = "URIs") -> list[_T]:
         """Return the items of a caller's iterable. Its errors change nothing, but Ctrl-C closes the frontier."""
-        arguments.uris(given)
+        arguments.several(given, what)
         try:
             found = list(given)
         except Exception:

@@ -60,6 +60,7 @@ class Internals:
 
         Its `url` is a normalized href. Raises ValueError for a URI that has no key, and PolicyError.
         """
+        uri = arguments.crawl_uri(uri)
         return self._guard.read(lambda: self._admitter.queue_key(uri))
 
     def rest(
@@ -70,6 +71,8 @@ class Internals:
         Raises PolicyError.
         """
         self._guard.enter()
+        uri, key = arguments.crawl_uri(uri), arguments.queue_key(key)
+        fetch_seconds, crawl_delay, _ = arguments.waits(fetch_seconds, crawl_delay)
         in_force = self._tables.in_force
         return in_force.rest(uri, in_force.for_uri(uri.url, key), fetch_seconds, crawl_delay)
 
@@ -78,6 +81,7 @@ class Internals:
 
         For callers that wait for room: each refusal is counted. Raises PolicyError.
         """
+        arguments.uri(uri)
         return self._guard.read(lambda: self._admitter.has_room(uri))
 
     @property
@@ -197,7 +201,7 @@ class Internals:
         known, guard = known_urls.kept(self._known, self._guard), self._guard
         found = [
             (arguments.crawl_uri(uri), again if again is None else arguments.number(again, "a date"))
-            for uri, again in guard.materialize(uris)
+            for uri, again in guard.materialize(uris, "pairs of a CrawlUri and a date")
         ]
         now = guard.now()
         return guard.operate(lambda: known.fetched(found, now), changes=len(found))
@@ -226,7 +230,7 @@ class Internals:
         until the others have ended. Needs `frontier.keep_urls`. O(log n) for each; all of them are one operation.
         """
         known, guard = known_urls.kept(self._known, self._guard), self._guard
-        found = [arguments.data(each, "a fingerprint") for each in guard.materialize(fingerprints)]
+        found = [arguments.data(each, "a fingerprint") for each in guard.materialize(fingerprints, "fingerprints")]
         now, found = guard.now(), [each for each in found if 0 < len(each) <= arguments.LONGEST_KEY]
         return guard.operate(lambda: sum(known.forget(each, now) for each in found), changes=len(found))
 
@@ -244,7 +248,7 @@ class Internals:
 
         O(later audit entries).
         """
-        self._steering.steer("discard", {"id": entry}, who, reason)
+        self._steering.steer("discard", {"id": arguments.entry(entry, "discard")}, who, reason)
 
     @property
     def is_busy(self) -> bool:

@@ -12,7 +12,7 @@ from budgetfrontier.engine.hooks import load_hooks
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.settings_at_open import SettingsAtOpen
-from budgetfrontier.errors import FrontierError, SettingsError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage import keys, meta
@@ -42,15 +42,6 @@ class Parts(NamedTuple):
     """The hooks that the settings name."""
 
 
-def check_settings(settings: object) -> None:
-    """Raise SettingsError for anything but Settings or None."""
-    if not isinstance(settings, Settings | None):
-        raise SettingsError(
-            "settings is a Settings, as Settings.from_yaml(path) and Settings.from_dict({...}) return it, and not a "
-            f"value of type {type(settings).__name__}"
-        )
-
-
 def open_parts(
     path: Path | None,
     settings: Settings | None,
@@ -62,7 +53,6 @@ def open_parts(
     suffix_list: str | None = None,
 ) -> Parts:
     """Open or create the environment at `path` (None: in memory) and bring it up to `now`; the first commit is made."""
-    check_settings(settings)
     hooks = None if settings is None else load_hooks(settings.hooks)  # bad ones must not be stored
     env = Environment(path)
     try:

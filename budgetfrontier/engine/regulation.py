@@ -33,7 +33,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         operations.check_command("set_queue", {"queue": "", **args})
         budget = None if self.total_budget is None else arguments.exactly(self.total_budget, -1, MOST_BUDGET + 1)
         if budget is None and self.total_budget is not None:
-            raise FrontierError(
+            raise arguments.error_of_count(self.total_budget, FrontierError)(
                 f"a total budget is a whole number up to {MOST_BUDGET:,}, -1 for no maximum, "
                 f"not {self.total_budget!r:.60}"
             )

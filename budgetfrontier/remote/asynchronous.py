@@ -244,7 +244,7 @@ class AsyncRemoteFrontier:
 
     async def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI would be placed on, by its `url`, a normalized href, and `queue`."""
-        return await self.transport.run(calls.plain("queue_key", uri.url, queue=uri.queue))
+        return await self.transport.run(calls.queue_key(uri))
 
     async def rest(
         self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None

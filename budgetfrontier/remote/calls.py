@@ -16,7 +16,7 @@ from budgetfrontier.core import protocol
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Outcome, Tally
 from budgetfrontier.engine import arguments
-from budgetfrontier.errors import LeaseExpired, PolicyError
+from budgetfrontier.errors import LeaseExpired, PolicyError, WrongType
 from budgetfrontier.settings.schema import Override
 
 _T = TypeVar("_T")
@@ -86,7 +86,7 @@ class ClientLeases:
 
 
 def schedule(uri: str | CrawlUri) -> Steps[Admission]:
-    """Admit one URI. Raises TypeError for other types."""
+    """Admit one URI. Raises WrongType for other types."""
     arguments.uri(uri)
     admissions = yield from schedule_each([uri])
     return admissions[0]
@@ -141,7 +141,7 @@ def _batches(
     maxsize: int = 0,
     again: bool = False,
 ) -> Iterator[Rpc]:
-    arguments.uris(uris)
+    arguments.several(uris)
     remaining = iter(uris)
     options = b"".join(map(protocol.encode, (charge, maxsize, again)))
     while batch := list(islice(remaining, PART)):
@@ -257,9 +257,10 @@ def finish(
 
 
 def endings(finished: Iterable[Lease | Finish]) -> list[Lease | Finish]:
-    """Return leases and their ends as a list. Raises TypeError for one lease alone."""
+    """Return leases and their ends as a list. Raises WrongType for one lease alone."""
     if isinstance(finished, str | bytes | Lease | Finish):
-        raise TypeError("finish_many takes leases, or Finish(lease, ...) for each; one alone goes into a list")
+        raise WrongType("finish_many takes leases, or Finish(lease, ...) for each; one alone goes into a list")
+    arguments.several(finished, "leases, or Finish(lease, ...) for each")
     return list(finished)
 
 
@@ -290,19 +291,19 @@ def _end(item: Lease | Finish) -> int | protocol.Ended:
     """Return the end of a lease as it is sent, after the checks of `Frontier.finish_many`."""
     lease = lease_of(item)
     if not isinstance(lease, Lease) or lease.id.__class__ is not int:  # type: ignore[redundant-expr]
-        raise TypeError(f"finish_many takes leases, or Finish(lease, ...) for each, not {type(item).__name__}")
+        raise WrongType(f"finish_many takes leases, or Finish(lease, ...) for each, not {type(item).__name__}")
     if not isinstance(item, Finish):
         return lease.id
     fetch_seconds, crawl_delay, delay = arguments.waits(item.fetch_seconds, item.crawl_delay, item.delay)
     found: list[protocol.Uri] = []
     if item.discovered:
-        arguments.uris(item.discovered)
+        arguments.several(item.discovered)
         found = sendable(item.discovered)
         try:
             protocol.encode(found)
         except _NOT_ENCODABLE:
             found = [_encodable(uri) for uri in found]
-    outcome, reason = Outcome(item.outcome), str(item.reason or "")
+    outcome, reason = arguments.outcome(item.outcome), str(item.reason or "")
     size = arguments.size(item.size) if item.size != 0 else 0
     status, retire = arguments.status(item.status), bool(item.retire_queue)
     return protocol.Ended(lease.id, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire, size, status)
@@ -369,12 +370,19 @@ def _refused(name: str, positional: Iterable[Any], named: dict[str, Any], error:
         except OverflowError:
             return ValueError(f"{name}: {given} is a number of at most 64 bits, not {value!r}")
         except _NOT_ENCODABLE as why:
-            return TypeError(f"{name}: {given} cannot be sent to a server: {why}")
+            return WrongType(f"{name}: {given} cannot be sent to a server: {why}")
     return error
+
+
+def queue_key(uri: CrawlUri) -> Steps[str]:
+    """Return the key of the queue that a URI would be placed on."""
+    uri = arguments.crawl_uri(uri)
+    return (yield from plain("queue_key", uri.url, queue=uri.queue))
 
 
 def rest(uri: CrawlUri, key: str, fetch_seconds: float | None, crawl_delay: float | None) -> Steps[float]:
     """Return a politeness delay."""
+    uri = arguments.crawl_uri(uri)
     fetch_seconds, crawl_delay, _ = arguments.waits(fetch_seconds, crawl_delay)
     return (yield from plain("rest", uri.url, key, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay))
 

@@ -20,6 +20,7 @@ def renew(lease: Lease, ttl: float | None) -> Steps[None]:
 
 def renew_many(leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]:
     """Set another deadline for leases; return those that had ended."""
+    arguments.several(leases, "leases")
     given = [arguments.lease(item, "renew") for item in leases]
     ttl = None if ttl is None else arguments.seconds(ttl, "ttl")
     late: list[Lease] = []
@@ -38,6 +39,7 @@ def renew_many(leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]
 
 def give_back(leases: Iterable[Lease]) -> Steps[list[Lease]]:
     """Give leases back uncounted; return those that had ended."""
+    arguments.several(leases, "leases")
     given = [arguments.lease(item, "give_back") for item in leases]
     late: list[Lease] = []
     for start in reversed(range(0, len(given), protocol.MOST_ITEMS)):  # the last come before the first in the ring

@@ -15,7 +15,7 @@ from budgetfrontier.core import protocol
 from budgetfrontier.core.endpoints import addresses
 from budgetfrontier.core.endpoints.addresses import NO_PROXY
 from budgetfrontier.engine import arguments
-from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierError, SettingsError
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierError, SettingsError, WrongType
 from budgetfrontier.remote import client_credentials
 from budgetfrontier.remote.calls import Rpc
 from budgetfrontier.remote.connecting import Connecting, reason
@@ -200,9 +200,9 @@ class Link:
 
 
 def _text(value: object, name: str) -> str:
-    """Return an argument that is a text. Raises TypeError."""
+    """Return an argument that is a text. Raises WrongType."""
     if not isinstance(value, str):
-        raise TypeError(f"`{name}` is a str, not {type(value).__name__}")
+        raise WrongType(f"`{name}` is a str, not {type(value).__name__}")
     return value
 
 

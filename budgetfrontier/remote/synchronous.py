@@ -243,7 +243,7 @@ class RemoteFrontier:
 
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI would be placed on, by its `url`, a normalized href, and `queue`."""
-        return self.transport.run(calls.plain("queue_key", uri.url, queue=uri.queue))
+        return self.transport.run(calls.queue_key(uri))
 
     def rest(
         self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from budgetfrontier.settings.settings import Settings
+from budgetfrontier.settings.settings import Settings, as_settings
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "as_settings"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
+from budgetfrontier.errors import WrongSettings
 from budgetfrontier.settings.field import Field
 from budgetfrontier.settings.schema import (
     ClusterSettings,
@@ -55,6 +58,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """
         from budgetfrontier.settings.loader import load
 
+        if not isinstance(path, str | os.PathLike):
+            raise WrongSettings(f"from_yaml takes the path of a file, not {type(path).__name__}; write from_dict")
         return load(Path(path), cls())[0]
 
     @classmethod
@@ -65,6 +70,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """
         from budgetfrontier.settings.validation import read_settings
 
+        if not isinstance(data, Mapping | None):
+            raise WrongSettings(f"from_dict takes a dict, not {type(data).__name__}; write from_yaml for a file")
         return read_settings(data, cls())
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,3 +82,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             for one, override in zip(self.overrides, plain["overrides"], strict=True)
         ]  # without where they are written
         return plain
+
+
+def as_settings(given: object) -> Settings | None:
+    """Return settings that are given as Settings or as a dict. Raises SettingsError."""
+    if given is None:
+        return None
+    if isinstance(given, dict):
+        return Settings.from_dict(given)
+    if not isinstance(given, Settings):
+        remedy = "; write Settings.from_yaml(path)" if isinstance(given, str | os.PathLike) else ""
+        raise WrongSettings(f"settings is a Settings or a dict, not {type(given).__name__}{remedy}")
+    for name, default in _SECTIONS.items():
+        kind, section = type(default), getattr(given, name)
+        if not isinstance(section, kind):
+            remedy = f'write Settings.from_dict({{"{name}": ...}})'
+            raise WrongSettings(f"{name} is a {kind.__name__}, not {type(section).__name__}; {remedy}")
+    return given
+
+
+_SECTIONS = {
+    field.name: field.default for field in msgspec.structs.fields(Settings) if isinstance(field.default, msgspec.Struct)
+}

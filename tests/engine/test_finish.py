@@ -128,7 +128,7 @@ def test_a_size_is_a_number_of_bytes(size: Any) -> None:
         f.schedule_many(pages("A", 1))
         lease = one(f)
         for finish in (lambda: f.finish(lease, size=size), lambda: f.finish_many([Finish(lease, size=size)])):
-            with pytest.raises(ValueError, match="number of bytes"):
+            with pytest.raises(TypeError if size == "many" else ValueError, match="number of bytes"):
                 finish()
         f.finish(lease)
 
@@ -280,9 +280,10 @@ def test_a_status_is_a_whole_number(status: Any) -> None:
     with memory() as f:
         f.schedule_many(pages("A", 1))
         lease = one(f)
-        with pytest.raises(ValueError, match="status is that of an HTTP response"):
+        error = TypeError if status in ("503", True) else ValueError
+        with pytest.raises(error, match="status is that of an HTTP response"):
             f.finish(lease, status=status)
-        with pytest.raises(ValueError, match="status is that of an HTTP response"):
+        with pytest.raises(error, match="status is that of an HTTP response"):
             f.finish_many([Finish(lease, status=status)])
         f.finish(lease)
 

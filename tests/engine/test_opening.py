@@ -33,11 +33,28 @@ from tests.support import START, crawl, memory, on_disk, one, pages, whole
 pytestmark = pytest.mark.full_size
 
 
-@pytest.mark.parametrize("given", [{"frontier": {"cost_policy": "wag"}}, "crawl.yaml", Path("crawl.yaml")])
-def test_settings_that_are_none_are_refused_with_the_call_that_makes_some(tmp_path: Path, given: Any) -> None:
-    with pytest.raises(SettingsError, match=r"Settings\.from_yaml.*Settings\.from_dict.*of type (dict|str|PosixPath)"):
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("crawl.yaml", r"not str; write Settings\.from_yaml\(path\)"),
+        (Path("crawl.yaml"), r"not PosixPath; write Settings\.from_yaml\(path\)"),
+        ([], "a Settings or a dict, not list"),
+        (Settings(frontier={"cost_policy": "wag"}), r"not dict; write Settings\.from_dict\(\{.frontier.: "),  # type: ignore[arg-type]
+        ({"frontier": {"cost_polizy": "wag"}}, "cost_policy"),
+    ],
+    ids=str,
+)
+def test_what_are_no_settings_is_refused_with_the_call_that_makes_some(tmp_path: Path, given: Any, told: str) -> None:
+    with pytest.raises(SettingsError, match=told) as refused:
         Frontier.open(tmp_path / "f", given)
+    assert isinstance(refused.value, TypeError) is not isinstance(given, dict)
     assert not (tmp_path / "f").exists()
+
+
+def test_a_dict_is_settings() -> None:
+    data = {"frontier": {"cost_policy": "wag", "queue_total_budget": 7}}
+    with Frontier.open(":memory:", data) as f:
+        assert f.settings == Settings.from_dict(data)
 
 
 def test_a_kill_at_its_creation_leaves_a_frontier_with_its_settings_or_none(tmp_path: Path) -> None:

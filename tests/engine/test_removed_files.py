@@ -23,7 +23,7 @@ def files(folder: Path) -> set[int]:
 
 
 def test_it_is_synced_before_the_commit_and_its_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with on_disk(tmp_path) as f:
+    with on_disk(tmp_path, commit_interval=3600) as f:
         f.schedule_many(pages("ab", 3))
         f.commit()
         done: list[str] = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import IntEnum
 from pathlib import Path
@@ -13,8 +15,10 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Admission, CrawlUri, Finish, Frontier, FrontierError, Lease, Outcome, Settings
+from budgetfrontier.aio import Scheduler
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.settings.overrides import Override
 from tests.support import START, memory, on_disk, one, pages, whole
 
@@ -94,6 +98,70 @@ def test_no_wrong_argument_closes_the_frontier_or_damages_it(call: str) -> None:
             f.commit()
             assert f.summary().scheduled >= 3
             f.check()
+
+
+MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda f: f.schedule(b"https://a.test/"), "a URI is a str or a CrawlUri, not bytes; write its decode()"),
+    (lambda f: f.schedule(one(f)), "a URI is a str or a CrawlUri, not Lease; write its uri"),
+    (lambda f: f.schedule_many("https://a.test/"), "this takes an iterable of URIs; one alone goes into a list"),
+    (lambda f: f.schedule_each(None), "this takes an iterable of URIs, such as a list, not NoneType"),
+    (lambda f: f.finish(one(f), discovered="https://a.test/"), "an iterable of URIs; one alone goes into a list"),
+    (lambda f: f.lease(True), "count is a whole number, not True"),
+    (lambda f: f.lease("5"), "count is a whole number, not '5'"),
+    (lambda f: f.finish(one(f).id), "finish takes a Lease, not int; give the one that `lease` returned"),
+    (lambda f: f.finish(one(f), 200), "an outcome is an Outcome, such as Outcome.SUCCESS, or its name, not int"),
+    (lambda f: f.finish(one(f), size=True), "size is a number of bytes below"),
+    (lambda f: f.give_back(one(f)), "this takes an iterable of leases; one alone goes into a list"),
+    (lambda f: f.finish_many(5), "such as a list, not int"),
+    (lambda f: f.queue(5), "a queue key is a str, not int"),
+    (lambda f: f.queue(f.queue(HOST)), "a queue key is a str, not QueueRecord; write its queue"),
+    (lambda f: f.snooze(HOST, until=datetime(2030, 1, 1)), "until is a number, not a datetime; write its timestamp()"),
+    (lambda f: f.set_queue(HOST, interval=timedelta(1)), "not a timedelta; write its total_seconds()"),
+    (lambda f: f.set_queue(HOST, max_completed="5"), "a limit is a whole number of URLs"),
+    (lambda f: f.audit(limit=True), "limit is a whole number of at least 0, or None, not True"),
+    (lambda f: f.withdraw(f.adjust(queue_total_budget=9)), "not Adjustment; write its id"),
+    (lambda f: f.undo((f.pause(), f.audit()[-1])[1]), "not AuditEntry; write its id"),
+    (lambda f: f.undo(1, force="no"), "force is True or False, not 'no'"),
+    (lambda f: f.retire(HOST, reason=5), "reason is a str, not int"),
+    (lambda f: f.pause(who=b"me"), "who is a str, not bytes; write its decode()"),
+    (lambda f: f.adjust(match=5, queue_total_budget=1), "match is a str, not int"),
+    (lambda f: f.delete(pattern=re.compile("x")), "pattern is a str, not Pattern"),
+    (lambda f: f.replay(1.5), "dead letters or their ids, whole numbers, not 1.5"),
+    (lambda f: f.internals.queue_key("https://a.test/"), "this takes a CrawlUri, not str"),
+    (lambda f: f.internals.rest(one(f), HOST), "this takes a CrawlUri, not Lease; write its uri"),
+    (lambda f: f.internals.apply("retire"), "a command is a Command, not str"),
+    (lambda f: type(f).open(None), "a path is a str or a Path, not NoneType"),
+    (lambda f: type(f).open(":memory:", clock=5), "a clock has a method `time`"),
+    (lambda f: type(f).open(":memory:", hooks=object()), "not object; one alone goes into a list"),
+    (lambda f: type(f.settings).from_dict("crawl.yaml"), "from_dict takes a dict, not str; write from_yaml for a file"),
+    (lambda f: type(f.settings).from_yaml({}), "from_yaml takes the path of a file, not dict; write from_dict"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "told"), MISTAKES, ids=[told for _, told in MISTAKES])
+def test_a_value_of_another_type_is_a_type_error_with_what_to_write(mistake: Callable[[Any], Any], told: str) -> None:
+    with memory(concurrency=9) as f:
+        f.schedule_many(pages("A", 3))
+        with pytest.raises(TypeError, match=re.escape(told)) as refused:
+            mistake(f)
+        assert isinstance(refused.value, FrontierError)
+        f.check()
+
+
+def test_queues_and_schedulers_say_which_type_they_take() -> None:
+    given: Any = 5
+    calls: dict[str, Callable[[], object]] = {
+        "a path is a str or a Path, not int": lambda: Scheduler(given),
+        "maxsize is a whole number, not 'x'": lambda: Scheduler(":memory:", maxsize="x"),  # type: ignore[arg-type]
+        "hooks is a list": lambda: Scheduler(":memory:", hooks=given),
+        "a Settings or a dict, not int": lambda: Scheduler(":memory:", given),
+        "an address is a str, not int": lambda: LeaseQueue.connect(given),
+        "a path is a str or a Path, not int;?": lambda: LeaseQueue.open(given),
+    }
+    for told, call in calls.items():
+        with pytest.raises(TypeError, match=told) as refused:
+            call()
+        assert isinstance(refused.value, FrontierError)
 
 
 @pytest.mark.parametrize("call", ["finish", "landed", "renew", "give_back", "settings_for"])

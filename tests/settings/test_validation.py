@@ -77,7 +77,7 @@ def test_messages_say_what_to_do(data: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize("data", [[], "text", 5, [["crawl", "x"]]])
 def test_only_a_mapping_is_settings(data: Any) -> None:
-    assert problems(data)[0].startswith("expected a mapping of settings, got ")
+    assert problems(data) == [f"from_dict takes a dict, not {type(data).__name__}; write from_yaml for a file"]
 
 
 WORDS = st.sampled_from(

@@ -18,7 +18,7 @@ import msgspec
 
 from budgetfrontier.core.converters import converter
 from budgetfrontier.engine.data_size import excess
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, WrongType
 from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.lmdb_env import is_unfinished, open_lmdb, translate_error
@@ -75,6 +75,8 @@ _open_mailboxes: dict[str, lmdb.Environment] = {}
 
 def checked(command: Command) -> Command:
     """Validate a command by encoding and decoding it. Raises FrontierError if it cannot be serialized."""
+    if not isinstance(command, Command):
+        raise WrongType(f"a command is a Command, not {type(command).__name__}")
     if why := excess(command.args, size=LARGEST, depth=_DEEPEST):
         raise FrontierError(f"{command.op}: arguments are {why}; a command has at most {LARGEST >> 20} MiB")
     try:

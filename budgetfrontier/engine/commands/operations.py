@@ -143,7 +143,8 @@ def _check_set_queue(args: dict[str, Any]) -> None:
     if not 0 <= float(args.get("interval", 0)) <= _LONGEST_INTERVAL:
         raise FrontierError(f"an interval is a number of seconds from 0 to {_LONGEST_INTERVAL}, not {args['interval']}")
     if arguments.exactly(args.get("max_completed", 0), 0, 1 << 62) is None:
-        raise FrontierError(f"a limit is a whole number of URLs, 0 for none, not {args['max_completed']!r:.60}")
+        error = arguments.error_of_count(args["max_completed"], FrontierError)
+        raise error(f"a limit is a whole number of URLs, 0 for none, not {args['max_completed']!r:.60}")
 
 
 _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {

@@ -39,7 +39,7 @@ def test_what_is_no_uri_is_invalid_and_poisons_no_batch(f: Frontier, given: Any)
     if isinstance(given, str | CrawlUri):
         assert f.schedule(given) is Admission.INVALID
     else:
-        with pytest.raises(TypeError, match=f"str or a CrawlUri, not a value of type {type(given).__name__}"):
+        with pytest.raises(TypeError, match=f"str or a CrawlUri, not {type(given).__name__}"):
             f.schedule(given)
     tally = f.schedule_many([given, URL, given])
     assert (tally.added, tally.invalid, sum(tally.reasons.values())) == (1, 2, 2)
