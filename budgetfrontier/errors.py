@@ -174,6 +174,14 @@ class MissingExtra(FrontierError, ImportError):
         super().__init__(f"this needs the extra \"{extra}\": pip install 'budgetfrontier[{extra}]'")
 
 
+def check_extra(extra: str, *packages: str) -> None:
+    """Raise MissingExtra unless the packages of an extra are installed. None is imported."""
+    from importlib.util import find_spec
+
+    if any(find_spec(package) is None for package in packages):
+        raise MissingExtra(extra)
+
+
 class InvalidUrl(ValueError):
     """Why a string is no URL that can be crawled; `reason` is a short slug for tallies. Never leaves the engine."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from budgetfrontier.core.model import CrawlState, DeadLetter, RunEnd
+from budgetfrontier.crawler import installed as _installed  # noqa: F401
 from budgetfrontier.crawler.cache import SHARED, CrawlCache
 from budgetfrontier.crawler.closing_summary import StopReason, closing_summary
 from budgetfrontier.crawler.crawl_limits import CrawlLimits

@@ -9,6 +9,7 @@ from itertools import chain, islice
 import can_ada
 import msgspec
 
+from budgetfrontier.crawler import installed as _installed  # noqa: F401
 from budgetfrontier.crawler import robots_tags, robots_txt
 from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.links import css, html, http, page_text, xml

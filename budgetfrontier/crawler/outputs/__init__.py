@@ -10,6 +10,7 @@ from typing import Self
 
 from budgetfrontier.core.model import Lease, Outcome, Summary
 from budgetfrontier.core.vocabulary import NOFOLLOW, NOINDEX, NOT_STORED
+from budgetfrontier.crawler import installed as _installed  # noqa: F401
 from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.outputs.append_only_files import GrowingFile, sync_folder
 from budgetfrontier.crawler.outputs.logs import Logs

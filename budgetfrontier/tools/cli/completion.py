@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, MissingExtra
 from budgetfrontier.tools.cli.common import Commands, add_command
 
 SHELLS = ("bash", "zsh", "fish")
-MISSING = "completion needs the package argcomplete: `pip install argcomplete`"
 
 _MOST_KEYS = 200
 _HOW = {
@@ -29,7 +28,7 @@ def register(commands: Commands) -> None:
         "completion",
         completion,
         "print the script that lets your shell complete commands, options and queue keys",
-        more="To turn it on: " + "; ".join(_HOW.values()) + ". It needs the package argcomplete.",
+        more="To turn it on: " + "; ".join(_HOW.values()) + ". Needs the extra 'completion'.",
     )
     parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=f"your shell: {', '.join(SHELLS)}")
 
@@ -38,8 +37,8 @@ def completion(args: argparse.Namespace) -> None:
     """Print the script for a shell."""
     try:
         from argcomplete.shell_integration import shellcode
-    except ModuleNotFoundError:
-        raise FrontierError(MISSING) from None
+    except ModuleNotFoundError as error:
+        raise MissingExtra("completion") from error
     sys.stdout.write(shellcode(["budgetfrontier"], shell=args.shell).strip() + "\n")
 
 

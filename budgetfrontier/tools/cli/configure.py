@@ -187,6 +187,7 @@ def _write_new(texts: Mapping[Path, str]) -> None:
 
 def _load_crawler(settings: Settings) -> None:
     """Load the SURT files and sinks of a crawl, to find errors. Import only the modules that they need."""
+    from budgetfrontier.errors import MissingExtra
     from budgetfrontier.rules.scope import Scope
 
     Scope(settings.scope)
@@ -195,7 +196,7 @@ def _load_crawler(settings: Settings) -> None:
             from budgetfrontier.crawler.outputs.sinks import Sinks
 
             Sinks(settings.output.sinks)
-    except ModuleNotFoundError:  # without the extra `crawl`
+    except MissingExtra:
         return
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from budgetfrontier.core.endpoints import tokens
 from budgetfrontier.core.endpoints.addresses import ANYBODY
-from budgetfrontier.errors import MissingExtra
 from budgetfrontier.tools.cli.common import (
     Commands,
     add_command,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from budgetfrontier.settings import Settings
 
 _OBJECTS = 10_000  # more than there were, at which garbage is collected; Python's default is 700
-_EXTRA = ("aiohttp", "backports", "brotlicffi", "multidict", "protego", "rich", "yarl")
 
 
 def register(commands: Commands) -> None:
@@ -90,10 +88,8 @@ def register(commands: Commands) -> None:
 def crawl(args: argparse.Namespace) -> int:
     """Run or resume a crawl."""
     settings = read_settings(args.config)
-    try:
-        from budgetfrontier.crawler import job
-    except ModuleNotFoundError as error:
-        raise _explained(error) from error
+    from budgetfrontier.crawler import job
+
     again = ["budgetfrontier", "crawl", str(args.config), *(("--job", str(args.job)) if args.job else ())]
     if args.frontier is not None:
         return _crawl_shared(args, settings, again)
@@ -141,10 +137,8 @@ def _crawl_shared(args: argparse.Namespace, settings: Settings, again: list[str]
 
 def demo(args: argparse.Namespace) -> int:
     """Run the demonstration."""
-    try:
-        from budgetfrontier.crawler.demo import demo_crawl
-    except ModuleNotFoundError as error:
-        raise _explained(error) from error
+    from budgetfrontier.crawler.demo import demo_crawl
+
     return demo_crawl.demo(args.job)
 
 
@@ -165,7 +159,3 @@ def _serving_metrics(server: MetricsServer) -> ServingMetrics:
     from budgetfrontier.reports import metrics
 
     return lambda folder: server.serving(metrics.of_job(folder).answer)
-
-
-def _explained(error: ModuleNotFoundError) -> Exception:
-    return MissingExtra("crawl") if (error.name or "").partition(".")[0] in _EXTRA else error

@@ -196,7 +196,7 @@ def test_completion_says_what_it_needs(cli: Cli, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "argcomplete", None)
     monkeypatch.setitem(sys.modules, "argcomplete.shell_integration", None)
     answer = cli("completion", "bash")
-    assert answer.code == 1 and "pip install argcomplete" in answer.err
+    assert answer.code == 1 and "budgetfrontier[completion]" in answer.err
     monkeypatch.setenv("_ARGCOMPLETE", "1")
     assert main(["--version"]) == 0  # a shell that asks gets no answer, and the command line works
 

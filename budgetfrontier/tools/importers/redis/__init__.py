@@ -41,11 +41,11 @@ def read(url: str, kind: str | None, key: str | None, allowance: Allowance) -> I
 
     Raises FrontierError before the first item only; a connection that is lost later is a BadRecord.
     """
-    from redis import RedisError
-
     if kind == "heritrix":
         raise FrontierError("Heritrix has no queue in Redis; --from list, scrapy, kumo or qcrawl")
     with connected(url) as server:
+        from redis import RedisError
+
         with explained(server.name):
             try:
                 crawl = find(server.client, kind, key)
