@@ -28,7 +28,7 @@ _INSTEAD: Final = {
     "AuditEntry": "its id",
     "QueueRecord": "its queue",
 }
-"""What to write instead of a value, by its type, where the value is no answer to the question but has one."""
+"""The expressions to write instead of a value of a wrong type, by its name."""
 
 
 def _kind(value: object, *, instead: str = "") -> str:
