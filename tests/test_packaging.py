@@ -191,13 +191,44 @@ def test_the_public_names_are_found_by_those_who_look() -> None:
     assert "class Frontier" in pydoc.plain(text) and "__getattr__" not in text
 
 
-def test_scrapy_that_is_missing_is_named_by_its_extra() -> None:
+PARTS = {
+    "crawl": ("crawler.job", "crawler.links", "crawler.outputs.sinks", "crawler.demo.web"),
+    "console": ("tools.console.app", "tools.console.top_terminal"),
+    "grpc": ("remote", "cluster.client", "server.urlfrontier.service"),
+    "kafka": ("bus.kafka", "cluster.kafka"),
+    "redis": ("bus.redis_streams",),
+    "zmq": ("bus.zeromq",),
+    "scrapy": ("scrapy",),
+}
+"""Modules by the extra that they need."""
+
+
+def test_an_extra_that_is_missing_is_named_by_the_parts_that_need_it() -> None:
+    packages = "aiohttp confluent_kafka grpc jinja2 markupsafe multidict protego redis rich scrapy yarl zmq"
     script = (
-        "import sys; sys.modules['scrapy'] = None\n"
-        "try:\n    import budgetfrontier.scrapy\nexcept ImportError as error:\n    print(error)"
+        "import importlib, sys\n"
+        f"sys.modules.update(dict.fromkeys({packages!r}.split()))\n"
+        "from budgetfrontier.errors import MissingExtra\n"
+        "for module in sys.argv[1:]:\n"
+        "    try:\n        importlib.import_module('budgetfrontier.' + module)\n"
+        "    except MissingExtra as error:\n        print(error)\n"
     )
-    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert printed.startswith('this needs the extra "scrapy"')
+    modules = [module for of_extra in PARTS.values() for module in of_extra]
+    done = subprocess.run([sys.executable, "-c", script, *modules], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        f"this needs the extra \"{extra}\": pip install 'budgetfrontier[{extra}]'"
+        for extra, of_extra in PARTS.items()
+        for _ in of_extra
+    ]
+
+
+def test_the_health_check_without_grpc_says_what_it_needs() -> None:
+    code = "import runpy, sys; sys.modules['grpc'] = None; sys.argv[1:] = ['127.0.0.1:1']\n"
+    code += "runpy.run_module('budgetfrontier.server.health', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        1, "this needs the extra \"grpc\": pip install 'budgetfrontier[grpc]'"
+    )  # fmt: skip
 
 
 EXTRAS = (

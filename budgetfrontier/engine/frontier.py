@@ -59,6 +59,10 @@ _RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS  # an Enum lookup costs
 class Frontier:
     """A crawl frontier in one LMDB environment: opened by `Frontier.open`, owned by one thread of one process.
 
+    `open` it, `schedule` URIs, `lease` those that may be fetched now, and `finish` each with its outcome; when there is
+    none, `commit`, and sleep for `next_ready_in` seconds. `summary`, `verdict`, `report`, `queue` and `dead_letters`
+    show its state; `adjust`, `pause`, `retire`, `delete` and `replay` steer it, and `undo` takes that back.
+
     All calls are synchronous and never wait for work. The effect of a call is durable after the next commit: every
     `commit_interval` seconds (checked when a call ends), on `commit()`, and on `close()`. Commands take `reason` and
     `who` (None: "api"), which the audit keeps.
@@ -146,10 +150,10 @@ class Frontier:
     # -- URIs in
 
     def schedule(self, uri: str | CrawlUri) -> Admission:
-        """Admit one URI, once per canonical form. A bad URI is INVALID, not an exception. O(log n), about 10 µs.
+        """Schedule one URI, unless it is known. A bad URI is INVALID, not an exception. O(log n), about 10 µs.
 
-        Raises TypeError for anything but a str or a CrawlUri (INVALID in a batch), and PolicyError if a policy
-        fails, as all calls that take URIs do: then nothing has changed.
+        URIs are the same if their canonical forms are. Raises TypeError for anything but a str or a CrawlUri (INVALID
+        in a batch), and PolicyError if a policy fails, as all calls that take URIs do: then nothing has changed.
         """
         if type(uri) is not str:
             arguments.uri(uri)
@@ -169,15 +173,16 @@ class Frontier:
         return admission
 
     def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
-        """Admit a batch, in order. Bad URIs do not affect the others: the tally counts them by reason.
+        """Schedule many URIs, in order, and count the results. Bad URIs do not affect the others.
 
-        Several times cheaper per URI than `schedule`. Every 1,000 are an operation of their own, so that an endless
-        iterable is committed while it is read; if a policy fails, earlier operations stay.
+        The tally counts bad ones by reason. Several times cheaper per URI than `schedule`. Every 1,000 are an operation
+        of their own, so that an endless iterable is committed while it is read; if a policy fails, earlier operations
+        stay.
         """
         return self._batches.schedule(uris)
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
-        """Admit a batch, in order; return the result for each URI. Costs a tenth more than `schedule_many`.
+        """Schedule many URIs, in order; return the result for each. Costs a tenth more than `schedule_many`.
 
         A bad URI is INVALID, not an exception. O(answer) memory: use `schedule_many` for an endless iterable.
         """
