@@ -9,7 +9,7 @@ PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test full check workflows format proto sync dist wheel-check release docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites oldest clean
+.PHONY: help demo test full check workflows format proto sync dist wheel-check release docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites lowest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -40,7 +40,7 @@ help:
 	@echo "make soak         close and reopen random crawls, and truncate their files (ARGS='--closes 50' takes a minute)"
 	@echo "make cluster      kill workers, crawlers and the broker of a crawl in partitions for five minutes (needs Java)"
 	@echo "make sites        crawl documentation from Debian packages, compared with wget --mirror"
-	@echo "make oldest       test the scheduler for Scrapy on the oldest supported Scrapy"
+	@echo "make lowest       run the tests with the lowest versions of the dependencies that pyproject.toml allows"
 	@echo "make clean        remove build results, but not .venv"
 
 $(BIN)/python:
@@ -158,12 +158,15 @@ soak: $(VENV)/.stamp-dev
 sites: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.sites $(ARGS)
 
-# That Scrapy does not run on later versions of Twisted.
-OLDEST := build/oldest/bin/python
-oldest:
-	$(PYTHON) -m venv build/oldest
-	$(OLDEST) -m pip --disable-pip-version-check install --quiet --editable '.[dev]' 'scrapy==2.13.0' 'twisted<25'
-	$(OLDEST) -m pytest -p no:cacheprovider tests/scrapy $(ARGS)
+# Without two tools that need later versions than the package does: grpcio-tools (of grpcio) and qcrawl (of rich).
+LOWEST := build/lowest/bin
+lowest:
+	$(PYTHON) -m venv build/lowest
+	$(LOWEST)/python -m pip --disable-pip-version-check install --quiet uv
+	printf 'grpcio-tools\nqcrawl\n' >build/lowest/excluded
+	$(LOWEST)/uv pip install --quiet --python $(LOWEST)/python --resolution lowest-direct --excludes build/lowest/excluded --requirements pyproject.toml --extra dev
+	$(LOWEST)/uv pip install --quiet --python $(LOWEST)/python --no-deps --editable .
+	PYTHONDONTWRITEBYTECODE= $(LOWEST)/python -m pytest --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
 
 clean:
 	rm -rf build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
