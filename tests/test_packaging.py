@@ -32,7 +32,8 @@ from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-HEAVY = {"aiohttp", "lmdb", "protego", "requests", "rich", "tldextract", "yaml"}
+NETWORK = {"certifi", "charset_normalizer", "idna", "requests", "requests_file", "urllib3"}  # what tldextract imports
+HEAVY = {"aiohttp", "lmdb", "protego", "rich", "tldextract", "yaml"} | NETWORK
 
 
 def imported_by(statement: str) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from budgetfrontier.scrapy import Scheduler
 
 if version_info < (2, 15):  # these make no crawler without a reactor
     install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+    asyncio.set_event_loop(None)  # that of the reactor is not for all tests of this process
 
 
 class Pages(Spider):  # type: ignore[misc]

@@ -8,9 +8,13 @@ them; and it refuses to run on a protobuf older than the protoc that made it.
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+
+with suppress(ModuleNotFoundError):  # `make lowest` does without it
+    from grpc_tools import protoc
 
 PACKAGE = Path(__file__).parents[3] / "budgetfrontier/server/urlfrontier"
 PROTO = "urlfrontier.proto"
@@ -38,8 +42,6 @@ _BYTES_A_LINE = 24  # as much as fits a line if all are written as \\x00
 
 def described(folder: Path, proto: str, *options: str) -> FileDescriptorProto:
     """Return what protoc makes of a file; raise `ValueError` if it refuses it, after it has said why on stderr."""
-    from grpc_tools import protoc  # `make lowest` is without it
-
     with tempfile.TemporaryDirectory() as room:
         result = Path(room, "descriptor")
         if protoc.main(["protoc", f"--proto_path={folder}", f"--descriptor_set_out={result}", *options, proto]) != 0:
