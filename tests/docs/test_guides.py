@@ -258,7 +258,7 @@ def site() -> Iterator[int]:
 
 
 def free_ports() -> Iterator[str]:
-    """Yield free ports that the system gives to no other test meanwhile: below those it gives to all who ask for any."""
+    """Yield free ports below those that the system gives to other tests, which ask for any."""
     for port in range(20_000 + os.getpid() % 10_000, 32_768):
         try:
             socket.create_server(("127.0.0.1", port)).close()
