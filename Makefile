@@ -158,7 +158,8 @@ soak: $(VENV)/.stamp-dev
 sites: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.sites $(ARGS)
 
-# Without two tools that need later versions than the package does: grpcio-tools (of grpcio) and qcrawl (of rich).
+# Without two tools that need later versions than the package does: grpcio-tools (of grpcio) and qcrawl (of rich). The
+# measurements are for the newest versions.
 LOWEST := build/lowest/bin
 lowest:
 	$(PYTHON) -m venv build/lowest
@@ -166,7 +167,7 @@ lowest:
 	printf 'grpcio-tools\nqcrawl\n' >build/lowest/excluded
 	$(LOWEST)/uv pip install --quiet --python $(LOWEST)/python --resolution lowest-direct --excludes build/lowest/excluded --requirements pyproject.toml --extra dev
 	$(LOWEST)/uv pip install --quiet --python $(LOWEST)/python --no-deps --editable .
-	PYTHONDONTWRITEBYTECODE= $(LOWEST)/python -m pytest --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(LOWEST)/python -m pytest --ignore=tests/benchmarks --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
 
 clean:
 	rm -rf build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
