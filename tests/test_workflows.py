@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -72,3 +75,34 @@ def test_the_addresses_of_the_project_are_those_of_pyproject() -> None:
     for path in texts:
         for url in re.findall(r"https://[^\s)>\"'`\]]*budgetfrontier[^\s)>\"'`\]]*", path.read_text(encoding="utf-8")):
             assert url.startswith(known), f"{path}: {url}"
+
+
+@pytest.mark.parametrize(
+    ("variables", "answer"),
+    [
+        ({"DRY_RUN": "1", "PYTHONS": "no-python"}, "release: PYTHONS names no-python, which is no Python here"),
+        ({"DRY_RUN": "0"}, "release: CHANGELOG.md has no line '## [0.1.0] - YEAR-MONTH-DAY'"),
+        ({"DRY_RUN": "yes"}, "release: DRY_RUN is 1, for a run that makes no tag, or 0, not 'yes'"),
+        ({"DRY_RUN": "1", "PYTHONS": sys.executable}, f"release: 0.1.0, with {sys.executable}\nmake has begun"),
+    ],
+)
+def test_what_is_wrong_ends_a_release_before_its_long_steps(
+    tmp_path: Path, variables: dict[str, str], answer: str
+) -> None:
+    for folder in (".ci", "budgetfrontier"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(ROOT / ".ci/release", tmp_path / ".ci")
+    (tmp_path / "budgetfrontier/__init__.py").write_text('__version__ = "0.1.0"\n')
+    (tmp_path / "CHANGELOG.md").write_text("## [0.1.0] - not dated\n")
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "Makefile").write_text("check:\n\t@echo make has begun; exit 1\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "MAKE"))}
+    who = ("-c", "user.name=a", "-c", "user.email=a@a.test")
+    for command in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "-m", "a"]):
+        subprocess.run(["git", *command], cwd=tmp_path, env=environment, check=True)
+    release = str(tmp_path / ".ci/release")
+    done = subprocess.run(
+        release, cwd=tmp_path, env=environment | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode and done.stdout.startswith(answer)
