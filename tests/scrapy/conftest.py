@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from scrapy import version_info
 
 from budgetfrontier.scrapy import scrapy_engine
 
@@ -34,12 +32,3 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[Timer]:
 
     monkeypatch.setattr(scrapy_engine, "call_later", call_later)
     return made
-
-
-@pytest.fixture(autouse=True)
-def handlers_of_the_root() -> Iterator[None]:
-    """Remove the handlers of crawlers without a crawl: earlier versions of Scrapy remove theirs when a crawl ends."""
-    before = logging.root.handlers[:]
-    yield
-    if version_info < (2, 15):
-        logging.root.handlers[:] = before

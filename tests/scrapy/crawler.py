@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,7 +43,10 @@ def make(jobdir: Path | None = None, *, spider: type[Spider] = Pages, **settings
     """A scheduler that is not open yet."""
     if jobdir is not None:
         settings["JOBDIR"] = str(jobdir)
+    handlers = logging.root.handlers[:]
     crawler = get_crawler(spider, settings)
+    if version_info < (2, 15):  # these leave a handler until a crawl ends
+        logging.root.handlers[:] = handlers
     crawler.spider = crawler._create_spider()
     return Scheduler.from_crawler(crawler)
 

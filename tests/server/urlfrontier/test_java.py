@@ -118,10 +118,10 @@ def _set(message: Message, field: Any, variant: int) -> None:
         else:
             held["schlüssel"] = 1 << 63
     elif field.message_type is not None:
-        held = held.add() if field.is_repeated else held
+        held = held.add() if hasattr(held, "add") else held
         held.SetInParent()
         _fill(held, variant)
-    elif field.is_repeated:
+    elif hasattr(held, "extend"):
         held.extend([_value(field, variant), _value(field, variant + 1)])
     else:
         setattr(message, field.name, _value(field, variant))
