@@ -50,7 +50,7 @@ def crawl_at(address: str, crawl: str) -> str:
     Raises FrontierError for a wrong address, and for two names; MissingExtra.
     """
     if not is_cluster(address):
-        addresses.checked(address)
+        addresses.of_server(address, or_else=", or kafka://HOST:PORT/CRAWL")
         return crawl
     from budgetfrontier.cluster.kafka import place
 
@@ -77,6 +77,7 @@ def connect(
     from budgetfrontier.remote import RemoteFrontier
 
     if not is_cluster(address):
+        crawl_at(address, crawl)
         return RemoteFrontier(address, crawl=crawl, token=token, tls=tls, retry_for=retry_for, keep_leases=keep_leases)
     name, directory = _crawl_on_kafka(address, crawl)
     from budgetfrontier.cluster.client import ClusterFrontier
@@ -101,6 +102,7 @@ def asynchronous(
     from budgetfrontier.remote import AsyncRemoteFrontier
 
     if not is_cluster(address):
+        crawl_at(address, crawl)
         return AsyncRemoteFrontier(address, crawl=crawl, token=token, tls=tls, retry_for=retry_for)
     name, directory = _crawl_on_kafka(address, crawl)
     from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier

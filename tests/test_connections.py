@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from budgetfrontier import connections
 from budgetfrontier.aio import Scheduler
 from budgetfrontier.cluster import cluster_transport, partition_router
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
-from budgetfrontier.errors import ConnectionLost, FrontierError, MissingExtra
+from budgetfrontier.errors import ConnectionLost, FrontierError, MissingExtra, WrongAddress
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.remote import AsyncRemoteFrontier
 from tests.scrapy.crawler import make
@@ -28,6 +29,16 @@ def test_an_address_stands_for_a_client_and_a_crawl() -> None:
     for name in ("a%20b", "n%C3%A9ws", "x" * 241):  # of which no worker can have made topics
         with pytest.raises(FrontierError, match=r"cannot name the topics .*: use ASCII letters, digits"):
             connections.crawl_at(f"kafka://127.0.0.1:1/{name}", "DEFAULT")
+
+
+@pytest.mark.parametrize("connect", [connections.connect, connections.asynchronous])
+def test_an_address_with_a_crawl_and_an_empty_crawl_are_answered_with_the_remedy(connect: Any) -> None:
+    with pytest.raises(WrongAddress, match=r"give '127.0.0.1:1', and the crawl as `crawl='news'`"):
+        connect("127.0.0.1:1/news")
+    with pytest.raises(WrongAddress, match=r"unix:PATH, or kafka://HOST:PORT/CRAWL$"):
+        connect("nowhere")
+    with pytest.raises(ValueError, match="`crawl` is empty: give the name of a crawl, or leave it out"):
+        connect("127.0.0.1:1", crawl="")
 
 
 def test_properties_of_kafka_are_in_no_message() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from budgetfrontier.cluster.async_cluster_transport import AsyncClusterTransport
 from budgetfrontier.cluster.cluster_calls import Calls
@@ -31,12 +31,13 @@ from budgetfrontier.core.model import (
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import FrontierError, PolicyError
+from budgetfrontier.remote import elsewhere
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
 
 
 class AsyncClusterFrontier:
-    """A crawl in partitions with the methods, results and errors of `Frontier`. Tasks may share one client.
+    """A crawl in partitions with the everyday methods of `Frontier`. Tasks may share one client.
 
     It is for one event loop: use it with `async with`, or `await connect()` and `await close()`.
 
@@ -70,6 +71,11 @@ class AsyncClusterFrontier:
 
     def __repr__(self) -> str:
         return f"<AsyncClusterFrontier {self._asking.told}{' closed' if self.transport.is_closed else ''}>"
+
+    if not TYPE_CHECKING:  # so that type checkers report names that are missing
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise elsewhere.missing(self, name, job="--cluster kafka://HOST:PORT/CRAWL")
 
     @property
     def retry_for(self) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from budgetfrontier.cluster.cluster_calls import Calls
 from budgetfrontier.cluster.cluster_transport import ClusterTransport
@@ -33,12 +33,13 @@ from budgetfrontier.core.model import (
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.errors import FrontierError, PolicyError
+from budgetfrontier.remote import elsewhere
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
 
 
 class ClusterFrontier:
-    """A crawl in partitions with the methods, results and errors of `Frontier`. Threads may share one client.
+    """A crawl in partitions with the everyday methods of `Frontier`. Threads may share one client.
 
     It finds the owner of each partition in the directory, and looks again when one does not answer for some seconds, or
     has lost it: then the call is given up, and made to the next owner. A call is repeated for `retry_for` seconds, then
@@ -68,6 +69,11 @@ class ClusterFrontier:
 
     def __repr__(self) -> str:
         return f"<ClusterFrontier {self._asking.told}{' closed' if self.transport.is_closed else ''}>"
+
+    if not TYPE_CHECKING:  # so that type checkers report names that are missing
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise elsewhere.missing(self, name, job="--cluster kafka://HOST:PORT/CRAWL")
 
     @property
     def retry_for(self) -> float:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import (
@@ -24,14 +24,20 @@ from budgetfrontier.core.model import (
 )
 from budgetfrontier.engine.arguments import Letters, letter_ids
 from budgetfrontier.errors import ConnectionLost, LeaseExpired, PolicyError
-from budgetfrontier.remote import calls, lease_calls, link
+from budgetfrontier.remote import calls, elsewhere, lease_calls, link
 from budgetfrontier.remote.async_transport import AsyncTransport
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Override
 
+if TYPE_CHECKING:
+    from budgetfrontier.engine.commands.adjustment import Adjustment
+
 
 class AsyncRemoteFrontier:
-    """A frontier that `budgetfrontier serve` has open, with the methods, results and errors of `Frontier`.
+    """A frontier that `budgetfrontier serve` has open, with the everyday methods of `Frontier`.
+
+    Their arguments, results and errors are the same. The AttributeError for another, such as `report`, names the
+    command that does the same.
 
     It is for one event loop: use it with `async with`, or `await connect()` and `await close()`.
 
@@ -76,6 +82,11 @@ class AsyncRemoteFrontier:
     def __repr__(self) -> str:
         closed = " closed" if self._link.is_closed else ""
         return f"<AsyncRemoteFrontier {self._link.crawl!r} at {self._link.address}{closed}>"
+
+    if not TYPE_CHECKING:  # so that type checkers report names that are missing
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise elsewhere.missing(self, name, job="JOB")
 
     @property
     def retry_for(self) -> float:
@@ -275,10 +286,10 @@ class AsyncRemoteFrontier:
         return await self.transport.run(calls.plain("terminate", reason=reason, who=who))
 
     async def adjust(
-        self, *, match: str = "*", reason: str = "", who: str | None = None, **settings: Any
-    ) -> dict[str, Any]:
-        """Change settings from now on, for URIs that `match` selects; return the fields of the `Adjustment`."""
-        return await self.transport.run(calls.plain("adjust", match=match, reason=reason, who=who, **settings))
+        self, *, match: str = "*", reason: str = "", who: str | None = None, dry_run: bool = False, **settings: Any
+    ) -> Adjustment:
+        """Change settings from now on, for URIs that `match` selects; with `dry_run`, only return the effect."""
+        return await self.transport.run(calls.adjust(settings, match=match, reason=reason, who=who, dry_run=dry_run))
 
     async def retire(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
         """Retire a queue by name; False if there is no such queue, as for `unretire`, `snooze` and `wake`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Outcom
 from budgetfrontier.engine import arguments
 from budgetfrontier.errors import LeaseExpired, PolicyError, WrongType
 from budgetfrontier.settings.schema import Override
+
+if TYPE_CHECKING:
+    from budgetfrontier.engine.commands.adjustment import Adjustment
 
 _T = TypeVar("_T")
 
@@ -391,6 +394,15 @@ def adjustments() -> Steps[list[Override]]:
     """Return the adjustments in force."""
     found: list[dict[str, Any]] = yield from plain("adjustments")
     return _overrides(found)
+
+
+def adjust(settings: dict[str, Any], **options: Any) -> Steps[Adjustment]:
+    """Change settings, or with `dry_run` only count what that would do."""
+    found: dict[str, Any] = yield from plain("adjust", **options, **settings)
+    from budgetfrontier.engine.commands.adjustment import Adjustment  # with LMDB, which other calls do not need
+
+    adjustment: Adjustment = converter(Adjustment)(found)
+    return adjustment
 
 
 def set_budgets(budgets: Iterable[tuple[CrawlUri, int]]) -> Steps[None]:

@@ -69,8 +69,10 @@ class Link:
         quiet: bool = False,
     ) -> None:
         """Take the options of `RemoteFrontier`."""
-        self.address = addresses.checked(_text(address, "address"))
+        self.address = addresses.of_server(_text(address, "address"))
         self.crawl = _text(crawl, "crawl")
+        if not crawl:
+            raise ValueError("`crawl` is empty: give the name of a crawl, or leave it out for DEFAULT")
         token = None if token is None else _text(token, "token")
         self.metadata = client_credentials.metadata(token)
         self.credentials = client_credentials.certificates(tls)

@@ -113,6 +113,8 @@ def test_the_client_for_asyncio_has_the_methods_of_the_other(tmp_path: Path, mon
         frontier = AsyncClusterFrontier("test", directory)
         with pytest.raises(FrontierClosed, match="not connected"):
             _ = frontier.settings
+        with pytest.raises(AttributeError, match=r"use `budgetfrontier adjust --cluster kafka://HOST:PORT/CRAWL`"):
+            _ = frontier.adjust  # type: ignore[attr-defined]
         async with frontier:
             assert await frontier.schedule("https://a.test/1") is Admission.ADDED
             assert (await frontier.admit_many(["https://a.test/2", "https://b.test/1"], maxsize=2)).added == 1

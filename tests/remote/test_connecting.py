@@ -11,7 +11,7 @@ import pytest
 
 from budgetfrontier import Admission, FrontierError
 from budgetfrontier.core import protocol
-from budgetfrontier.errors import WrongCredentials
+from budgetfrontier.errors import WrongAddress, WrongCredentials
 from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier
 from budgetfrontier.remote.calls import Rpc
 from tests.remote.proxy import Proxy
@@ -61,6 +61,12 @@ def test_what_is_no_token_and_no_certificate_is_refused_before_it_is_sent(kind: 
     ):
         with pytest.raises(WrongCredentials, match=words):
             kind("127.0.0.1:1", **wrong)
+
+
+@pytest.mark.parametrize("kind", [RemoteFrontier, AsyncRemoteFrontier])
+def test_an_address_with_a_crawl_is_answered_with_the_option_for_it(kind: Any) -> None:
+    with pytest.raises(WrongAddress, match=r"give '\[::1\]:1', and the crawl as `crawl='news'`"):
+        kind("[::1]:1/news")
 
 
 def test_another_version_of_the_protocol_is_refused(served: Served) -> None:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from budgetfrontier import (
+    Adjustment,
     Admission,
     CrawlState,
     CrawlUri,
@@ -238,7 +239,7 @@ def test_what_applies_to_a_queue_is_told_with_the_adjustments_in_force(served: S
     with RemoteFrontier(served.address) as other, kind(served.address) as frontier:
         assert frontier.queue_key(uri) == "a.test"
         assert frontier.rest(uri, "a.test", fetch_seconds=2.0, crawl_delay=3.0) == 3.0
-        other.adjust(match="host:a.test", **{"politeness.min_delay": "7s", "politeness.max_delay": "7s"})
+        other.adjust(match="host:a.test", politeness={"min_delay": "7s", "max_delay": "7s"})
         assert frontier.rest(uri, "a.test") == 7.0
         adjustments = frontier.adjustments
         (found,) = adjustments() if callable(adjustments) else adjustments
@@ -466,6 +467,27 @@ def test_admission_stops_at_so_many_uris(served: Served, kind: Any) -> None:
         remote.adjust(queue_total_budget=1, reason="test")
         assert remote.plain("adjustments")[0]["match"] == "*"
         assert len(remote.lease(2)) == remote.held == 2 and remote.timeout == PATIENCE
+
+
+def test_an_adjustment_and_its_dry_run_are_as_of_a_frontier(frontier: Any) -> None:
+    frontier.schedule_many(pages("AB", 2))
+    plan = frontier.adjust(match="queue:a.test", queue_total_budget=1, dry_run=True)
+    assert isinstance(plan, Adjustment) and plan.dry_run and plan.matched == 1 and plan.set == {"queue_total_budget": 1}
+    adjustment = frontier.adjust(match="queue:a.test", queue_total_budget=1, reason="test")
+    assert isinstance(adjustment, Adjustment) and not adjustment.dry_run and adjustment.id == 1
+
+
+def test_a_method_that_only_a_frontier_has_is_answered_with_the_command(served: Served) -> None:
+    everyday = {name for name in vars(Frontier) if not name.startswith("_")}
+    with RemoteFrontier(served.address) as remote:
+        assert not any(hasattr(remote, name) for name in everyday - set(dir(RemoteFrontier)))
+        for name in everyday - set(dir(RemoteFrontier)):
+            with pytest.raises(AttributeError, match=f"has no {name}: (use `budgetfrontier .* JOB|only the process)"):
+                getattr(remote, name)
+        with pytest.raises(AttributeError, match=r"use `budgetfrontier adjust JOB --remove`$"):
+            _ = remote.withdraw  # type: ignore[attr-defined]
+        with pytest.raises(AttributeError, match=r"^'RemoteFrontier' object has no attribute 'leese'$"):
+            _ = remote.leese  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("together", [False, True])

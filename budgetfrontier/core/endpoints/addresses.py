@@ -51,6 +51,21 @@ def checked(address: str, *, any_port: bool = False) -> str:
     return address
 
 
+def of_server(address: str, *, or_else: str = "") -> str:
+    """Return the address of a server of crawls. Raises WrongAddress, which names `crawl=` for one with a crawl.
+
+    `or_else` is another form that the caller takes.
+    """
+    try:
+        return checked(address)
+    except WrongAddress as error:
+        server, slash, crawl = address.partition("/")
+        if slash and _HOST_AND_PORT.fullmatch(server):
+            named = f"crawl={crawl!r}" if crawl else "crawl="
+            raise WrongAddress(f"{address!r} is no address: give {server!r}, and the crawl as `{named}`") from None
+        raise WrongAddress(f"{error}{or_else}") from None
+
+
 def brokers(text: str) -> str:
     """Return the brokers of Kafka that HOST:PORT,... names, as they are written. Raises WrongAddress.
 

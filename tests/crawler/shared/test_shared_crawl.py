@@ -255,7 +255,7 @@ def test_settings_of_a_page_follow_the_adjustments_on_the_server(tmp_path: Path,
         await remote.connect()
         found = [remote.settings_for(lease).revisit_after]
         with RemoteFrontier(address, crawl="test") as frontier:
-            frontier.adjust(match="domain:test", **{"revisit.after": "2d"})
+            frontier.adjust(match="domain:test", revisit={"after": "2d"})
         await remote.refresh()
         found.append(remote.settings_for(lease).revisit_after)
         await remote.close(within=PATIENCE)
