@@ -97,6 +97,8 @@ _ELSEWHERE = {
 
 
 _COMMANDS = {
+    "--help": "help usage man",
+    "--version": "version",
     "report": "status stat stats state info summary statistics",
     "queues": "list ls hosts domains",
     "crawl": "run start restart fetch go",
@@ -133,7 +135,7 @@ def targets() -> dict[str, str]:
 
 
 def command(word: str) -> str:
-    """Return the command that other tools call so, with its option, if any; "" if none is known."""
+    """Return the command that other tools call so, with its option, or an option alone; "" if none is known."""
     return next((name for name, words in _COMMANDS.items() if word.lower() in words.split()), "")
 
 

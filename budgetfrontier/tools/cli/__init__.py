@@ -72,7 +72,9 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace | int:
             parser = build_parser(argv[0] if argv else None)
             args, unknown = parser.parse_known_args(argv)
             if unknown:
-                args.parser.refuse(unknown)
+                getattr(args, "parser", parser).refuse(unknown)
+            if args.command is None:
+                parser.error("give a COMMAND; `budgetfrontier --help` lists them")
             return args
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else USAGE
@@ -134,7 +136,7 @@ def build_parser(command: str | None = None) -> Parser:
         epilog="exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for module in (COMMANDS[command].module,) if command in COMMANDS else MODULES:
         import_module(f"budgetfrontier.tools.cli.{module}").register(commands)
     for name, added in commands.choices.items():

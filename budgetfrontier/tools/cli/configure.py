@@ -123,10 +123,16 @@ def register(commands: Commands) -> None:
 
 def init(args: argparse.Namespace) -> None:
     """Write the starter file, alone or with a sink, or a Scrapy project."""
+    if str(args.file) == "-":
+        args.parser.error("argument FILE: nothing is written to standard output; name a file, such as crawl.yaml")
     if args.scrapy:
         _init_scrapy(args.file or Path())
         return
     file: Path = args.file or Path("crawl.yaml")
+    if file.is_dir():
+        args.parser.error(f"argument FILE: {file} is a folder; name the file, such as {file / 'crawl.yaml'}")
+    if args.sink and file.name == SINK:
+        args.parser.error(f"argument FILE: {file} is written for the sink; name the YAML file, such as crawl.yaml")
     if args.sink:
         _init_sink(file)
         return
@@ -137,7 +143,14 @@ def init(args: argparse.Namespace) -> None:
 
 def _init_sink(file: Path) -> None:
     """Write a sink beside the YAML file, and that file with the sink in it, unless there is one."""
+    from budgetfrontier.errors import FrontierError
+
     sink = file.with_name(SINK)
+    if sink.exists():
+        raise FrontierError(
+            f"{sink}: there is such a file, and nothing was written; to use a sink of it, add to the section `output` "
+            f'of {file}: sinks: ["my_sinks:NAME"]; for a new one, name a FILE in another folder'
+        )
     check = f"PYTHONPATH={shlex.quote(str(file.parent))} {shlex.join(('budgetfrontier', 'check-config', str(file)))}"
     if file.exists():
         _write_new({sink: _template(SINK)})

@@ -52,9 +52,11 @@ class Parser(argparse.ArgumentParser):
 
         choices = [str(choice) for choice in action.choices]
         known = synonyms.command(str(value))  # its letters may be more like those of another command
-        meant = f"; did you mean {known}?" if known.partition(" ")[0] in choices else did_you_mean(str(value), choices)
-        hint = meant or f" (choose from {', '.join(choices)})"
-        raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
+        is_there = known.partition(" ")[0] in (*choices, *self._option_string_actions)
+        meant = f"; did you mean {known}?" if is_there else did_you_mean(str(value), choices)
+        is_command = isinstance(action, argparse._SubParsersAction)
+        all_ = f"; `{self.prog} --help` lists the commands" if is_command else f" (choose from {', '.join(choices)})"
+        raise argparse.ArgumentError(action, f"invalid choice: {value!r}{meant or all_}")
 
     def format_usage(self) -> str:
         """Return the usage, in lines that fit a narrow terminal, too."""

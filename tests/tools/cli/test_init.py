@@ -68,7 +68,8 @@ def test_a_sink_is_written_beside_a_configuration_that_stays_as_it_is(tmp_path: 
 def test_init_with_a_sink_writes_both_files_or_none(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "my_sinks.py").write_text("mine")
     answer = cli("init", tmp_path / "crawl.yaml", "--sink")
-    assert answer.code == 1 and "my_sinks.py: File exists" in answer.err
+    assert answer.code == 1 and "my_sinks.py: there is such a file, and nothing was written; to use" in answer.err
+    assert f'of {tmp_path / "crawl.yaml"}: sinks: ["my_sinks:NAME"]; for a new one, name a FILE in' in answer.err
     assert [path.name for path in tmp_path.iterdir()] == ["my_sinks.py"]
     assert (tmp_path / "my_sinks.py").read_text() == "mine"
 
@@ -79,6 +80,26 @@ def test_without_a_name_init_writes_in_this_folder(tmp_path: Path, cli: Cli, mon
     assert sorted(path.name for path in tmp_path.iterdir()) == ["crawl.yaml", "my_sinks.py", "myproject", "scrapy.cfg"]
     assert cli("init").code == 1
     assert cli("init", "--sink", "--scrapy").code == 2
+
+
+@pytest.mark.parametrize("options", [[], ["--sink"]])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (".", ". is a folder; name the file, such as crawl.yaml"),
+        ("", ". is a folder; name the file, such as crawl.yaml"),
+        ("/", "/ is a folder; name the file, such as /crawl.yaml"),
+        ("-", "nothing is written to standard output; name a file"),
+    ],
+)
+def test_init_refuses_what_names_no_file(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str, why: str, options: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = cli("init", name, *options)
+    assert answer.code == 2 and f"argument FILE: {why}" in answer.err
+    assert cli("init", "my_sinks.py", "--sink").code == cli("init", "-", "--scrapy").code == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_scrapy_project_of_init_crawls_within_its_budget(tmp_path: Path, cli: Cli) -> None:

@@ -196,6 +196,23 @@ def test_wrong_usage_is_2(cli: Cli, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ([], "give a COMMAND; `budgetfrontier --help` lists them"),
+        (["help"], "did you mean --help?"),
+        (["version"], "did you mean --version?"),
+        (["fly"], "invalid choice: 'fly'; `budgetfrontier --help` lists the commands"),
+        (["reprot"], "did you mean report?"),
+        (["--vesion"], "unrecognized arguments: --vesion; did you mean --version?"),
+    ],
+)
+def test_without_a_command_the_error_names_what_helps(cli: Cli, arguments: list[str], hint: str) -> None:
+    answer = cli(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.rstrip().endswith(hint)
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         "crawl CONFIG --frontier nowhere",
