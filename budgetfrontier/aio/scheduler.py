@@ -306,10 +306,12 @@ class Scheduler:
         entry = None if request is None else self._handed_out.get(_uri_of(request))
         if request is None or entry is None:
             raise ValueError("task_done() called too many times: no such request is out")
-        if discovered is not _NO_URIS and discovered is not None:
+        if discovered is not _NO_URIS:
             arguments.several(discovered)
         waits = fetch_seconds is not None or crawl_delay is not None or delay is not None
-        if outcome is _SUCCESS and not (waits or discovered or reason or retire_queue or size or status):
+        if outcome is _SUCCESS and not (
+            waits or discovered or reason != "" or retire_queue is not False or size != 0 or status != 0
+        ):
             self._outbox.end(request)
         else:
             found: list[str | CrawlUri] = list(discovered) if discovered else []
@@ -319,9 +321,9 @@ class Scheduler:
                 fetch_seconds=None if fetch_seconds is None else arguments.seconds(fetch_seconds, "fetch_seconds"),
                 crawl_delay=None if crawl_delay is None else arguments.seconds(crawl_delay, "crawl_delay"),
                 discovered=found,
-                reason=reason,
+                reason=reason if isinstance(reason, str) else arguments.reason(reason),  # type: ignore[redundant-expr]
                 delay=None if delay is None else arguments.seconds(delay, "delay"),
-                retire_queue=retire_queue,
+                retire_queue=arguments.flag(retire_queue, "retire_queue"),
                 size=_size(size),
                 status=_status(status),
             )

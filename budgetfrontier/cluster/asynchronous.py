@@ -67,7 +67,7 @@ class AsyncClusterFrontier:
             self._asking, directory, {"token": token, "tls": tls, "timeout": timeout}
         )
         """The connections to workers, and the way of calls to them."""
-        self._keep_leases = keep_leases
+        self._keep_leases = arguments.flag(keep_leases, "keep_leases")
 
     def __repr__(self) -> str:
         return f"<AsyncClusterFrontier {self._asking.told}{' closed' if self.transport.is_closed else ''}>"

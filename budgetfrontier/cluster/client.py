@@ -65,7 +65,7 @@ class ClusterFrontier:
         self._asking = self._calls.asking
         self.transport = ClusterTransport(self._asking, directory, {"token": token, "tls": tls, "timeout": timeout})
         """The connections to workers, and the way of calls to them."""
-        self._keep_leases = keep_leases
+        self._keep_leases = arguments.flag(keep_leases, "keep_leases")
 
     def __repr__(self) -> str:
         return f"<ClusterFrontier {self._asking.told}{' closed' if self.transport.is_closed else ''}>"

@@ -29,6 +29,7 @@ from budgetfrontier.crawler.resuming import check_changes, check_name, stored_se
 from budgetfrontier.crawler.robots import Robots
 from budgetfrontier.crawler.seeds import any_valid, each_seed, left_out, refused_seeds, scheduled_seeds
 from budgetfrontier.crawler.visit import Visitor
+from budgetfrontier.engine import arguments
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.reports import report_files
@@ -79,6 +80,7 @@ def crawl(
     StorageFull, SettingsError if the folder contains another crawl, and ScopeChanged if the crawl was paused because
     its changed scope would disregard many queued URIs.
     """
+    paused, adopt = arguments.flag(paused, "paused"), arguments.flag(adopt, "adopt")
     with interrupts() as heard, progress or ProgressDisplay() as shown:
         try:
             return Job(

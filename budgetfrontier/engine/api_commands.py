@@ -67,7 +67,7 @@ class Steering:
     ) -> dict[str, int]:
         """Apply a command to dead letters: some, those of a queue, or all; return how many they were."""
         queue = None if queue is None else arguments.text(queue, "queue")
-        args = {"ids": arguments.letter_ids(letters), "queue": queue} | ({"for_good": True} if for_good else {})
+        args = {"ids": arguments.letter_ids(letters), "queue": queue} | _flags(for_good=for_good)
         return self.steer(op, args, who, reason).effect
 
     def adjust(self, match: str, settings: dict[str, Any], who: str | None, reason: str, dry_run: bool) -> Adjustment:
@@ -77,8 +77,7 @@ class Steering:
         if not settings:
             raise SettingsError("adjust needs at least one setting to change")
         args: dict[str, Any] = {"match": match, "set": dict(validate_override(match, settings).set)}
-        if dry_run:
-            args["dry_run"] = True
+        args |= _flags(dry_run=dry_run)
         effect = self.steer("adjust", args, who, reason).effect
         effect = {name: value for name, value in effect.items() if name != "inverse"}
         return Adjustment(id=self._guard.kernel.counters.audit, **{"dry_run": dry_run, **args, **effect})
@@ -91,10 +90,7 @@ class Steering:
             "queue": None if queue is None else arguments.text(queue, "queue"),
             "pattern": None if pattern is None else arguments.text(pattern, "pattern"),
         }
-        if dry_run:
-            args["dry_run"] = True
-        if for_good:
-            args["for_good"] = True
+        args |= _flags(dry_run=dry_run, for_good=for_good)
         return int(self.steer("delete", args, who, reason).effect["deleted"])
 
     def _apply(self, command: Command, number: int) -> CommandRun:
@@ -113,6 +109,11 @@ class Steering:
         while job.entry is None:
             guard.operate(delivery.go_on, changes=0)
         return job
+
+
+def _flags(**given: bool) -> dict[str, bool]:
+    """Return the flags that are set, as a command has them. Raises WrongType."""
+    return {name: True for name, value in given.items() if arguments.flag(value, name)}
 
 
 def _entry(job: CommandRun) -> AuditEntry:

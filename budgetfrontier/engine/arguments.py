@@ -117,6 +117,13 @@ def text(value: object, name: str) -> str:
     return plain
 
 
+def reason(value: object) -> str:
+    """Return the reason of an ending, whatever characters it has."""
+    if not isinstance(value, str):
+        raise WrongType(f"reason is a str, not {_kind(value, instead='bytes')}")
+    return str(value)
+
+
 def data(value: object, name: str) -> bytes:
     """Return the key of a row, as bytes. Raises WrongType for anything else."""
     if not isinstance(value, bytes):

@@ -91,7 +91,7 @@ class BatchFinisher:
         """Make the links of an ending a sequence. An iterator can be read once: nothing else may be wrong any more."""
         found = item.discovered
         if found.__class__ not in _SEQUENCES:
-            item.discovered = self._guard.materialize(found) if found else ()
+            item.discovered = self._guard.materialize(found)
 
     def _without_links(self, item: Finish) -> Finish:
         """Return an ending with arguments that can be used as they are, and links as they were given."""
@@ -116,9 +116,9 @@ class BatchFinisher:
             fetch_seconds=fetch_seconds,
             crawl_delay=crawl_delay,
             discovered=found,
-            reason=str(item.reason or ""),
+            reason=arguments.reason(item.reason),
             delay=delay,
-            retire_queue=bool(item.retire_queue),
+            retire_queue=arguments.flag(item.retire_queue, "retire_queue"),
             size=arguments.size(item.size) if item.size != 0 else 0,
             status=arguments.status(item.status) if item.status != 0 else 0,
         )

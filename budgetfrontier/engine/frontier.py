@@ -53,6 +53,7 @@ from budgetfrontier.storage.invariants import check
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report, status_line
 
+_NO_URIS: tuple[str, ...] = ()  # there is only one
 _RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS  # an Enum lookup costs 0.1 us in CPython 3.11
 
 
@@ -131,7 +132,8 @@ class Frontier:
         """
         close_waiting()
         folder, clock, hooks = arguments.folder(path), arguments.clock(clock) or WallClock(), arguments.hooks(hooks)
-        program = this_program() if program is None else str(program)
+        program = this_program() if program is None else arguments.text(program, "program")
+        keep_leases, replicated = arguments.flag(keep_leases, "keep_leases"), arguments.flag(replicated, "replicated")
         suffix_list = None if suffix_list is None else arguments.text(suffix_list, "suffix_list")
         parts = opening.open_parts(
             folder, as_settings(settings), now=clock.time(), keep_leases=keep_leases, program=program,
@@ -195,7 +197,7 @@ class Frontier:
         towards the total budget, but not the activity balance. The tally counts as `added` the URIs not seen before.
         A frontier that keeps its URLs has them as completed.
         """
-        return self._batches.mark_seen(uris, charge=charge)
+        return self._batches.mark_seen(uris, charge=arguments.flag(charge, "charge"))
 
     def find_url(self, url: str) -> KeptUrl | None:
         """Return the state of a URL; None if it is not known. Needs `frontier.keep_urls`. Raises InvalidUrl."""
@@ -287,14 +289,14 @@ class Frontier:
         ending = None
         if (
             outcome is not _SUCCESS
-            or discovered
+            or (discovered is not _NO_URIS and (discovered or discovered.__class__ is not list))
             or fetch_seconds is not None
             or crawl_delay is not None
-            or reason
+            or reason != ""
             or delay is not None
-            or retire_queue
-            or size
-            or status
+            or retire_queue is not False
+            or size != 0
+            or status != 0
         ):
             self._guard.enter()
             ending = self._batch_finisher.checked(

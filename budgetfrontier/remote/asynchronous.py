@@ -22,7 +22,7 @@ from budgetfrontier.core.model import (
     Summary,
     Tally,
 )
-from budgetfrontier.engine.arguments import Letters, letter_ids
+from budgetfrontier.engine.arguments import Letters, flag, letter_ids
 from budgetfrontier.errors import ConnectionLost, LeaseExpired, PolicyError
 from budgetfrontier.remote import calls, elsewhere, lease_calls, link
 from budgetfrontier.remote.async_transport import AsyncTransport
@@ -75,7 +75,7 @@ class AsyncRemoteFrontier:
         self.transport = AsyncTransport(self._link)
         """The way to the server, for calls of `calls`; leases of these are not given back at `close`."""
         self._held = calls.ClientLeases()
-        self._keep_leases = keep_leases
+        self._keep_leases = flag(keep_leases, "keep_leases")
         self._connected: protocol.Connected | None = None
         # sync: self.connect()
 

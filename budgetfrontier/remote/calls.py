@@ -102,7 +102,7 @@ def schedule_many(uris: Iterable[str | CrawlUri]) -> Steps[Tally]:
 
 def mark_seen(uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Steps[Tally]:
     """Mark a batch as seen."""
-    return (yield from _tallied(protocol.MARK_SEEN, uris, charge=charge))
+    return (yield from _tallied(protocol.MARK_SEEN, uris, charge=arguments.flag(charge, "charge")))
 
 
 def schedule_each(uris: Iterable[str | CrawlUri]) -> Steps[list[Admission]]:
@@ -118,6 +118,7 @@ def admit_many(uris: Iterable[str | CrawlUri], maxsize: int) -> Steps[Tally]:
 
 def admit_each(uris: Iterable[str | CrawlUri], maxsize: int, again: bool) -> Steps[list[Admission | PolicyError]]:
     """Admit a batch while there is room; return the result for each URI."""
+    again = arguments.flag(again, "again")
     results: list[Admission | PolicyError] = []
     for reply in (yield Train(_batches(protocol.ADMIT_EACH, uris, maxsize=maxsize, again=again))):
         part: list[Admission | PolicyError] = list(reply.results)
@@ -299,16 +300,16 @@ def _end(item: Lease | Finish) -> int | protocol.Ended:
         return lease.id
     fetch_seconds, crawl_delay, delay = arguments.waits(item.fetch_seconds, item.crawl_delay, item.delay)
     found: list[protocol.Uri] = []
-    if item.discovered:
+    if item.discovered or item.discovered.__class__ not in (tuple, list):
         arguments.several(item.discovered)
         found = sendable(item.discovered)
         try:
             protocol.encode(found)
         except _NOT_ENCODABLE:
             found = [_encodable(uri) for uri in found]
-    outcome, reason = arguments.outcome(item.outcome), str(item.reason or "")
+    outcome, reason = arguments.outcome(item.outcome), arguments.reason(item.reason)
     size = arguments.size(item.size) if item.size != 0 else 0
-    status, retire = arguments.status(item.status), bool(item.retire_queue)
+    status, retire = arguments.status(item.status), arguments.flag(item.retire_queue, "retire_queue")
     return protocol.Ended(lease.id, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire, size, status)
 
 

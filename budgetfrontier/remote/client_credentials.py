@@ -11,7 +11,7 @@ import grpc
 
 from budgetfrontier.core import protocol
 from budgetfrontier.core.endpoints import tokens
-from budgetfrontier.errors import WrongCredentials
+from budgetfrontier.errors import WrongCredentials, WrongType
 
 
 def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
@@ -28,12 +28,14 @@ def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
 def certificates(tls: bool | str | os.PathLike[str]) -> Any:
     """Return the credentials for a server with TLS: `True` trusts the system's roots, a file those that it has.
 
-    None for a server without. Raises WrongCredentials for a file that has none.
+    None for a server without. Raises WrongCredentials for a file that has none, WrongType for what is no path.
     """
     if tls is False:
         return None
     if tls is True:
         return grpc.ssl_channel_credentials(None)
+    if not isinstance(tls, str | os.PathLike):
+        raise WrongType(f"`tls` is True, False or the path of a file of certificates, not {tls!r:.60}")
     try:
         found = Path(tls).read_bytes()
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(tls)

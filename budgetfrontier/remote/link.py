@@ -76,7 +76,9 @@ class Link:
         token = None if token is None else _text(token, "token")
         self.metadata = client_credentials.metadata(token)
         self.credentials = client_credentials.certificates(tls)
-        self.connecting = Connecting(self.address, tls=tls is not False, token=token is not None, quiet=quiet)
+        self.connecting = Connecting(
+            self.address, tls=tls is not False, token=token is not None, quiet=arguments.flag(quiet, "quiet")
+        )
         self.retry_for = arguments.number(retry_for, "retry_for")
         self.timeout = None if timeout is None else arguments.number(timeout, "timeout")
         self.channel: Any = None

@@ -211,14 +211,29 @@ async def test_task_done_once_for_each_get(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", [{"fetch_seconds": -1}, {"delay": float("nan")}, {"outcome": "MAYBE"}, {"discovered": page(2)}]
+    "how",
+    [
+        {"fetch_seconds": -1},
+        {"delay": float("nan")},
+        {"outcome": "MAYBE"},
+        {"discovered": page(2)},
+        {"discovered": None},
+        {"retire_queue": "False"},
+        {"retire_queue": None},
+        {"reason": 5},
+        {"reason": None},
+        {"size": None},
+        {"status": ""},
+    ],
 )
 @in_loop
 async def test_a_wrong_argument_leaves_the_request_out(place: Place, how: dict[str, object]) -> None:
     async with place() as scheduler:
         await scheduler.add(page(1))
         request = await scheduler.get()
-        with pytest.raises(TypeError if "discovered" in how else ValueError):
+        with pytest.raises(
+            TypeError if {*how} & {"discovered", "retire_queue", "reason", "size", "status"} else ValueError
+        ):
             scheduler.task_done(request, **how)  # type: ignore[arg-type]
         scheduler.task_done(request)
         await scheduler.join()

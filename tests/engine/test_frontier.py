@@ -100,14 +100,14 @@ def test_a_finish_with_a_wrong_argument_changes_nothing(f: Frontier, wrong: dict
     whole(f)
 
 
-class Unspeakable:
+class Unspeakable(str):
     """It cannot be told."""
 
     def __str__(self) -> str:
         raise RuntimeError("not even its name")
 
 
-@pytest.mark.parametrize("reason", ["\ud800", None, 5, "x" * 1_000_000], ids=lambda reason: repr(reason)[:10])
+@pytest.mark.parametrize("reason", ["\ud800", "", "x" * 1_000_000], ids=lambda reason: repr(reason)[:10])
 def test_any_reason_buries_a_uri(f: Frontier, reason: Any) -> None:
     f.finish(one(f), Outcome.DEAD, reason=reason)
     assert isinstance(f.dead_letters()[0].reason, str)
@@ -117,7 +117,7 @@ def test_any_reason_buries_a_uri(f: Frontier, reason: Any) -> None:
 def test_a_reason_that_cannot_be_told_changes_nothing(f: Frontier) -> None:
     lease = one(f)
     with pytest.raises(RuntimeError):
-        f.finish(lease, Outcome.DEAD, reason=Unspeakable())  # type: ignore[arg-type]
+        f.finish(lease, Outcome.DEAD, reason=Unspeakable())
     f.finish(lease, Outcome.SUCCESS)
     whole(f)
 

@@ -122,6 +122,25 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda f: f.withdraw(f.adjust(queue_total_budget=9)), "not Adjustment; write its id"),
     (lambda f: f.undo((f.pause(), f.audit()[-1])[1]), "not AuditEntry; write its id"),
     (lambda f: f.undo(1, force="no"), "force is True or False, not 'no'"),
+    (lambda f: f.finish(one(f), retire_queue="False"), "retire_queue is True or False, not 'False'"),
+    (lambda f: f.finish(one(f), reason=5), "reason is a str, not int"),
+    (lambda f: f.finish(one(f), reason=None), "reason is a str, not NoneType"),
+    (lambda f: f.finish(one(f), reason=b"x"), "reason is a str, not bytes; write its decode()"),
+    (lambda f: f.finish(one(f), discovered=None), "this takes an iterable of URIs, such as a list, not NoneType"),
+    (lambda f: f.finish(one(f), size=None), "size is a number of bytes below"),
+    (lambda f: f.finish(one(f), size=""), "a number of bytes below 281,474,976,710,656, not ''"),
+    (lambda f: f.finish(one(f), size=[]), "a number of bytes below 281,474,976,710,656, not []"),
+    (lambda f: f.finish(one(f), status=None), "status is that of an HTTP response, such as 404, not None"),
+    (lambda f: f.finish(one(f), retire_queue=None), "retire_queue is True or False, not None"),
+    (lambda f: f.finish_many([Finish(one(f), retire_queue=1)]), "retire_queue is True or False, not 1"),  # type: ignore[arg-type]
+    (lambda f: f.mark_seen([], charge="false"), "charge is True or False, not 'false'"),
+    (lambda f: f.adjust(queue_total_budget=9, dry_run=[]), "dry_run is True or False, not []"),
+    (lambda f: f.delete(queue="*", dry_run=None), "dry_run is True or False, not None"),
+    (lambda f: f.delete(queue="*", for_good="no"), "for_good is True or False, not 'no'"),
+    (lambda f: f.drop_dead_letters(for_good="no"), "for_good is True or False, not 'no'"),
+    (lambda f: type(f).open(":memory:", keep_leases="x"), "keep_leases is True or False, not 'x'"),
+    (lambda f: type(f).open(":memory:", replicated=0), "replicated is True or False, not 0"),
+    (lambda f: type(f).open(":memory:", program=object()), "program is a str, not object"),
     (lambda f: f.retire(HOST, reason=5), "reason is a str, not int"),
     (lambda f: f.pause(who=b"me"), "who is a str, not bytes; write its decode()"),
     (lambda f: f.adjust(match=5, queue_total_budget=1), "match is a str, not int"),
@@ -145,6 +164,7 @@ def test_a_value_of_another_type_is_a_type_error_with_what_to_write(mistake: Cal
         with pytest.raises(TypeError, match=re.escape(told)) as refused:
             mistake(f)
         assert isinstance(refused.value, FrontierError)
+        assert f.summary().queued == 3  # nothing was ended, deleted or retired
         f.check()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from budgetfrontier import (
     Outcome,
 )
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.errors import ConnectionLost
+from budgetfrontier.errors import ConnectionLost, WrongType
 from budgetfrontier.remote import AsyncRemoteFrontier, RemoteFrontier
 from tests.remote.served import Served
 from tests.support import PATIENCE, START, make_settings, pages
@@ -117,6 +117,30 @@ def test_what_is_no_uri_is_invalid_and_harms_no_other(frontier: Any, nonsense: A
     (lease, _) = frontier.lease(2)
     frontier.finish(lease, discovered=[nonsense, "https://c.test/"])
     assert frontier.summary().invalid == 3 + isinstance(nonsense, str | CrawlUri) and frontier.summary().scheduled == 3
+
+
+def test_flags_are_true_or_false(frontier: Any) -> None:
+    frontier.schedule("https://a.test/")
+    [lease] = frontier.lease()
+    calls: dict[str, Callable[[], object]] = {
+        "retire_queue is True or False, not 'False'": lambda: frontier.finish(lease, retire_queue="False"),
+        "retire_queue is True or False, not None": lambda: frontier.finish_many([Finish(lease, retire_queue=None)]),  # type: ignore[arg-type]
+        "charge is True or False, not 'false'": lambda: frontier.mark_seen([], charge="false"),
+        "dry_run is True or False, not 'no'": lambda: frontier.adjust(queue_total_budget=5, dry_run="no"),
+    }
+    for told, call in calls.items():
+        with pytest.raises(TypeError, match=told) as refused:
+            call()
+        assert isinstance(refused.value, FrontierError)
+    frontier.finish(lease)
+
+
+def test_options_of_a_client_are_checked() -> None:
+    for name in ("keep_leases", "quiet"):
+        with pytest.raises(WrongType, match=f"{name} is True or False, not 'x'"):
+            RemoteFrontier("a.test:1", **{name: "x"})  # type: ignore[arg-type]
+    with pytest.raises(WrongType, match="`tls` is True, False or the path of a file of certificates, not 5"):
+        RemoteFrontier("a.test:1", tls=5)  # type: ignore[arg-type]
 
 
 def test_all_fields_of_a_uri_come_back(frontier: Any) -> None:
