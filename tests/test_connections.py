@@ -14,7 +14,7 @@ from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
 from budgetfrontier.errors import ConnectionLost, FrontierError, MissingExtra, WrongAddress
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.remote import AsyncRemoteFrontier
-from tests.scrapy.crawler import make
+from tests.scrapy.crawler import scheduler
 
 CRAWL = "kafka://127.0.0.1:1,127.0.0.1:2/news?sasl.password=secret"
 
@@ -62,6 +62,11 @@ def test_a_missing_extra_is_named_by_all_that_take_an_address(monkeypatch: pytes
     for module in "budgetfrontier.cluster.kafka", "budgetfrontier.bus.kafka":
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    for connect in (LeaseQueue.connect, Scheduler.connect, lambda url: make(BUDGETFRONTIER_URL=url)):
+
+    def open_spider(url: str) -> None:
+        with scheduler(BUDGETFRONTIER_URL=url):
+            pass
+
+    for connect in (LeaseQueue.connect, Scheduler.connect, open_spider):
         with pytest.raises(MissingExtra, match='this needs the extra "kafka"'):
             connect(CRAWL)

@@ -65,8 +65,8 @@ class Scheduler:
     def from_crawler(cls, crawler: Any) -> Any:
         """Create the scheduler of a crawler: with BUDGETFRONTIER_URL that of a shared frontier. Scrapy calls this.
 
-        With BUDGETFRONTIER_BUS, it is that of a spider at a message bus. An empty one of these is an error of that
-        scheduler's `open`. Raises MissingExtra.
+        With BUDGETFRONTIER_BUS, it is that of a spider at a message bus. An empty one of these, and an extra that is
+        missing, are errors of that scheduler's `open`.
         """
         if crawler.settings.get("BUDGETFRONTIER_BUS") is not None:
             from budgetfrontier.scrapy.bus.scheduler import BusScheduler

@@ -104,6 +104,27 @@ class Mine(Links):
     assert "Traceback" not in result.log and result.log.count("] ERROR: ") == 1
 
 
+def test_a_spider_without_the_extra_names_it_and_closes(tmp_path: Path) -> None:
+    spider = """
+from budgetfrontier import connections
+from budgetfrontier.errors import MissingExtra
+
+def needed(address):
+    raise MissingExtra("grpc")
+
+connections.needed = needed
+
+class Mine(Links):
+    async def start(self):
+        yield Request(url("a/0"))
+"""
+    with Web(0) as site:
+        result = crawl(site, tmp_path, spider, BUDGETFRONTIER_URL="127.0.0.1:1")
+    assert result.reason == "frontier_error", result.log
+    assert 'Cannot open the shared frontier: this needs the extra "grpc": pip install' in result.log
+    assert "Traceback" not in result.log and result.log.count("] ERROR: ") == 1
+
+
 def test_the_token_of_the_server_is_a_setting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     token = token_file(tmp_path, "secret of 16 letters")
     with serving(tmp_path, "--token-file", str(token), config=CONFIG) as server:

@@ -66,8 +66,6 @@ class SharedScheduler:
     frontier: Connection
 
     def __init__(self, crawler: Any) -> None:
-        """Take the crawler. Raises MissingExtra."""
-        connections.needed(str(crawler.settings.get(URL)))
         self.crawler = crawler
         self.stats = crawler.stats
         self._dupefilter = Dupefilter(crawler)
@@ -87,8 +85,8 @@ class SharedScheduler:
     def open(self, spider: Any) -> Any:
         """Connect to the server. Return a Deferred if Scrapy's engine runs.
 
-        An error is logged then, and closes the spider. Otherwise raises SettingsError, WrongCredentials, ConnectionLost
-        if the server does not answer, and what `Frontier.open` raises.
+        An error is logged then, and closes the spider. Otherwise raises SettingsError, MissingExtra, WrongCredentials,
+        ConnectionLost if the server does not answer, and what `Frontier.open` raises.
         """
         self.spider = spider
         self._says = Announcements(spider)
@@ -110,6 +108,7 @@ class SharedScheduler:
         return connecting
 
     def _read_options(self) -> RequestOrder:
+        connections.needed(str(self.crawler.settings.get(URL)))
         self._options = shared_options(self.crawler.settings, self.spider)
         return order(self.crawler.settings)
 
