@@ -38,6 +38,7 @@ from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.guard import BROKEN, INSIDE, Guard
 from budgetfrontier.engine.hooks import Hooks
+from budgetfrontier.engine.hooks import check as check_hooks
 from budgetfrontier.engine.internals import Internals
 from budgetfrontier.engine.known_urls import KnownUrls
 from budgetfrontier.engine.lost_frontiers import close_waiting, watch
@@ -132,6 +133,7 @@ class Frontier:
         """
         close_waiting()
         folder, clock, hooks = arguments.folder(path), arguments.clock(clock) or WallClock(), arguments.hooks(hooks)
+        check_hooks(hooks)
         program = this_program() if program is None else arguments.text(program, "program")
         keep_leases, replicated = arguments.flag(keep_leases, "keep_leases"), arguments.flag(replicated, "replicated")
         suffix_list = None if suffix_list is None else arguments.text(suffix_list, "suffix_list")

@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 from budgetfrontier.core.model import Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.core.spelling import nearest
@@ -24,15 +24,17 @@ from budgetfrontier.storage.records import DeadRow, dead_letter, expanded
 
 log = logging.getLogger("budgetfrontier.hooks")
 
-NAMES = (
-    "on_activate",
-    "on_deactivate",
-    "on_retire",
-    "on_pause_at_finish",
-    "on_finish",
-    "on_dead_letter",
-    "on_commit",
-)
+_CALLS: Final = {
+    "on_activate": ("frontier", "record"),
+    "on_deactivate": ("frontier", "record"),
+    "on_retire": ("frontier", "record"),
+    "on_pause_at_finish": ("frontier", "report"),
+    "on_finish": ("frontier", "lease", "outcome"),
+    "on_dead_letter": ("frontier", "letter"),
+    "on_commit": ("frontier",),
+}
+"""The arguments that each hook is called with."""
+NAMES = tuple(_CALLS)
 
 _ACTIVE = frozenset((READY, IN_PROCESS, SNOOZED))
 
@@ -45,8 +47,6 @@ class Hooks:
 
     def __init__(self, frontier: Any, hooks: Sequence[object]) -> None:
         self._frontier = frontier
-        for hook in hooks:
-            _check(hook)
         self._hooks = {name: [hook for h in hooks if (hook := _find(h, name)) is not None] for name in NAMES}
         self.on_finish = bool(self._hooks["on_finish"])
         self.waiting: deque[tuple[str, tuple[Any, ...]]] = deque()
@@ -124,12 +124,37 @@ class Hooks:
 def load_hooks(names: Sequence[str]) -> list[object]:
     """Return the hooks that settings name as `module:name`; classes are instantiated. Raises SettingsError."""
     try:
-        return [plugins.make(name) for name in names]
+        made = [plugins.make(name) for name in names]
     except SettingsError as error:
         raise SettingsError(f"hooks: {error}") from error.__cause__
+    check(made)
+    return made
 
 
-def _check(hook: object) -> None:
+def check(hooks: Sequence[object]) -> None:
+    """Refuse hooks that would never be called, or fail at every call. Raises SettingsError."""
+    for hook in hooks:
+        _check_names(hook)
+        for name, given in _CALLS.items():
+            called = _find(hook, name)
+            if called is not None and (why := _refusal(called, given)):
+                meant = f"; give an object: {hook.__name__}()" if isinstance(hook, type) else ""
+                raise SettingsError(f"hooks: {name} of {hook!r} {why}{meant}")
+
+
+def _refusal(called: object, given: tuple[str, ...]) -> str | None:
+    """Return why a hook cannot be called with arguments; None if it can."""
+    from inspect import iscoroutinefunction  # takes 17 ms to import, and most frontiers have no hooks
+
+    if not callable(called):
+        return f"is not a function, but {called!r:.60}"
+    if iscoroutinefunction(called):
+        return "is a coroutine function, and would never run: write it without `async`"
+    why = plugins.objection(called, {}, *given)
+    return why and f"must take ({', '.join(given)}): {why}"
+
+
+def _check_names(hook: object) -> None:
     """Refuse a hook that would never be called, or has a misspelt method name. Raises SettingsError."""
     named = [getattr(hook, "__name__", "")] if isinstance(hook, FunctionType) else dir(hook)
     for name in named:

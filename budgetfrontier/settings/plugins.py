@@ -112,10 +112,10 @@ def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Any:
     is_class = isinstance(target, type)
     if is_class and not options and target in _module(kind).BUILTIN.values():
         return target()  # a look at signatures would take two fifths of the time to open a frontier
-    if objection := _objection(target, options, complete=is_class):
+    if why := objection(target, options, complete=is_class):
         known = _options(target)
         meant = next(filter(None, (did_you_mean(name, known) for name in options if name not in known)), "")
-        raise PolicyError(f"{title}: {objection}; its options are: {', '.join(known) or 'none'}{meant}")
+        raise PolicyError(f"{title}: {why}; its options are: {', '.join(known) or 'none'}{meant}")
     try:
         policy = target(**options) if is_class else target
     except (TypeError, ValueError) as error:
@@ -125,13 +125,13 @@ def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Any:
     if options and not is_class:
         policy = functools.partial(policy, **options)
     arguments, options = _CALLS[kind]
-    if objection := _objection(policy, options, *arguments):
+    if why := objection(policy, options, *arguments):
         call = ", ".join([*arguments, *(f"{option}=..." for option in options)])
-        raise PolicyError(f"{title} must take ({call}): {objection}")
+        raise PolicyError(f"{title} must take ({call}): {why}")
     return policy
 
 
-def _objection(target: Any, options: Mapping[str, Any], *arguments: object, complete: bool = True) -> str | None:
+def objection(target: Any, options: Mapping[str, Any], *arguments: object, complete: bool = True) -> str | None:
     """Return why `target` cannot be called with these arguments; None if it can, or if that is unknown (C code).
 
     With `complete=False`, further arguments may still be missing.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
 
 import pytest
 
-from budgetfrontier import Frontier, Outcome, Settings
+from budgetfrontier import Frontier, Lease, Outcome, QueueRecord, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import FrontierClosed, SettingsError
 from budgetfrontier.testing import crash
@@ -118,18 +121,85 @@ def test_a_hook_that_would_never_be_called_is_refused(tmp_path: Path, hook: obje
         assert frontier.summary().queued == 0
 
 
-def test_hooks_that_cannot_be_loaded_are_not_stored(tmp_path: Path) -> None:
-    on_disk(tmp_path, hold_queues=False).close()
-    with pytest.raises(SettingsError, match="no_such_module"):
-        Frontier.open(tmp_path / "frontier", Settings.from_dict({"crawl": "test", "hooks": ["no_such_module:hook"]}))
-    on_disk(tmp_path).close()
-
-
 class Faulty:
     """A hook with an error."""
 
     def on_finish(self, frontier: Frontier, lease: object, outcome: Outcome) -> None:
         raise RuntimeError("a hook's own trouble")
+
+
+class Counts:
+    """A hook of each kind; one is no method."""
+
+    on_finish = 5
+
+    def on_commit(self, frontier: Frontier) -> None: ...
+
+
+class Takes:
+    """A hook that takes too little, or too much."""
+
+    def on_finish(self, frontier: Frontier, lease: Lease) -> None: ...
+
+
+class Waits:
+    """A hook that nothing would await."""
+
+    async def on_retire(self, frontier: Frontier, record: QueueRecord) -> None: ...
+
+
+def on_commit(frontier: Frontier, path: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("hook", "said"),
+    [
+        (Faulty, r"on_finish of <class .*> must take \(frontier, lease, outcome\): .*; give an object: Faulty\(\)"),
+        (Counts(), "on_finish of .* is not a function, but 5"),
+        (Takes(), r"on_finish of .* must take \(frontier, lease, outcome\): too many positional arguments"),
+        (Waits(), "on_retire of .* is a coroutine function, and would never run"),
+        (on_commit, r"on_commit of .* must take \(frontier\): missing a required argument: 'path'"),
+    ],
+)
+def test_a_hook_that_would_fail_at_each_call_is_refused_with_nothing_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: object, said: str
+) -> None:
+    with pytest.raises(SettingsError, match=said):
+        Frontier.open(tmp_path / "frontier", hooks=[hook])
+    assert not (tmp_path / "frontier").exists()
+    if isinstance(hook, type):  # a class that the settings name is called for an object
+        return
+    module = ModuleType("own_hooks")
+    module.hook = hook  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "own_hooks", module)
+    on_disk(tmp_path).close()
+    with pytest.raises(SettingsError, match=said):
+        Frontier.open(tmp_path / "frontier", {"crawl": "test", "hooks": ["own_hooks:hook"]})
+    on_disk(tmp_path).close()
+
+
+class Static:
+    """A class as a hook: its functions take no object."""
+
+    finished: ClassVar[list[Outcome]] = []
+
+    @staticmethod
+    def on_finish(frontier: Frontier, lease: Lease, outcome: Outcome) -> None:
+        Static.finished.append(outcome)
+
+
+def test_a_class_whose_functions_can_be_called_is_a_hook() -> None:
+    with memory(hooks=[Static]) as f:
+        f.schedule_many(pages("A", 1))
+        crawl(f)
+    assert Static.finished == [Outcome.SUCCESS]
+
+
+def test_hooks_that_cannot_be_loaded_are_not_stored(tmp_path: Path) -> None:
+    on_disk(tmp_path, hold_queues=False).close()
+    with pytest.raises(SettingsError, match="no_such_module"):
+        Frontier.open(tmp_path / "frontier", Settings.from_dict({"crawl": "test", "hooks": ["no_such_module:hook"]}))
+    on_disk(tmp_path).close()
 
 
 def test_the_errors_of_hooks_are_logged(caplog: pytest.LogCaptureFixture) -> None:

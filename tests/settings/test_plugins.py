@@ -259,4 +259,4 @@ def test_an_unknown_kind_is_an_error() -> None:
 def test_built_in_policies_need_no_look_at_their_signatures(kind: str) -> None:
     arguments, options = plugins._CALLS[kind]
     for name in plugins._module(kind).BUILTIN:
-        assert plugins._objection(plugins.resolve(kind, name), options, *arguments) is None
+        assert plugins.objection(plugins.resolve(kind, name), options, *arguments) is None
