@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from budgetfrontier.rules.run_history import BUS_WORKER, SERVE
+from budgetfrontier.rules.run_history import BUS_WORKER, CRAWL, SERVE, WORKER, may_crawl
 from budgetfrontier.storage.backup import CACHE
 from budgetfrontier.storage.whole_files import atomic_file
 
@@ -26,9 +26,10 @@ def start_command(job: str, program: str = "") -> str | None:
     """Return the command that continues a crawl; None if it is not known.
 
     `program` is the last one that ran it. None is returned if `job` is itself a frontier outside a crawl's folder, such
-    as that of a LeaseQueue; for a server without noted options; and for a spider that was started neither by
-    `scrapy crawl` nor by `scrapy runspider`, or with options that its folder does not show. The command of a crawl has
-    the path of its configuration as of the last run, or a placeholder if that is not known or the file is gone.
+    as that of a LeaseQueue; for a server without noted options; for a user's own program, unless a crawl has run in the
+    folder before; and for a spider that was started neither by `scrapy crawl` nor by `scrapy runspider`, or with
+    options that its folder does not show. The command of a crawl has the path of its configuration as of the last run,
+    or a placeholder if that is not known or the file is gone.
     """
     folder = Path(job)
     if program == SERVE:
@@ -45,8 +46,8 @@ def start_command(job: str, program: str = "") -> str | None:
             words = _words(_noted(jobdir / "budgetfrontier.json", "command")) if noted else None
             return None if not words else shlex.join(("scrapy", *words, "-s", f"JOBDIR={job}"))
     if (folder / "frontier" / "data.mdb").exists() or not (folder / "data.mdb").exists():
-        return _crawl(folder)
-    return _crawl(folder.parent) if (folder / CACHE).is_dir() else None
+        return _crawl(folder, program)
+    return _crawl(folder.parent, program) if (folder / CACHE).is_dir() else None
 
 
 def note_crawl(job: Path, config: Path, options: Sequence[str] = ()) -> None:
@@ -71,9 +72,11 @@ def _note(path: Path, values: dict[str, object]) -> None:
             file.write(content)
 
 
-def _crawl(job: Path) -> str:
+def _crawl(job: Path, program: str) -> str | None:
     """Return the command of a crawl, with a relative path for a configuration below the current folder."""
     config, options = _noted(job / NOTE, "config"), _words(_noted(job / NOTE, "options")) or []
+    if config is None and may_crawl(program) and program not in (CRAWL, WORKER):
+        return None
     if not isinstance(config, str) or not os.path.isfile(config):
         config = "CONFIG"
     elif Path(config).is_relative_to(Path.cwd()):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Frontier
-from budgetfrontier.rules.run_history import SERVE
+from budgetfrontier.rules.run_history import CRAWL, SERVE
 from budgetfrontier.storage.start_command import note_crawl, note_server, start_command
 
 
@@ -65,3 +65,13 @@ def test_a_server_and_a_crawl_are_started_with_the_options_that_they_had(tmp_pat
     command = start_command(str(job))
     assert command is not None and command.startswith("budgetfrontier crawl ")
     assert command.endswith(f"crawl.yaml --job {job} --metrics 127.0.0.1:9464")
+
+
+def test_a_users_own_program_is_not_started_as_a_crawl(tmp_path: Path) -> None:
+    job, config = tmp_path / "job", tmp_path / "crawl.yaml"
+    Frontier.open(job / "frontier").close()
+    assert start_command(str(job), "spider.py") is None
+    assert start_command(str(job), CRAWL) == start_command(str(job)) == f"budgetfrontier crawl CONFIG --job {job}"
+    config.touch()
+    note_crawl(job, config)  # the program has changed the frontier of a crawl
+    assert start_command(str(job), "spider.py") == start_command(str(job), CRAWL) != start_command(str(tmp_path / "no"))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
+from budgetfrontier.rules.run_history import CRAWL
 from budgetfrontier.tools.cli import common, main
 from tests.engine_process import running_engine
 from tests.support import PATIENCE
@@ -57,7 +58,7 @@ def stopped(tmp_path: Path) -> Path:
     with 2; dead.test: EXHAUSTED, its URI dead; gone.test: EXHAUSTED; later.test: a URI for tomorrow.
     """
     job = tmp_path / "job"
-    with Frontier.open(job / "frontier", Settings.from_dict(SETTINGS)) as frontier:
+    with Frontier.open(job / "frontier", Settings.from_dict(SETTINGS), program=CRAWL) as frontier:
         frontier.schedule_many(f"http://snoozed.test/{n}" for n in range(3))
         frontier.schedule_many(f"http://capped.test/{n}" for n in range(4))
         frontier.schedule_many(f"http://named.test/{n}" for n in range(2))

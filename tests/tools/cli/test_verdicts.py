@@ -21,6 +21,7 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import RunEnd
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.storage.lock import LOCK, locked
+from budgetfrontier.storage.start_command import note_crawl
 from budgetfrontier.testing import crash
 from tests.crash.disks import disk_or_skip
 from tests.crash.processes import in_child
@@ -125,11 +126,11 @@ def test_only_retired_queues_are_left(job: Path, cli: Cli) -> None:
     with opened(job, queue_total_budget=1) as f:
         f.schedule_many(pages("a", "b", count=5))
         fetch(f)
-    assert told(cli, job)[:2] == (
-        "retired",
-        "The crawl is finished: only retired queues are left (2, with 6 URIs); `adjust` a budget to revive them. "
-        f"Then start it again: `budgetfrontier crawl CONFIG --job {job}`.",
-    )
+    text = "The crawl is finished: only retired queues are left (2, with 6 URIs); `adjust` a budget to revive them. "
+    assert told(cli, job)[:2] == ("retired", f"{text}Then start it again.")
+    note_crawl(job, job / "gone.yaml")
+    start = f"budgetfrontier crawl CONFIG --job {job}"
+    assert told(cli, job)[:2] == ("retired", f"{text}Then start it again: `{start}`.")
 
 
 def test_it_was_terminated(job: Path, cli: Cli) -> None:
