@@ -13,6 +13,8 @@ import json
 import re
 import sys
 import time
+from contextlib import suppress
+from html.parser import HTMLParser
 from urllib.parse import urljoin, urlsplit
 from urllib.robotparser import RobotFileParser
 
@@ -31,6 +33,23 @@ SETTINGS = Settings.from_dict({
         "retry": {"delay": "1m", "max_retries": 5},
     },
 })  # fmt: skip
+
+
+class Links(HTMLParser):
+    """The links of a page."""
+
+    def __init__(self, base: str, text: str) -> None:
+        super().__init__()
+        self.base = base
+        self.found: list[str] = []
+        with suppress(AssertionError):  # some Pythons raise it for a declaration that they do not know
+            self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take the link of an `a`."""
+        if tag == "a" and (href := dict(attrs).get("href")):
+            with suppress(ValueError):  # not the form of a URL
+                self.found.append(urljoin(self.base, href))
 
 
 async def read_robots(session: ClientSession, site: str) -> RobotFileParser:
@@ -65,8 +84,7 @@ async def work(scheduler: Scheduler, session: ClientSession, robots: dict[str, R
         if title := re.search(r"<title>(.*?)</title>", text):
             with open("titles.jsonl", "a", encoding="utf-8") as titles:
                 titles.write(json.dumps({"url": url, "title": title[1]}) + "\n")
-        links = [urljoin(url, link) for link in re.findall(r'href="([^"#]+)', text)]
-        inside = [link for link in links if urlsplit(link).netloc == urlsplit(url).netloc]
+        inside = [link for link in Links(url, text).found if urlsplit(link).netloc == urlsplit(url).netloc]
         seconds = time.monotonic() - start
         scheduler.task_done(request, outcome, fetch_seconds=seconds, status=status, discovered=inside)
 
@@ -84,4 +102,6 @@ async def crawl(seeds: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: python asyncio_crawler.py URL...")
     asyncio.run(crawl(sys.argv[1:]))

@@ -8,10 +8,11 @@ The frontier is in the folder `threads`. After Ctrl-C or a kill, the same comman
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from html.parser import HTMLParser
 from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
 from urllib.request import Request, urlopen
@@ -29,6 +30,23 @@ SETTINGS = Settings.from_dict({
 })  # fmt: skip
 
 
+class Links(HTMLParser):
+    """The links of a page."""
+
+    def __init__(self, base: str, text: str) -> None:
+        super().__init__()
+        self.base = base
+        self.found: list[str] = []
+        with suppress(AssertionError):  # some Pythons raise it for a declaration that they do not know
+            self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take the link of an `a`."""
+        if tag == "a" and (href := dict(attrs).get("href")):
+            with suppress(ValueError):  # not the form of a URL
+                self.found.append(urljoin(self.base, href))
+
+
 def fetch(lease: Lease, hosts: set[str | None]) -> Finish:
     """Fetch a page, and return how its lease is to be finished. The threads of the pool do not use the frontier."""
     start, outcome, status, body = time.monotonic(), Outcome.SUCCESS, 0, b""
@@ -40,7 +58,7 @@ def fetch(lease: Lease, hosts: set[str | None]) -> Finish:
         outcome, status = Outcome.RETRY if error.code >= 500 else Outcome.SUCCESS, error.code
     except OSError:  # no connection, or no answer in time
         outcome = Outcome.RETRY
-    links = [urljoin(lease.uri.url, link) for link in re.findall(r'href="([^"#]+)', body.decode(errors="replace"))]
+    links = Links(lease.uri.url, body.decode(errors="replace")).found
     return Finish(
         lease,
         outcome,
@@ -74,4 +92,6 @@ def crawl(seeds: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: python threads_crawler.py URL...")
     crawl(sys.argv[1:])

@@ -32,7 +32,10 @@ LOCAL = ("127.0.0.1", "localhost")
 
 
 def linking(*links: str) -> str:
-    return f"<title>To {len(links)}</title>" + "".join(f'<a href="{link}">{link}</a>' for link in links)
+    """A page whose first link is without quotes, and whose last is no URL, before a declaration that means nothing."""
+    first, *others = links
+    quoted = "".join(f'<a href="{link}">{link}</a>' for link in [*others, "http://["])
+    return f"<title>To {len(links)}</title><a href={first}>{first}</a>{quoted}<![x[ ]]>"
 
 
 def pages(*hosts: str) -> dict[str, Page]:
@@ -93,6 +96,12 @@ def test_asyncio(tmp_path: Path, site: Site) -> None:
     assert site.hits == dict.fromkeys(fetched - {"localhost/a"}, 1)
     lines = [json.loads(line) for line in (tmp_path / "titles.jsonl").read_text().splitlines()]
     assert len(lines) == 7 and {"url": seeds(site)[0], "title": "To 3"} in lines
+
+
+@pytest.mark.parametrize("name", ["asyncio_crawler.py", "recrawler.py", "threads_crawler.py"])
+def test_a_program_without_arguments_says_how_it_is_used(tmp_path: Path, name: str) -> None:
+    done = subprocess.run([sys.executable, EXAMPLES / name], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode > 0 and done.stderr.startswith("usage: ") and not list(tmp_path.iterdir())
 
 
 def test_a_page_that_changes_is_fetched_as_often_as_may_be_and_another_less_and_less_often(

@@ -27,10 +27,14 @@ import java.util.regex.Pattern;
  */
 public final class Crawler {
     private static final String CRAWL = "java";
-    private static final Pattern LINK = Pattern.compile("href=\"([^\"#]+)");
+    private static final Pattern LINK = Pattern.compile("(?i)\\bhref\\s*=\\s*[\"']?([^\"'#\\s>]+)");
     private static final HttpClient HTTP = HttpClient.newHttpClient();
 
     public static void main(String[] arguments) throws Exception {
+        if (arguments.length < 2) {
+            System.err.println("usage: java -cp 'target/dependency/*' Crawler.java HOST:PORT URL...");
+            System.exit(2);
+        }
         ManagedChannel channel = ManagedChannelBuilder.forTarget(arguments[0]).usePlaintext().build();
         List<String> seeds = List.of(arguments).subList(1, arguments.length);
         put(channel, discovered(seeds));

@@ -1,6 +1,6 @@
 """Policies of one's own, which crawl.yaml names: a cost of URIs, and an assignment of URIs to queues.
 
-    python -m http.server 8000                             # in another terminal, in a folder with some pages
+    python -m http.server 8000 --bind 127.0.0.1            # in another terminal, in a folder with some pages
     PYTHONPATH=. budgetfrontier crawl crawl.yaml
     budgetfrontier queues own-policy
 
