@@ -1,4 +1,21 @@
-"""A crawl frontier that spends a budget on each host, survives crashes, and can be steered while it runs."""
+"""A crawl frontier that spends a budget on each host, survives crashes, and can be steered while it runs.
+
+    from budgetfrontier import Frontier, Outcome
+
+    with Frontier.open("job/frontier") as frontier:  # creates it, or opens an existing one
+        frontier.schedule("https://www.example.org/")
+        for lease in frontier.lease(64):  # what may be fetched now: one URL for each host
+            links = [f"{lease.uri.url}about"]  # fetch lease.uri.url here, and find its links
+            frontier.finish(lease, Outcome.SUCCESS, fetch_seconds=0.2, discovered=links)
+
+- `Frontier` has all methods; it belongs to the thread that has opened it
+- `budgetfrontier.aio.Scheduler` is for asyncio
+- `budgetfrontier.leasing.LeaseQueue` is a queue of tasks, which their consumers acknowledge by id
+- `budgetfrontier.remote.RemoteFrontier` is a client of `budgetfrontier serve`, for several processes
+- `budgetfrontier.scrapy.Scheduler` is for Scrapy
+
+`budgetfrontier --help` lists the commands. Guides: https://budgetfrontier.readthedocs.io/
+"""
 
 from __future__ import annotations
 

@@ -124,12 +124,14 @@ class Frontier:
 
         `settings`, a Settings or a dict for `Settings.from_dict`, replace the stored ones (None: the stored ones, else
         the defaults); adjustments stay on top. Leases of a process that died are dropped and their URIs delivered
-        again, unless `keep_leases`. `program` is the name of the opening program in reports and the history of runs
-        (None: this program's). A `replicated` frontier is changed by the entries of a log alone, each in an `atomic`
-        batch: see `internals.replica`. It has no mailbox, and does nothing by itself between two calls; opened
-        otherwise, it is refused. `suffix_list` is the text of a new frontier's public suffix list, instead of that in
-        the settings. Raises FrontierLocked, NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or
-        PermissionError, and then has written nothing. Cost: O(READY queues + leases that were out), not O(URIs).
+        again, unless `keep_leases`. `hooks` are objects whose methods, such as `on_finish`, the frontier calls.
+        `program` is the name of the opening program in reports and the history of runs (None: this program's). Raises
+        FrontierLocked, NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and
+        then has written nothing. Cost: O(READY queues + leases that were out), not O(URIs).
+
+        For crawls in partitions: a `replicated` frontier is changed by the entries of a log alone, with
+        `internals.replica`, and is refused if it is opened without this option; `suffix_list` is the text of a new
+        frontier's public suffix list.
         """
         close_waiting()
         folder, clock, hooks = arguments.folder(path), arguments.clock(clock) or WallClock(), arguments.hooks(hooks)

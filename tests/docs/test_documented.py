@@ -6,6 +6,7 @@ import pkgutil
 import re
 import tomllib
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -77,6 +78,14 @@ def test_every_public_name_has_a_docstring_and_is_in_the_reference_once() -> Non
     assert "{py:method} schedule(uri: str | budgetfrontier.CrawlUri) -> budgetfrontier.Admission\n" in frontier
     for name in vars(budgetfrontier.Frontier):
         assert name.startswith("_") or re.search(rf"\{{py:(method|property)\}} {name}\b", frontier), name
+
+
+def test_the_example_in_the_help_of_the_package_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = "\n".join(line for line in (budgetfrontier.__doc__ or "").split("\n") if line.startswith("    "))
+    found: dict[str, object] = {}
+    exec(dedent(example), found)
+    assert found["links"] == ["https://www.example.org/about"] and (tmp_path / "job/frontier").is_dir()
 
 
 def test_the_list_of_the_reference_has_every_page_and_every_name() -> None:
