@@ -75,8 +75,8 @@ class ManualClock:
         return self._now
 
     def advance(self, seconds: float) -> float:
-        """Advance the clock by `seconds` and return the new time."""
-        self._now += seconds
+        """Advance the clock by `seconds`, or set it back by a negative number; return the new time."""
+        self._now += float(seconds)
         return self._now
 
     def set(self, now: float) -> None:

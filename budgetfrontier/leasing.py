@@ -115,7 +115,9 @@ class LeaseQueue:
     unless it is shared, and no `Frontier`.
     """
 
-    def __init__(self, frontier: SyncFrontier, folder: Path) -> None:
+    def __init__(self, frontier: SyncFrontier, folder: Path = Path(":memory:")) -> None:
+        if not hasattr(frontier, "finish_many"):
+            raise arguments.not_opened(frontier, "LeaseQueue")
         self.frontier = frontier
         self._dir = folder
 
@@ -254,6 +256,7 @@ class LeaseQueue:
         given_as = {id(lease): one for lease, one in zip(named, given, strict=True)}
         ended: list[Lease] | list[Finish] = named
         if sizes is not None:
+            arguments.several(sizes, "sizes")
             of_each = list(sizes)
             if len(of_each) != len(named):
                 raise ValueError(f"ack_many takes a size for each lease: {len(named)} leases, {len(of_each)} sizes")

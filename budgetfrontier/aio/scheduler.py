@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import os
 from collections import OrderedDict, deque
@@ -31,7 +32,7 @@ from budgetfrontier.engine.arguments import size as _size
 from budgetfrontier.engine.arguments import status as _status
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.runs import this_program
-from budgetfrontier.errors import FrontierClosed, WrongThread
+from budgetfrontier.errors import FrontierClosed, WrongThread, WrongType
 from budgetfrontier.leasing import AS_WRITTEN, open_frontier
 from budgetfrontier.rules.run_history import end_of
 from budgetfrontier.settings import Settings, as_settings
@@ -374,6 +375,9 @@ class Scheduler:
 
         Nothing is handed out meanwhile. To keep a request longer: `call(lambda f: f.renew(request, 600))`.
         """
+        given: object = function
+        if not callable(given) or inspect.iscoroutinefunction(given):
+            raise WrongType(f"call takes a function that takes the frontier, without `async`, not {given!r:.60}")
         reply: _T = await self._request(self._worker.call, function)
         return reply
 

@@ -190,18 +190,28 @@ class Calls:
 
     def renew_many(self, leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]:
         """Set another deadline for leases; return those that had ended."""
-        return (yield from self._by_lease(list(leases), lambda part: lease_calls.renew_many(part, ttl), _itself))
+        return (
+            yield from self._by_lease(
+                list(_batch(leases, "leases")), lambda part: lease_calls.renew_many(part, ttl), _itself
+            )
+        )
 
     def give_back(self, leases: Iterable[Lease]) -> Steps[list[Lease]]:
         """Give leases back uncounted; return those that had ended."""
-        given = list(leases)
+        given = list(_batch(leases, "leases"))
         late = yield from self._by_lease(given, lease_calls.give_back, _itself)
         self.held.drop(given)
         return late
 
     def landed_many(self, downloads: Iterable[tuple[Lease, float | None]]) -> Steps[list[Lease]]:
         """Report that downloads are over, each with its seconds; return the leases that had ended."""
-        return (yield from self._by_lease(list(downloads), lease_calls.landed_many, lambda each: each[0]))
+        return (
+            yield from self._by_lease(
+                list(_batch(downloads, "pairs of a lease and its seconds")),
+                lease_calls.landed_many,
+                lambda each: each[0],
+            )
+        )
 
     def _by_lease(
         self, given: list[_T], steps: Callable[[list[_T]], calls.Steps[list[Lease]]], lease_of: Callable[[_T], Lease]
@@ -313,9 +323,9 @@ def _itself(lease: Lease) -> Lease:
     return lease
 
 
-def _batch(uris: Iterable[_T]) -> Iterable[_T]:
-    arguments.several(uris)
-    return uris
+def _batch(items: Iterable[_T], what: str = "URIs") -> Iterable[_T]:
+    arguments.several(items, what)
+    return items
 
 
 def _given_back(ids: list[int]) -> calls.Steps[None]:

@@ -78,6 +78,14 @@ def seconds(value: float, name: str) -> float:
     return abs(value)
 
 
+def rate(value: float) -> float:
+    """Return a number of URIs a second of at least 0."""
+    value = number(value, "rate")
+    if not 0 <= value < inf:
+        raise ValueError(f"rate is a number of URIs a second of at least 0, not {value!r}")
+    return value
+
+
 def whole(value: float, name: str) -> int:
     """Return a whole number. Raises ValueError for a fraction or infinity, WrongType for a bool or no number."""
     try:
@@ -265,6 +273,12 @@ def folder(value: object) -> Path | None:
     if not isinstance(value, str | os.PathLike):
         raise WrongType(f"a path is a str or a Path, not {_kind(value, instead='bytes')}")
     return None if str(value) == ":memory:" else Path(value)
+
+
+def not_opened(value: object, name: str) -> WrongType:
+    """Return the error for a class that was called with `value`, where its `open` was meant."""
+    given = f'"{value}"' if isinstance(value, str | os.PathLike) else "PATH"
+    return WrongType(f"write {name}.open({given}), not {name}(...)")
 
 
 def clock(value: Clock | None) -> Clock | None:

@@ -71,12 +71,20 @@ class Frontier:
     """
 
     def __init__(
-        self, parts: opening.Parts, *, clock: Clock, hooks: Sequence[object], keep_leases: bool, replicated: bool
+        self,
+        parts: opening.Parts,
+        *,
+        clock: Clock | None = None,
+        hooks: Sequence[object] = (),
+        keep_leases: bool = False,
+        replicated: bool = False,
     ) -> None:
+        if not isinstance(parts, opening.Parts):
+            raise arguments.not_opened(parts, "Frontier")
         self._keep_leases = keep_leases
         self._hooks = Hooks(self, hooks)
         self._hooks.attach(parts.kernel, parts.buried, paused=parts.paused)
-        self._guard = Guard(parts, clock, self._hooks, replicated=replicated)
+        self._guard = Guard(parts, clock or WallClock(), self._hooks, replicated=replicated)
         mailbox = None if parts.kernel.tables.env.memory or replicated else Mailbox(parts.path)
         self._delivery = Delivery(self._guard, parts.commands, mailbox)
         self._guard.watching = watch(self, parts.kernel.tables.env, mailbox)
@@ -505,7 +513,7 @@ class Frontier:
 
         As of the last commit. `rate` is the number of URIs finished a second, if the caller knows it better.
         """
-        rate = None if rate is None else arguments.number(rate, "rate")
+        rate = None if rate is None else arguments.rate(rate)
         return self._guard.attempt(lambda: reporting.verdict_now(self._tables, self._guard.now(), rate))
 
     def report(self) -> Report:

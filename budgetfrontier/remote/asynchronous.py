@@ -22,7 +22,7 @@ from budgetfrontier.core.model import (
     Summary,
     Tally,
 )
-from budgetfrontier.engine.arguments import Letters, flag, letter_ids
+from budgetfrontier.engine.arguments import Letters, flag, letter_ids, several
 from budgetfrontier.errors import ConnectionLost, LeaseExpired, PolicyError
 from budgetfrontier.remote import calls, elsewhere, lease_calls, link
 from budgetfrontier.remote.async_transport import AsyncTransport
@@ -194,6 +194,7 @@ class AsyncRemoteFrontier:
 
     async def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given; return those that had already ended."""
+        several(leases, "leases")
         given = list(leases)
         late = await self.transport.run(lease_calls.give_back(given))
         self._held.drop(given)

@@ -57,6 +57,7 @@ def landed(lease: Lease, fetch_seconds: float | None, crawl_delay: float | None)
 
 def landed_many(downloads: Iterable[tuple[Lease, float | None]]) -> Steps[list[Lease]]:
     """Report that downloads are over, each with its seconds; return the leases that had ended."""
+    arguments.several(downloads, "pairs of a lease and its seconds")
     return (yield from _landed([(lease, seconds, None) for lease, seconds in downloads]))
 
 

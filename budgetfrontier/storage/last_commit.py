@@ -9,7 +9,7 @@ from pathlib import Path
 
 import lmdb
 
-from budgetfrontier.errors import FrontierClosed, FrontierError, NotAFrontier
+from budgetfrontier.errors import FrontierClosed, FrontierError, NotAFrontier, WrongType
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.environment import Environment, opened_here
 from budgetfrontier.storage.lmdb_env import check_files, translate_error
@@ -24,6 +24,8 @@ class LastCommit:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise WrongType(f"a path is a str or a Path, not {type(path).__name__}")
         self.path = Path(path)
         if not check_files(self.path):
             raise NotAFrontier(f"there is no frontier at {self.path}; name the folder of a job")

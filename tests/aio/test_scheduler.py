@@ -438,6 +438,17 @@ async def test_what_is_queued_can_be_made_more_urgent(place: Place) -> None:
         await scheduler.join()
 
 
+@in_loop
+async def test_call_takes_a_function_that_is_not_async(place: Place) -> None:
+    async def summary(frontier: Frontier) -> object:
+        return frontier.summary()
+
+    async with place() as scheduler:
+        for wrong in (5, summary):
+            with pytest.raises(TypeError, match="call takes a function that takes the frontier, without `async`"):
+                await scheduler.call(wrong)  # type: ignore[arg-type,unused-coroutine]
+
+
 def test_wrong_arguments() -> None:
     wrong: list[Callable[[], Scheduler]] = [
         lambda: Scheduler(":memory:", maxsize=-1),

@@ -20,6 +20,7 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.settings.overrides import Override
+from budgetfrontier.storage.reader import Reader
 from tests.support import START, memory, on_disk, one, pages, whole
 
 HOST = "a.test"
@@ -168,6 +169,17 @@ def test_a_value_of_another_type_is_a_type_error_with_what_to_write(mistake: Cal
         f.check()
 
 
+def _queue() -> LeaseQueue:
+    return LeaseQueue(memory())
+
+
+def test_a_rate_is_a_number() -> None:
+    with memory() as f:
+        for rate in (float("nan"), -1.0, float("inf")):
+            with pytest.raises(ValueError, match="rate is a number of URIs a second"):
+                f.verdict(rate=rate)
+
+
 def test_queues_and_schedulers_say_which_type_they_take() -> None:
     given: Any = 5
     calls: dict[str, Callable[[], object]] = {
@@ -177,6 +189,10 @@ def test_queues_and_schedulers_say_which_type_they_take() -> None:
         "a Settings or a dict, not int": lambda: Scheduler(":memory:", given),
         "an address is a str, not int": lambda: LeaseQueue.connect(given),
         "a path is a str or a Path, not int;?": lambda: LeaseQueue.open(given),
+        "a path is a str or a Path, not int$": lambda: Reader(given),
+        r'write Frontier.open\("job"\), not Frontier\(...\)': lambda: Frontier("job"),  # type: ignore[arg-type]
+        r'write LeaseQueue.open\("job"\), not LeaseQueue\(...\)': lambda: LeaseQueue("job"),  # type: ignore[arg-type]
+        "this takes an iterable of sizes, such as a list, not int": lambda: _queue().ack_many([], sizes=given),
     }
     for told, call in calls.items():
         with pytest.raises(TypeError, match=told) as refused:

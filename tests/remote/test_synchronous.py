@@ -119,12 +119,13 @@ def test_what_is_no_uri_is_invalid_and_harms_no_other(frontier: Any, nonsense: A
     assert frontier.summary().invalid == 3 + isinstance(nonsense, str | CrawlUri) and frontier.summary().scheduled == 3
 
 
-def test_flags_are_true_or_false(frontier: Any) -> None:
+def test_flags_and_lists_are_checked(frontier: Any) -> None:
     frontier.schedule("https://a.test/")
     [lease] = frontier.lease()
     calls: dict[str, Callable[[], object]] = {
         "retire_queue is True or False, not 'False'": lambda: frontier.finish(lease, retire_queue="False"),
         "retire_queue is True or False, not None": lambda: frontier.finish_many([Finish(lease, retire_queue=None)]),  # type: ignore[arg-type]
+        "this takes an iterable of leases, such as a list, not int": lambda: frontier.give_back(5),
         "charge is True or False, not 'false'": lambda: frontier.mark_seen([], charge="false"),
         "dry_run is True or False, not 'no'": lambda: frontier.adjust(queue_total_budget=5, dry_run="no"),
     }
