@@ -86,7 +86,7 @@ class RemoteFrontier:
     if not TYPE_CHECKING:  # so that type checkers report names that are missing
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise elsewhere.missing(self, name, job="JOB")
+            raise elsewhere.missing(self, name, job="JOB", where=" on the server")
 
     @property
     def retry_for(self) -> float:

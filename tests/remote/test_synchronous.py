@@ -509,7 +509,7 @@ def test_a_method_that_only_a_frontier_has_is_answered_with_the_command(served: 
         for name in everyday - set(dir(RemoteFrontier)):
             with pytest.raises(AttributeError, match=f"has no {name}: (use `budgetfrontier .* JOB|only the process)"):
                 getattr(remote, name)
-        with pytest.raises(AttributeError, match=r"use `budgetfrontier adjust JOB --remove`$"):
+        with pytest.raises(AttributeError, match=r"use `budgetfrontier adjust JOB --remove` on the server$"):
             _ = remote.withdraw  # type: ignore[attr-defined]
         with pytest.raises(AttributeError, match=r"^'RemoteFrontier' object has no attribute 'leese'$"):
             _ = remote.leese  # type: ignore[attr-defined]
