@@ -122,6 +122,8 @@ def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Any:
         raise PolicyError(f"{title}: {error}") from error
     if not callable(policy):
         raise PolicyError(f"{title} is neither a function nor a class whose instances can be called")
+    if is_async(policy):
+        raise PolicyError(f"{title} is async; policies are called, not awaited")
     if options and not is_class:
         policy = functools.partial(policy, **options)
     arguments, options = _CALLS[kind]
@@ -147,6 +149,13 @@ def objection(target: Any, options: Mapping[str, Any], *arguments: object, compl
     except TypeError as error:
         return str(error)
     return None
+
+
+def is_async(function: Any) -> bool:
+    """Return whether a function, or the method by which an object is called, is a coroutine function."""
+    from inspect import iscoroutinefunction  # as above
+
+    return iscoroutinefunction(function) or iscoroutinefunction(function.__call__)
 
 
 def _options(target: Any) -> list[str]:

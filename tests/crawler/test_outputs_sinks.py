@@ -115,6 +115,10 @@ def test_a_class_is_made_and_methods_that_fail_do_no_harm(module: Any) -> None:
 async def waiting(page: Page) -> None: ...
 
 
+class Waiting:
+    async def __call__(self, page: Page) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -122,6 +126,8 @@ async def waiting(page: Page) -> None: ...
         (f"{MODULE}:missing", "cannot be imported: .*missing"),
         (f"{MODULE}:number", "cannot be called"),
         (f"{MODULE}:waiting", "is async"),
+        (f"{MODULE}:Waiting", "is async"),
+        (f"{MODULE}:nothing", r"must take \(page\): too many positional"),
         (f"{MODULE}:Bad", "cannot be made: ZeroDivisionError"),
     ],
 )
@@ -130,7 +136,7 @@ def test_a_sink_that_cannot_be_is_a_setting_that_is_wrong(tmp_path: Path, module
         def __init__(self) -> None:
             raise ZeroDivisionError
 
-    module.number, module.waiting, module.Bad = 1, waiting, Bad
+    module.number, module.waiting, module.Waiting, module.nothing, module.Bad = 1, waiting, Waiting, lambda: None, Bad
     with pytest.raises(SettingsError, match=f"output.sinks: '?{name}'? {why}"):
         Outputs(tmp_path / "job", Settings.from_dict({"output": {"sinks": [name]}}), cache=Known())
     assert not (tmp_path / "job").exists()

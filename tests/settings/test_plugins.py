@@ -65,6 +65,13 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
             def nothing():
                 return 1
+
+            async def slow(uri):
+                return 1
+
+            class Slow:
+                async def __call__(self, uri):
+                    return 1
         """),
         encoding="utf-8",
     )
@@ -212,6 +219,8 @@ def test_without_a_near_name_all_are_listed(name: str) -> None:
         ("own_policies:Inert", "neither a function nor a class"),
         ({"own_policies:number": {"a": 1}}, "neither a function nor a class"),
         ("own_policies:nothing", r"must take \(uri\): too many positional"),
+        ("own_policies:slow", "is async; policies are called, not awaited"),
+        ("own_policies:Slow", "is async; policies are called, not awaited"),
         ("own_policies:missing", "cannot be imported: AttributeError"),
         ("no_such_module:cost", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
         (":", "cannot be imported"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -126,6 +125,8 @@ def _load(name: str) -> Callable[..., object]:
         raise SettingsError(f"output.sinks: {error}") from error.__cause__
     if not callable(sink):
         raise SettingsError(f"output.sinks: {name!r} cannot be called; name a function")
-    if inspect.iscoroutinefunction(sink):
+    if plugins.is_async(sink):
         raise SettingsError(f"output.sinks: {name!r} is async; sinks are called, not awaited")
+    if objection := plugins.objection(sink, {}, "page"):
+        raise SettingsError(f"output.sinks: {name!r} must take (page): {objection}")
     return sink  # type: ignore[no-any-return]

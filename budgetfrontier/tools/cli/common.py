@@ -280,6 +280,19 @@ def frontier_path(job: Path) -> Path:
     raise NotAFrontier(f"{job}: there is no frontier here; name a job's folder, the one with `frontier` in it")
 
 
+def again(words: Sequence[str], settings: Settings) -> str:
+    """Return a command for a shell, with PYTHONPATH as it is here if the settings name modules of the user's own."""
+    from budgetfrontier.settings.plugins import is_own
+
+    line, path = shlex.join(words), os.environ.get("PYTHONPATH")
+    policies = {name: getattr(settings.frontier, name) for name in settings.frontier.__struct_fields__}
+    every = [policies, *(override.set for override in settings.overrides)]
+    own = any(is_own(spec) for each in every for name, spec in each.items() if name.endswith("_policy"))
+    return (
+        f"PYTHONPATH={shlex.quote(path)} {line}" if path and (own or settings.hooks or settings.output.sinks) else line
+    )
+
+
 def folder_name(name: str) -> str:
     """Return the name of a crawl as that of a folder.
 

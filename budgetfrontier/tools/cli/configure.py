@@ -10,7 +10,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from budgetfrontier.tools.cli.common import Commands, add_command, folder_name, read_settings, warn, warn_of_adjustments
+from budgetfrontier.tools.cli.common import (
+    Commands,
+    add_command,
+    again,
+    folder_name,
+    read_settings,
+    warn,
+    warn_of_adjustments,
+)
 from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
@@ -260,8 +268,8 @@ def check_config(args: argparse.Namespace) -> None:
         _print(settings)
     note(f"{args.file} is valid: seeds {len(settings.seeds):,}, overrides {len(settings.overrides):,}")
     if settings.cluster != ClusterSettings():
-        worker = shlex.join(("budgetfrontier", "worker", "--config", str(args.file)))
+        worker = again(("budgetfrontier", "worker", "--config", str(args.file)), settings)
         note(f"to run it in partitions, start workers: {worker} --folder FOLDER --listen ADDRESS:PORT")
         return
-    start = shlex.join(("budgetfrontier", "crawl", str(args.file)))
+    start = again(("budgetfrontier", "crawl", str(args.file)), settings)
     note(f"to run it, with the job in the folder {folder_name(settings.crawl)}: {start}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from budgetfrontier.core.endpoints.addresses import ANYBODY
 from budgetfrontier.tools.cli.common import (
     Commands,
     add_command,
+    again,
     folder_name,
     naming_options,
     read_settings,
@@ -90,9 +90,9 @@ def crawl(args: argparse.Namespace) -> int:
     settings = read_settings(args.config)
     from budgetfrontier.crawler import job
 
-    again = ["budgetfrontier", "crawl", str(args.config), *(("--job", str(args.job)) if args.job else ())]
+    words = ["budgetfrontier", "crawl", str(args.config), *(("--job", str(args.job)) if args.job else ())]
     if args.frontier is not None:
-        return _crawl_shared(args, settings, again)
+        return _crawl_shared(args, settings, words)
     if args.token_file or args.tls:
         args.parser.error("--token-file and --tls are for the server of --frontier, which is not given")
     check_metrics(args)
@@ -105,14 +105,14 @@ def crawl(args: argparse.Namespace) -> int:
             folder,
             paused=args.paused,
             adopt=args.adopt,
-            command=shlex.join(again + options),
+            command=again(words + options, settings),
             config=args.config,
             options=options,
             metrics=None if metrics is None else _serving_metrics(metrics),
         )
 
 
-def _crawl_shared(args: argparse.Namespace, settings: Settings, again: list[str]) -> int:
+def _crawl_shared(args: argparse.Namespace, settings: Settings, words: list[str]) -> int:
     """Run a crawl on a frontier of a server."""
     given = {"--paused": args.paused, "--adopt": args.adopt, "--metrics": args.metrics, "--allow-host": args.allow_host}
     if refused := [option for option, value in given.items() if value]:
@@ -122,7 +122,7 @@ def _crawl_shared(args: argparse.Namespace, settings: Settings, again: list[str]
     from budgetfrontier.crawler.shared import shared_addresses, shared_job
 
     for option, value in {"--frontier": args.frontier, "--token-file": args.token_file, "--tls": args.tls}.items():
-        again += [option, str(value)] if value else []
+        words += [option, str(value)] if value else []
     with naming_options({"address": "--frontier", "token": "--token-file", "tls": "--tls"}), _rare_collections():
         remote = shared_addresses.remote_crawl(
             args.frontier,
@@ -131,7 +131,7 @@ def _crawl_shared(args: argparse.Namespace, settings: Settings, again: list[str]
             tls=args.tls == "system" or args.tls or False,
         )
         return shared_job.crawl(
-            settings, args.job or Path(folder_name(settings.crawl)), remote, command=shlex.join(again)
+            settings, args.job or Path(folder_name(settings.crawl)), remote, command=again(words, settings)
         )
 
 

@@ -45,7 +45,10 @@ def test_the_sink_of_init_stores_the_pages_of_its_crawl(tmp_path: Path, cli: Cli
         written = config.read_text().replace("https://www.example.org/\n", "http://www.a.test/\n", 1)
         written = written.replace("  user_agent: my", f'  resolve: {{"*": "{site.address}"}}\n  user_agent: my', 1)
         config.write_text(written.replace("min_delay: 3s", "min_delay: 0s"))
-        assert "crawl finished" in run(config.parent, "budgetfrontier", "crawl", "crawl.yaml", pythonpath=".")
+        checked = run(config.parent, "budgetfrontier", "check-config", "crawl.yaml", pythonpath=".")
+        assert checked.endswith("my-crawl: PYTHONPATH=. budgetfrontier crawl crawl.yaml\n")
+        said = run(config.parent, "budgetfrontier", "crawl", "crawl.yaml", pythonpath=".")
+        assert "crawl finished" in said and "command: PYTHONPATH=. budgetfrontier crawl crawl.yaml" in said
     with sqlite3.connect(config.with_name("pages.db")) as database:
         rows = database.execute("select url, title from pages order by url").fetchall()
     database.close()
