@@ -12,6 +12,7 @@ import pytest
 
 import budgetfrontier
 from budgetfrontier.core.model import ROW_FIELDS, Outcome, QueueState, Summary
+from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.settings import Settings, plugins
 from budgetfrontier.settings.field import all_settings
 from docs import generated
@@ -86,6 +87,13 @@ def test_the_example_in_the_help_of_the_package_runs(tmp_path: Path, monkeypatch
     found: dict[str, object] = {}
     exec(dedent(example), found)
     assert found["links"] == ["https://www.example.org/about"] and (tmp_path / "job/frontier").is_dir()
+
+
+def test_the_guide_names_the_methods_that_clients_do_not_have() -> None:
+    table = page("howto/share.md").partition("### What a client does not have")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|(.*?)\|", table, re.MULTILINE))))
+    names = {name for name in vars(budgetfrontier.Frontier) if not name.startswith("_")}
+    assert named == names - set(vars(RemoteFrontier))
 
 
 def test_the_list_of_the_reference_has_every_page_and_every_name() -> None:

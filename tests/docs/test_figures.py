@@ -11,9 +11,17 @@ NAME = re.compile(r"`((?:[a-z]+-)*\d{4}-\d\d-\d\d[\w-]*)`")
 
 
 def test_results_that_pages_name_are_there() -> None:
-    for page in ("explanation/compared.md", "howto/choose.md"):
+    for page in ("explanation/compared.md", "howto/asyncio.md", "howto/choose.md", "howto/embed.md", "howto/leases.md"):
         names = NAME.findall((DOCS / page).read_text(encoding="utf-8"))
         assert names and [name for name in names if not list(RESULTS.glob(f"{name}*.md"))] == []
+
+
+def test_rates_of_the_guides_are_those_measured() -> None:
+    results = "".join(path.read_text(encoding="utf-8") for path in RESULTS.glob("*.md"))
+    pages = [DOCS.parent / "README.md", DOCS / "faq.md", *sorted((DOCS / "howto").glob("*.md"))]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    rates = re.findall(r"(\d+,\d{3}) (?:URLs|requests|pages) a second", text)
+    assert len(rates) > 4 and [rate for rate in rates if f" {rate}/s " not in results] == []
 
 
 def test_rates_beside_other_crawlers_are_those_measured() -> None:
