@@ -169,6 +169,23 @@ def test_a_value_of_another_type_is_a_type_error_with_what_to_write(mistake: Cal
         f.check()
 
 
+WRONG_FIELDS: dict[str, Any] = {
+    "method": 5, "hops": None, "via": 5, "source": b"x", "queue": 5, "body": "x", "force": "no", "priority": "high",
+    "cost": 1.5, "directive": 9, "payload": "text", "headers": {"A": 5}, "meta": object(), "not_before": "soon",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG_FIELDS)
+def test_a_field_of_a_wrong_type_is_named(name: str) -> None:
+    assert {*CrawlUri.__struct_fields__} - {"url"} == {*WRONG_FIELDS}
+    with memory() as f:
+        given = CrawlUri("https://a.test/", **{"directive": 2, "meta": {"a": 1}, name: WRONG_FIELDS[name]})
+        assert f.schedule(given) is Admission.INVALID
+        assert f.schedule_many([given, "https://b.test/"]).reasons == {name: 1}
+        assert f.mark_seen([given]).reasons == {name: 1}
+        assert f.summary().invalid_reasons == {name: 2}  # `mark_seen` counts in its tally alone
+
+
 def _queue() -> LeaseQueue:
     return LeaseQueue(memory())
 

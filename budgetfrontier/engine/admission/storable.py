@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import UnionType
+from typing import Final
+
 import msgspec
 
 from budgetfrontier.core.model import CrawlUri
@@ -13,6 +16,21 @@ from budgetfrontier.storage.uri_values import decode_uri, encode_uri
 MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
 MAX_DEPTH = 100  # of `meta`: later versions with a deeper stack must be able to read it
 _BYTES = (bytes, bytearray, memoryview)
+_TYPES: Final[dict[str, tuple[type | UnionType, str]]] = {
+    "method": (str, "text"),
+    "hops": (str, "text"),
+    "via": (str | None, "text"),
+    "source": (str | None, "text"),
+    "queue": (str | None, "text"),
+    "body": (bytes | bytearray | memoryview, "bytes"),
+    "force": (bool, "True or False"),
+    "priority": (int, "a whole number"),
+    "cost": (int | None, "a whole number"),
+    "directive": (int, "a Directive"),
+    "payload": (bytes | bytearray | memoryview | None, "bytes"),
+    "headers": (dict | None, "a dict of text"),
+}
+"""The type of each field of a URI, also in words."""
 MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no float can hold
 
 
@@ -35,19 +53,36 @@ def check_fields(uri: CrawlUri) -> None:
     texts = isinstance(method, str) and isinstance(hops, str) and isinstance(via, str)
     texts = texts and isinstance(queue, str) and isinstance(source, str)
     if not (texts and isinstance(force, bool) and isinstance(body, _BYTES)):
-        raise InvalidUrl("type", "method, hops, via, source and queue are text, body is bytes, and force is a bool")
+        raise _wrong_type(uri)
     priority: object = uri.priority
     cost: object = 0 if uri.cost is None else uri.cost
     directive: object = uri.directive
     whole = isinstance(priority, int) and isinstance(cost, int)
     if not (whole and isinstance(directive, int) and 0 <= directive <= 3):
-        raise InvalidUrl("type", "priority, directive and cost are whole numbers")
+        raise _wrong_type(uri)
     when: object = uri.not_before
     if when is not None and not (isinstance(when, int | float) and abs(when) <= MAX_TIME):
-        raise InvalidUrl("type", "not_before is a time in epoch seconds")
+        raise InvalidUrl("not_before", "not_before is a time in epoch seconds")
     for name, value in ("meta", uri.meta), ("headers", uri.headers):
         if value is not None and (why := excess(value, size=MAX_RECORD, depth=MAX_DEPTH)):
-            raise InvalidUrl("too-large" if why == TOO_LARGE else "type", f"{name}: {why}")
+            raise InvalidUrl("too-large" if why == TOO_LARGE else name, f"{name}: {why}")
+
+
+def _wrong_type(uri: CrawlUri, why: str = "cannot be stored") -> InvalidUrl:
+    """Return the error for a URI with a field of a wrong type; its reason names the field, "type" if none is found."""
+    for name, (expected, words) in _TYPES.items():
+        value = getattr(uri, name)
+        if not isinstance(value, expected):
+            return InvalidUrl(name, f"{name} is {words}")
+    if not 0 <= uri.directive <= 3:
+        return InvalidUrl("directive", "directive is a Directive")
+    if not all(isinstance(text, str) for header in (uri.headers or {}).items() for text in header):
+        return InvalidUrl("headers", "headers is a dict of text")
+    try:
+        msgspec.msgpack.encode(uri.meta)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return InvalidUrl("meta", why)
+    return InvalidUrl("type", why)
 
 
 def encoded(uri: CrawlUri, url: str, queue: str) -> bytes:
@@ -56,7 +91,7 @@ def encoded(uri: CrawlUri, url: str, queue: str) -> bytes:
         value = encode_uri(uri, url, queue)
         decode_uri(value, queue)
     except (AttributeError, TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as e:
-        raise InvalidUrl("type", f"cannot be stored: {e}") from None
+        raise _wrong_type(uri, f"cannot be stored: {e}") from None
     if len(value) > MAX_RECORD:
         raise InvalidUrl("too-large", f"{len(value)} bytes with all it carries; at most {MAX_RECORD}")
     return value
