@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
@@ -55,6 +56,9 @@ class Loopback:
         self._thread.stop()
 
     async def _end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._listening)
+        for _ in range(3):
+            await asyncio.sleep(0)  # asyncio leaves a connection open that is accepted, but not made, at the end
         transports = [connection.transport for connection in self._server.connections]
         await self._runner.cleanup()
         for transport in filter(None, transports):
@@ -64,9 +68,9 @@ class Loopback:
         self._server = web.Server(self._handler, access_log=None)
         self._runner = web.ServerRunner(self._server, shutdown_timeout=0.5)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        port: int = self._runner.addresses[0][1]
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=128)
+        await web.SockSite(self._runner, self._listening).start()
+        port: int = self._listening.getsockname()[1]
         return port
 
 
