@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import os
 from collections import OrderedDict, deque
@@ -36,6 +35,7 @@ from budgetfrontier.errors import FrontierClosed, WrongThread, WrongType
 from budgetfrontier.leasing import AS_WRITTEN, open_frontier
 from budgetfrontier.rules.run_history import end_of
 from budgetfrontier.settings import Settings, as_settings
+from budgetfrontier.settings.plugins import is_async
 
 CHUNK = 200  # URIs of `add_many` in one message; a waiting `get` is delayed by one such message at most
 
@@ -376,7 +376,7 @@ class Scheduler:
         Nothing is handed out meanwhile. To keep a request longer: `call(lambda f: f.renew(request, 600))`.
         """
         given: object = function
-        if not callable(given) or inspect.iscoroutinefunction(given):
+        if not callable(given) or is_async(given):
             raise WrongType(f"call takes a function that takes the frontier, without `async`, not {given!r:.60}")
         reply: _T = await self._request(self._worker.call, function)
         return reply

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from math import inf, isnan
 from pathlib import Path
 from sys import float_info, maxsize
-from typing import Final
+from typing import Final, TypeVar
 
 from budgetfrontier.clock import Clock
 from budgetfrontier.core.model import CrawlUri, DeadLetter, Lease, Outcome, RunEnd
 from budgetfrontier.errors import WrongType
+
+_Named = TypeVar("_Named", Outcome, RunEnd)
 
 _LONGEST_INT = 128  # bits
 LONGEST_KEY = 511
@@ -208,25 +210,25 @@ def error_of_count(value: object, of_numbers: type[Exception] = ValueError) -> t
 
 
 def outcome(value: object) -> Outcome:
-    """Return an outcome. Raises ValueError for a name that there is not, WrongType for what is no name."""
-    if not isinstance(value, str):
-        raise WrongType(f"an outcome is an Outcome, such as Outcome.SUCCESS, or its name, not {_kind(value)}")
-    try:
-        return Outcome(value)
-    except ValueError:
-        raise ValueError(f"there is no outcome {value!r:.60}; there are {', '.join(Outcome)}") from None
+    """Return an outcome. Raises WrongType for another type than text, ValueError for an unknown name."""
+    return _member(Outcome, value, "an outcome is an Outcome, such as Outcome.SUCCESS", "outcome {}")
 
 
 def run_end(value: object) -> RunEnd | None:
-    """Return how a run ends; None: not said. Raises ValueError for a name that there is not, WrongType for no name."""
+    """Return how a run ends; None: not said. Raises WrongType for another type than text, ValueError."""
     if value is None:
         return None
+    return _member(RunEnd, value, "an end is a RunEnd, such as RunEnd.LIMIT", "end {} of a run")
+
+
+def _member(kind: type[_Named], value: object, what: str, named: str) -> _Named:
+    """Return the member of an enum that a value is, or names."""
     if not isinstance(value, str):
-        raise WrongType(f"an end is a RunEnd, such as RunEnd.LIMIT, or its name, not {_kind(value)}")
+        raise WrongType(f"{what}, or its name, not {_kind(value)}")
     try:
-        return RunEnd(value)
+        return kind(value)
     except ValueError:
-        raise ValueError(f"there is no end {value!r:.60} of a run; there are {', '.join(RunEnd)}") from None
+        raise ValueError(f"there is no {named.format(f'{value!r:.60}')}; there are {', '.join(kind)}") from None
 
 
 def queue_key(key: object) -> str:

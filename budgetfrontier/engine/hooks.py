@@ -144,11 +144,9 @@ def check(hooks: Sequence[object]) -> None:
 
 def _refusal(called: object, given: tuple[str, ...]) -> str | None:
     """Return why a hook cannot be called with arguments; None if it can."""
-    from inspect import iscoroutinefunction  # takes 17 ms to import, and most frontiers have no hooks
-
     if not callable(called):
         return f"is not a function, but {called!r:.60}"
-    if iscoroutinefunction(called):
+    if plugins.is_async(called):
         return "is a coroutine function, and would never run: write it without `async`"
     why = plugins.objection(called, {}, *given)
     return why and f"must take ({', '.join(given)}): {why}"
