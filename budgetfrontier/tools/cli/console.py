@@ -56,9 +56,13 @@ def register(commands: Commands) -> None:
 
 def console(args: argparse.Namespace) -> None:
     """Serve the pages until it is stopped."""
-    from budgetfrontier.tools.console.console_server import serve
-    from budgetfrontier.tools.console.jobs import named
+    from budgetfrontier.errors import MissingExtra
 
+    try:
+        from budgetfrontier.tools.console.console_server import serve
+        from budgetfrontier.tools.console.jobs import named
+    except ModuleNotFoundError as error:
+        raise MissingExtra("console") from error
     options: dict[str, Any] = {
         "listen": args.listen,
         "token_file": args.token_file,

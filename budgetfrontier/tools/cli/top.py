@@ -25,9 +25,13 @@ def register(commands: Commands) -> None:
 
 def top(args: argparse.Namespace) -> None:
     """Show the overview until q or Ctrl-C, or print it once."""
-    from budgetfrontier.tools.console.jobs import ConsoleJob
-    from budgetfrontier.tools.console.top_terminal import is_screen, print_once, watch
+    from budgetfrontier.errors import MissingExtra
 
+    try:
+        from budgetfrontier.tools.console.jobs import ConsoleJob
+        from budgetfrontier.tools.console.top_terminal import is_screen, print_once, watch
+    except ModuleNotFoundError as error:
+        raise MissingExtra("console") from error
     job = ConsoleJob("", args.job, common.frontier_path(args.job))
     try:
         if args.once or not is_screen(sys.stdin, sys.stdout):
