@@ -105,6 +105,8 @@ class Finisher:
             charged[cost].append(queue_id)
         else:
             self._end(queue, lease, ending, settings, delay, now)
+        if tables.observed:
+            self.observe(queue, lease, ending, settings, rest, now)
         state, retire = queue.state, ending is not None and ending.retire_queue
         if (  # copies `queue_states.after_finish`
             state is IN_PROCESS
@@ -127,6 +129,20 @@ class Finisher:
             rotation.snooze(queue, now + tables.longest_delay)
         elif state is not after:
             self._turns.move(queue, after, now)
+
+    def observe(
+        self,
+        queue: QueueRecord,
+        lease: Lease,
+        ending: Finish | None,
+        settings: QueueSettings,
+        rest: float,
+        now: float,
+    ) -> None:
+        """Do what else the end of an attempt causes, if `Tables.observed` says so: before its queue goes anywhere.
+
+        `rest` is for how long the queue rests for politeness.
+        """
 
     # -- the queue's rest
 

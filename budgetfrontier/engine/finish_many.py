@@ -136,7 +136,7 @@ class BatchFinisher:
         self._kernel.lease_expiry.expire(now)
         if self._tables.leases.next_expiry <= now:  # more have expired than one call ends
             part = self._in_time(part, late, now)
-        if self._guard.hooks.on_finish:  # they are called in the order of events
+        if self._guard.hooks.on_finish or self._tables.observed:  # each end in the order of events
             self._end_each([Finish(item) if isinstance(item, Lease) else item for item in part], late, now)
             return
         if bare:

@@ -48,6 +48,10 @@ class SettingsInForce:
         """The same settings and the same precedence for every URI."""
         self.has_limits = admission_limits.any_limit(frontier) or self.effective.limits_queues
         """The frontier, or some queue, may be full."""
+        self.guarded = False
+        """Some setting has to be asked before each lease."""
+        self.observed = False
+        """Some setting asks for more at the end of an attempt than the charge and the rest of its queue."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.constant_costs: dict[str, int] = {}
         """What a URI costs by the policies that have been asked for, if all their costs are the same, by name."""

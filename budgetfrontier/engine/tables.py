@@ -52,6 +52,10 @@ class Tables:
         self.busiest = BusiestQueues()
         self.urls: UrlTable | None = None
         """The kept URLs; None without `frontier.keep_urls`."""
+        self.guarded = False
+        """Whether `Turns.stopped_before_lease` has to be asked before each lease."""
+        self.observed = False
+        """Whether `Finisher.observe` has to be called at each end of an attempt."""
         self.longest_delay = 0.0
         """The longest wait that the settings of this run could give a queue, in seconds."""
         self.random = Random()
@@ -73,6 +77,7 @@ class Tables:
         """Put settings in force; values in queues follow, by revision."""
         self.in_force = SettingsInForce(settings, adjustments, random=self.random.random)
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
+        self.guarded, self.observed = self.in_force.guarded, self.in_force.observed
 
     def keep_urls(self, now: Callable[[], float]) -> None:
         """Keep the URLs of this frontier from now on: their canonical form is that of the settings in force."""

@@ -139,6 +139,7 @@ class Turns:
         turns = MAX_TURNS
         in_ring = 0
         limited = limited or counters.own_budgets > 0  # else `must_retire` says no to every queue
+        guarded = tables.guarded
         if tables.urls is not None:  # then queues may have limits and intervals of their own
             limited, paced, one_by_one, is_spent = True, True, False, self.is_spent
         if deadline < leases.next_expiry:
@@ -201,6 +202,12 @@ class Turns:
                         self._give_back_turn(queue_id)
                         rotation.move(queue, IN_PROCESS)
                         continue
+                    if guarded and self.stopped_before_lease(queue, uri, settings, now):
+                        turns -= 1
+                        if turns <= 0:
+                            self.cut_short |= bool(ring or counters.inactive)
+                            return
+                        continue
                     break
                 if run is None:
                     raise _contradiction(queue)
@@ -237,6 +244,16 @@ class Turns:
             leases.next_id = first_id + made
             if made:
                 leases.calls.append((first_id, now))
+
+    def stopped_before_lease(
+        self, queue: QueueRecord, uri: CrawlUri, settings: QueueSettings, now: float, *, popped: bool = True
+    ) -> bool:
+        """Ask what has to be asked before each lease, if `Tables.guarded` says so; return whether the turn ends here.
+
+        It is the last question: if the answer is no, the URI, which is the head, is leased. If it is yes, the queue has
+        been moved to where it belongs. `popped`: its id and its head were taken out, and go back first.
+        """
+        return False
 
     def rest_after_lease(self, queue: QueueRecord, settings: QueueSettings, now: float) -> bool:
         """Let a READY queue that has leased a URI wait for its interval; return whether it has to."""
