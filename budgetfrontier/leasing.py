@@ -227,15 +227,20 @@ class LeaseQueue:
         fetch_seconds: float | None = None,
         discovered: Iterable[str | CrawlUri] = (),
         size: int = 0,
+        novel: bool | None = None,
+        address: str = "",
     ) -> bool:
         """End the lease of a URI that succeeded: charge its cost and remove it.
 
-        Add `discovered` in the same transaction. `size` is that of the response in bytes.
+        Add `discovered` in the same transaction. `size` is that of the response in bytes, `novel` whether its payload
+        is new (None: not known), and `address` the IP address that it came from.
         """
         # Without `_finish` and `suppress`, which would cost a tenth of `lease_request` and this call.
         given = lease if isinstance(lease, Lease) else _as_lease(lease)
         try:
-            self.frontier.finish(given, fetch_seconds=fetch_seconds, discovered=discovered, size=size)
+            self.frontier.finish(
+                given, fetch_seconds=fetch_seconds, discovered=discovered, size=size, novel=novel, address=address
+            )
         except LeaseExpired:
             return False
         return True

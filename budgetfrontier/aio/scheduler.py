@@ -289,6 +289,8 @@ class Scheduler:
         retire_queue: bool = False,
         size: int = 0,
         status: int = 0,
+        novel: bool | None = None,
+        address: str = "",
     ) -> None:
         """Report the outcome of a request, once for each `get`; the options are those of `Frontier.finish`.
 
@@ -311,7 +313,14 @@ class Scheduler:
             arguments.several(discovered)
         waits = fetch_seconds is not None or crawl_delay is not None or delay is not None
         if outcome is _SUCCESS and not (
-            waits or discovered or reason != "" or retire_queue is not False or size != 0 or status != 0
+            waits
+            or discovered
+            or reason != ""
+            or retire_queue is not False
+            or size != 0
+            or status != 0
+            or novel is not None
+            or address != ""
         ):
             self._outbox.end(request)
         else:
@@ -327,6 +336,8 @@ class Scheduler:
                 retire_queue=arguments.flag(retire_queue, "retire_queue"),
                 size=_size(size),
                 status=_status(status),
+                novel=arguments.novel(novel),
+                address=arguments.address(address),
             )
             self._outbox.end(finish, len(found))
         if entry[0].id == request.id:  # else it took too long, and has been handed out again

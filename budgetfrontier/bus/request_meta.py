@@ -24,6 +24,10 @@ RETRY_AFTER = b"retry_after"
 """The seconds of the Retry-After of a 429 or 503."""
 SIZE = b"size"
 """The size of the response in bytes."""
+NOVEL = b"novel"
+"""Whether the payload of the response is new."""
+ADDRESS = b"address"
+"""The IP address that the response came from."""
 DEPTH = b"depth"
 """The number of links between a seed and the request."""
 VIA = b"via"
@@ -41,7 +45,7 @@ FINGERPRINT = b"fingerprint"
 SCRAPY = b"scrapy"
 """A request of Scrapy, serialized and sealed by the process that made it."""
 
-OF_A_LEASE = frozenset((LEASE, FRONTIER, EXPIRES, FETCH_SECONDS, RETRY_AFTER, SIZE))
+OF_A_LEASE = frozenset((LEASE, FRONTIER, EXPIRES, FETCH_SECONDS, RETRY_AFTER, SIZE, NOVEL, ADDRESS))
 """The keys that mean one lease alone, and are removed from a request that is stored."""
 
 T = TypeVar("T")

@@ -17,6 +17,8 @@ _KEPT = (
     request_meta.FETCH_SECONDS,
     request_meta.RETRY_AFTER,
     request_meta.SIZE,
+    request_meta.NOVEL,
+    request_meta.ADDRESS,
     request_meta.DEPTH,
 )
 """The keys with the outcome of a lease; they are short."""

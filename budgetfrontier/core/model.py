@@ -393,6 +393,8 @@ class Finish(_Ending, kw_only=True):
     retire_queue: bool = False
     size: int = 0
     status: int = 0
+    novel: bool | None = None
+    address: str = ""
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):

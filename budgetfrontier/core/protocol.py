@@ -117,6 +117,8 @@ class Ended(msgspec.Struct, array_like=True):
     retire_queue: bool = False
     size: int = 0
     status: int = 0
+    novel: bool | None = None
+    address: str = ""
 
 
 class Exchange(msgspec.Struct, array_like=True):

@@ -354,7 +354,7 @@ class MainLoop:
             written = Outcome.SUCCESS if visit.outcome is Outcome.DEFERRED else visit.outcome  # a hop was fetched
             if discovered:
                 self._cache.put_found(discovered)
-        self._outputs.write(_with_uri(lease, visit.uri), response, written, slot=slot)
+        novel = self._outputs.write(_with_uri(lease, visit.uri), response, written, slot=slot)
         if should_revisit(lease.uri, visit):
             after = self._internals.settings_for(lease).revisit_after
             if after > 0:
@@ -370,6 +370,8 @@ class MainLoop:
             delay=delay,
             size=len(response.raw),
             status=status,
+            novel=novel,
+            address=response.address or "",
         )
         self._written.append((finish, response))
 

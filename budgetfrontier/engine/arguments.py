@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import inf, isnan
 from pathlib import Path
 from sys import float_info, maxsize
@@ -202,6 +203,31 @@ def status(value: object) -> int:
     if found is None:
         raise error_of_count(value)(f"status is that of an HTTP response, such as 404, not {_brief(value):.60}")
     return found
+
+
+def novel(value: object) -> bool | None:
+    """Return whether a payload is new; None if that is not known."""
+    if value is not None and not isinstance(value, bool):
+        raise WrongType(f"novel is True, False or None, not {value!r:.60}")
+    return value
+
+
+def address(value: object) -> str:
+    """Return an IP address in its usual spelling, "" if none is known."""
+    if not isinstance(value, str):
+        raise WrongType(f"address is a str, not {_kind(value)}")
+    return _spelled(value) if value else ""
+
+
+@lru_cache(maxsize=4096)
+def _spelled(value: str) -> str:
+    from ipaddress import ip_address
+
+    try:
+        found = ip_address(value)
+        return str(getattr(found, "ipv4_mapped", None) or found)
+    except ValueError:
+        raise ValueError(f"address is an IP address, such as 192.0.2.1 or 2001:db8::1, not {value[:60]!r}") from None
 
 
 def error_of_count(value: object, of_numbers: type[Exception] = ValueError) -> type[Exception]:

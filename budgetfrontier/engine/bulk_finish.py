@@ -16,7 +16,7 @@ from budgetfrontier.errors import (
     StorageFull,
 )
 
-OPTIONS = ("fetch_seconds", "crawl_delay", "discovered", "reason", "delay", "retire_queue", "size", "status")
+OPTIONS = tuple(name for name in Finish.__struct_fields__ if name not in ("lease", "outcome"))
 LATE = "lease {} of {} has ended; drop the result, its URI is delivered again if need be"
 
 Failure = tuple[Lease, Exception]

@@ -108,6 +108,8 @@ class BatchFinisher:
             and item.size == 0
             and item.status.__class__ is int
             and (item.status == 0 or arguments.status(item.status))
+            and item.novel is None
+            and item.address == ""
         ):
             return item  # nothing in it has to be changed, as for most pages with links
         return Finish(
@@ -121,6 +123,8 @@ class BatchFinisher:
             retire_queue=arguments.flag(item.retire_queue, "retire_queue"),
             size=arguments.size(item.size) if item.size != 0 else 0,
             status=arguments.status(item.status) if item.status != 0 else 0,
+            novel=arguments.novel(item.novel),
+            address=arguments.address(item.address),
         )
 
     def _end(self, part: list[Lease | Finish], bare: bool, late: list[Lease]) -> PolicyError | None:

@@ -284,6 +284,8 @@ class Frontier:
         retire_queue: bool = False,
         size: int = 0,
         status: int = 0,
+        novel: bool | None = None,
+        address: str = "",
     ) -> None:
         """End a lease: charge the attempt, and move the URI and its queue as the outcome requires.
 
@@ -295,6 +297,8 @@ class Frontier:
         add it up. `status` is that of the HTTP response (0: not given): a SUCCESS with 400 or more is counted as an
         answer with an error; after 429 and 503 the host rests as `frontier.backoff` says, or for `delay`, its
         Retry-After, if that is not 0; after any other, a RETRY sets only its URI aside, for `retry.status_delay`.
+        `novel` is whether the payload is new (None: not known, and a SUCCESS counts as new); `address` is the IP
+        address that the response came from.
         Raises LeaseExpired for a lease that has ended, and PolicyError, having changed nothing. For a lease that has
         landed, `fetch_seconds` and `crawl_delay` are ignored.
         """
@@ -309,6 +313,8 @@ class Frontier:
             or retire_queue is not False
             or size != 0
             or status != 0
+            or novel is not None
+            or address != ""
         ):
             self._guard.enter()
             ending = self._batch_finisher.checked(
@@ -323,6 +329,8 @@ class Frontier:
                     retire_queue=retire_queue,
                     size=size,
                     status=status,
+                    novel=novel,
+                    address=address,
                 )
             )
         self._end(lease, ending)

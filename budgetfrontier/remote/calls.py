@@ -241,6 +241,8 @@ def finish(
     retire_queue: bool = False,
     size: int = 0,
     status: int = 0,
+    novel: bool | None = None,
+    address: str = "",
 ) -> Steps[None]:
     """End a lease."""
     arguments.lease(lease, "finish")
@@ -255,6 +257,8 @@ def finish(
         retire_queue=retire_queue,
         size=size,
         status=status,
+        novel=novel,
+        address=address,
     )
     if (yield from finish_many([ending])):
         raise has_ended(lease)
@@ -310,7 +314,10 @@ def _end(item: Lease | Finish) -> int | protocol.Ended:
     outcome, reason = arguments.outcome(item.outcome), arguments.reason(item.reason)
     size = arguments.size(item.size) if item.size != 0 else 0
     status, retire = arguments.status(item.status), arguments.flag(item.retire_queue, "retire_queue")
-    return protocol.Ended(lease.id, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire, size, status)
+    novel, address = arguments.novel(item.novel), arguments.address(item.address)
+    return protocol.Ended(
+        lease.id, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire, size, status, novel, address
+    )
 
 
 def _finishes(ended: list[int | protocol.Ended]) -> Iterator[tuple[int, int]]:

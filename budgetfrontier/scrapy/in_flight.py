@@ -33,11 +33,16 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import backoff
 from budgetfrontier.scrapy import download_slots
 
+NOT_MODIFIED = 304
+
 
 class RequestState:
     """The state of one request in flight."""
 
-    __slots__ = ("landed_at", "lease", "own_slot", "reached", "received", "retry_after", "size", "status")
+    __slots__ = (
+        "address", "landed_at", "lease", "not_modified", "own_slot", "reached", "received", "retry_after", "size",
+        "status",
+    )  # fmt: skip
 
     def __init__(self, lease: Lease, *, own_slot: bool) -> None:
         self.lease = lease
@@ -53,6 +58,10 @@ class RequestState:
         """The bytes of the body that was downloaded for it, 0 before."""
         self.status = 0
         """The HTTP status of its last response, 0 before."""
+        self.not_modified = False
+        """Whether its last response from the server was a 304."""
+        self.address = ""
+        """The IP address of the server, "" before."""
         self.retry_after: float | None = None
         """The seconds for which an overloaded host asks to be left alone, if it was asked and says so."""
 
@@ -69,13 +78,27 @@ class RequestState:
             return Outcome.SUCCESS if self.status < 400 else Outcome.FAILURE
         return Outcome.FAILURE if self.reached else Outcome.DISREGARDED
 
+    def novel(self) -> bool | None:
+        """Return False for a response that came from the cache, or was unchanged since; None: not known."""
+        return False if self.not_modified or (self.received and not self.reached) else None
+
     def ending(self, request: Any) -> Lease | Finish:
         """Return the end of the lease: the lease itself for a success without further values."""
         outcome, seconds = self.outcome(), None if self.lease.landed else self.seconds(request)
-        if outcome is Outcome.SUCCESS and seconds is None and not self.size:
+        novel = self.novel()
+        if outcome is Outcome.SUCCESS and seconds is None and not self.size and novel is None:
             return self.lease
         status = self.status if self.reached else 0  # a cached response says nothing about the host
-        return Finish(self.lease, outcome, fetch_seconds=seconds, size=self.size, status=status, delay=self.retry_after)
+        return Finish(
+            self.lease,
+            outcome,
+            fetch_seconds=seconds,
+            size=self.size,
+            status=status,
+            delay=self.retry_after,
+            novel=novel,
+            address=self.address,
+        )
 
 
 class InFlight:
@@ -142,6 +165,8 @@ class InFlight:
         if state := self._states.get(request):
             state.status = response.status
             state.size = len(response.body)
+            state.not_modified = response.status == NOT_MODIFIED
+            state.address = str(response.ip_address or "")
             if response.status in backoff.OVERLOADED:
                 said = (response.headers.get("Retry-After") or b"").decode("latin-1")
                 state.retry_after = backoff.retry_after(said, time())

@@ -254,6 +254,8 @@ def _finish(ended: protocol.Ended) -> Finish:
         retire_queue=ended.retire_queue,
         size=ended.size,
         status=ended.status,
+        novel=ended.novel,
+        address=ended.address,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
@@ -28,9 +29,10 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from budgetfrontier import Settings
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.crawler.cache import Original
 from budgetfrontier.crawler.outputs import warc_records
-from budgetfrontier.crawler.outputs.warc import WarcFiles, warcinfo
+from budgetfrontier.crawler.outputs.warc import WarcFiles, is_unchanged, warcinfo
 from tests.crawler.warcs import Known, answer, lease, read, settings, sha1, write
 from tests.support import PATIENCE
 
@@ -118,6 +120,23 @@ def test_content_that_was_written_is_not_written_again(tmp_path: Path) -> None:
     assert second["warc-refers-to-date"] == first["warc-date"]
     assert second["warc-payload-digest"] == first["warc-payload-digest"]
     assert second["http"] == ["HTTP/1.1 200 OK", ("A", "2")] and second["payload"] == b""
+
+
+@pytest.mark.parametrize(("revisits", "said"), [(True, [True, False, None, None]), (False, [None] * 4)])
+def test_whether_a_payload_is_new(tmp_path: Path, revisits: bool, said: list[bool | None]) -> None:
+    files = WarcFiles(tmp_path, settings(warc_revisits=revisits), cache=Known())
+    answers = [answer(), answer(), answer(b""), answer(b"half", notes=["lenTrunc"])]
+    assert [files.write(lease(), given, sha1(given.raw)) for given in answers] == said
+    assert files.write(lease(), answer(b"", status=304), b"") is False
+    files.close()
+
+
+def test_a_page_that_has_not_changed_since_its_last_visit() -> None:
+    digest = sha1(b"<p>hello")
+    same = CrawlUri("https://a.org/", meta={"digest": f"sha1:{base64.b32encode(digest).decode()}"})
+    assert is_unchanged(same, answer(), digest)
+    assert not is_unchanged(same, answer(b"new"), sha1(b"new"))
+    assert not is_unchanged(CrawlUri("https://a.org/"), answer(b""), b"")
 
 
 def test_revisit_records_can_be_turned_off_and_nothing_is_no_content(tmp_path: Path) -> None:

@@ -133,6 +133,10 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda f: f.finish(one(f), size=[]), "a number of bytes below 281,474,976,710,656, not []"),
     (lambda f: f.finish(one(f), status=None), "status is that of an HTTP response, such as 404, not None"),
     (lambda f: f.finish(one(f), retire_queue=None), "retire_queue is True or False, not None"),
+    (lambda f: f.finish(one(f), novel="no"), "novel is True, False or None, not 'no'"),
+    (lambda f: f.finish(one(f), novel=1), "novel is True, False or None, not 1"),
+    (lambda f: f.finish(one(f), address=None), "address is a str, not NoneType"),
+    (lambda f: f.finish_many([Finish(one(f), address=5)]), "address is a str, not int"),  # type: ignore[arg-type]
     (lambda f: f.finish_many([Finish(one(f), retire_queue=1)]), "retire_queue is True or False, not 1"),  # type: ignore[arg-type]
     (lambda f: f.mark_seen([], charge="false"), "charge is True or False, not 'false'"),
     (lambda f: f.adjust(queue_total_budget=9, dry_run=[]), "dry_run is True or False, not []"),

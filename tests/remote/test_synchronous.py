@@ -125,6 +125,8 @@ def test_flags_and_lists_are_checked(frontier: Any) -> None:
     calls: dict[str, Callable[[], object]] = {
         "retire_queue is True or False, not 'False'": lambda: frontier.finish(lease, retire_queue="False"),
         "retire_queue is True or False, not None": lambda: frontier.finish_many([Finish(lease, retire_queue=None)]),  # type: ignore[arg-type]
+        "novel is True, False or None, not 0": lambda: frontier.finish(lease, novel=0),
+        "address is a str, not int": lambda: frontier.finish(lease, address=5),
         "this takes an iterable of leases, such as a list, not int": lambda: frontier.give_back(5),
         "charge is True or False, not 'false'": lambda: frontier.mark_seen([], charge="false"),
         "dry_run is True or False, not 'no'": lambda: frontier.adjust(queue_total_budget=5, dry_run="no"),

@@ -19,6 +19,7 @@ from typing import Any
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.messages import PageCrawled, RequestError
 from budgetfrontier.core.model import CrawlUri, Finish, Lease, Outcome
+from budgetfrontier.engine import arguments
 from budgetfrontier.rules.backoff import OVERLOADED
 
 NOT_TRIED = frozenset(("IgnoreRequest", "NotSupported", "robots"))
@@ -49,6 +50,14 @@ def _seconds(meta: Mapping[Any, Any], key: bytes) -> float | None:
     return seconds if seconds is not None and 0.0 <= seconds < 1e9 else None
 
 
+def _address(meta: Mapping[Any, Any]) -> str:
+    """Return the address that the response came from; "" if it is missing, or none."""
+    try:
+        return arguments.address(request_meta.get(meta, request_meta.ADDRESS, str) or "")
+    except ValueError:
+        return ""
+
+
 def ending_of(result: PageCrawled | RequestError, lease_id: int, *, retries: bool) -> Finish:
     """Return how a lease ends with a result. `retries` is whether errors are retried."""
     meta, lease = meta_of(result), _lease(lease_id)
@@ -69,6 +78,8 @@ def ending_of(result: PageCrawled | RequestError, lease_id: int, *, retries: boo
             reason=reason,
             status=status,
             delay=delay,
+            novel=request_meta.get(meta, request_meta.NOVEL, bool),
+            address=_address(meta),
         )
     if result.error in NOT_TRIED:
         return Finish(lease, Outcome.DISREGARDED, reason=result.error)

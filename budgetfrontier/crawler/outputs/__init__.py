@@ -16,7 +16,7 @@ from budgetfrontier.crawler.outputs.append_only_files import GrowingFile, sync_f
 from budgetfrontier.crawler.outputs.logs import Logs
 from budgetfrontier.crawler.outputs.sinks import Sinks, page
 from budgetfrontier.crawler.outputs.statistics import Statistics
-from budgetfrontier.crawler.outputs.warc import Originals, WarcFiles
+from budgetfrontier.crawler.outputs.warc import Originals, WarcFiles, is_unchanged
 from budgetfrontier.crawler.outputs.warc_records import digest
 from budgetfrontier.settings import Settings
 
@@ -54,8 +54,11 @@ class Outputs:
     ) -> None:
         self.close()
 
-    def write(self, lease: Lease, response: FetchResult, outcome: Outcome, *, slot: int) -> None:
+    def write(self, lease: Lease, response: FetchResult, outcome: Outcome, *, slot: int) -> bool | None:
         """Write one attempt by the worker `slot` (from 1); `response` is the response to the lease's own URI.
+
+        Return whether its payload is new: not after a 304, nor with the digest of the last visit, nor with that of
+        another page in the WARC files; None if that is not known.
 
         All attempts go to crawl.log. pages.jsonl, the WARC files and the sinks get HTTP responses only: neither those
         ended after the header, nor pages with `noindex` if the settings leave them out.
@@ -65,15 +68,18 @@ class Outputs:
         left_out = self._leaves_out_noindex and NOINDEX in response.notes
         self.left_out += left_out
         self.not_followed += self._skips_nofollow and NOFOLLOW in response.notes
+        novel = False if is_unchanged(lease.uri, response, sha1) else None
         stored = response.status > 0 and not left_out and "midFetchAbort" not in response.notes
         if stored and self._warc:  # first: if its file cannot be opened, crawl.log has no line without a record
-            self._warc.write(lease, response, sha1)
+            found = self._warc.write(lease, response, sha1)
+            novel = found if novel is None else novel
         self._logs.write(lease, response, digest=text, slot=slot, note=NOT_STORED if left_out else "")
         if not stored:
-            return
+            return novel
         self._logs.write_page(lease, response, outcome, digest=text)
         if self._sinks:
             self._sinks.give(page(lease, response, outcome, digest=text))
+        return novel
 
     def said_of_robots_tags(self) -> Iterator[str]:
         """Yield lines on exclusions by robots tags, from the outputs or from being crawled."""

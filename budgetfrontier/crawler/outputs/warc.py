@@ -65,8 +65,10 @@ class WarcFiles:
         self._warcinfo_line = ""
         self._names_changed = False
 
-    def write(self, lease: Lease, response: FetchResult, digest: bytes) -> None:
+    def write(self, lease: Lease, response: FetchResult, digest: bytes) -> bool | None:
         """Write the records of an HTTP response; `digest` is the SHA-1 of its body as sent, b"" without a body.
+
+        Return whether the body is new; None if that is not known, as of one cut off.
 
         Takes a hundred microseconds for a page of 10 KB, half of it for compression, if ISA-L is installed.
         """
@@ -92,8 +94,12 @@ class WarcFiles:
             own = f"WARC-Type: {type}\r\nWARC-Record-ID: {warc_records.record_id()}\r\n"
             head = f"{own}{common}WARC-Concurrent-To: {response_id}\r\n"
             file.write(warc_records.record(head, block, kind=kind))
-        if digest and not revisit and cut_by is None:
-            self._cache.put_original(digest, Original(url=uri.url, date=when, record_id=response_id))
+        if revisit:
+            return False
+        if not digest or cut_by is not None:
+            return None
+        self._cache.put_original(digest, Original(url=uri.url, date=when, record_id=response_id))
+        return True if self._settings.output.warc_revisits else None  # else nobody has looked for the digest
 
     @property
     def files(self) -> list[GrowingFile]:
@@ -248,6 +254,11 @@ def _configuration(settings: Settings) -> str:
             request[section] = dict.fromkeys(request[section], "-")
         request["auth"] = request["auth"] and "-"
     return _PASSWORD.sub("-@", json.dumps(plain, ensure_ascii=False))
+
+
+def is_unchanged(uri: CrawlUri, response: FetchResult, digest: bytes) -> bool:
+    """Return whether a response has the body of the last visit: by its status, or by its digest."""
+    return response.status == 304 or (bool(digest) and digest == _last_digest(uri))
 
 
 def _last_digest(uri: CrawlUri) -> bytes:

@@ -86,6 +86,10 @@ def _result(page: _PageInProgress, request: Any, state: RequestState) -> PageCra
         meta[request_meta.FETCH_SECONDS] = seconds
     if state.retry_after is not None:
         meta[request_meta.RETRY_AFTER] = state.retry_after
+    if (novel := state.novel()) is not None:
+        meta[request_meta.NOVEL] = novel
+    if state.address:
+        meta[request_meta.ADDRESS] = state.address
     source = msgspec.structs.replace(page.request, meta=meta)
     if state.received:
         return PageCrawled(Response(page.url or request.url, state.status, page.headers, page.body, source))
