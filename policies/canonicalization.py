@@ -13,6 +13,7 @@ from typing import Final
 
 from budgetfrontier.core import uris
 from budgetfrontier.errors import PolicyError
+from budgetfrontier.settings.policies.canonicalization_rules import HeritrixRules
 
 _WWW = re.compile(r"(?<=[/@])www\d*\.(?=[^.:]+\.[^.:])(?!.*@)")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -33,7 +34,7 @@ _LONGEST_NAME = 64  # characters of a cached name
 
 
 class Canonicalization:
-    """The standard rules (after Heritrix's RulesCanonicalizationPolicy); each can be turned off.
+    """The standard rules, after Heritrix's (`canonicalization_rules` has Heritrix's own); each can be turned off.
 
     - `strip_userinfo`: "user:password@".
     - `strip_www`: "www.", "www2." and so on before a host of two labels or more.
@@ -166,5 +167,5 @@ def _names(option: str, names: object) -> frozenset[str]:
     return frozenset(listed)
 
 
-BUILTIN: dict[str, type] = {"standard": Canonicalization}
-HERITRIX = {"RulesCanonicalizationPolicy": "standard"}
+BUILTIN: dict[str, type] = {"standard": Canonicalization, "rules": HeritrixRules}
+HERITRIX = {"RulesCanonicalizationPolicy": "rules"}

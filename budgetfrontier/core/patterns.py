@@ -41,9 +41,10 @@ log = logging.getLogger("budgetfrontier.patterns")
 class Pattern:
     """A regular expression in the syntax of Python's `re`. Raises ValueError if it is not valid.
 
-    `search(text)` is true if the pattern matches anywhere, and takes a few hundredths of a second at most. `given_up`
-    counts the searches that ran out of time, and so counted as no match. A pattern that is `timeless` gives the same
-    answers on any machine: it gives up on texts that are longer than `longest_bounded`.
+    `search(text)` is true if the pattern matches anywhere, `fullmatch(text)` returns the match of the whole text; each
+    takes a few hundredths of a second at most. `given_up` counts the searches that ran out of time, and so counted as
+    no match. A pattern that is `timeless` gives the same answers on any machine: `search` gives up on texts that are
+    longer than `longest_bounded`.
     """
 
     __slots__ = ("_bounded", "_longest_bounded", "_unbounded", "given_up", "search", "text")
@@ -52,15 +53,15 @@ class Pattern:
         self.text = text
         self.given_up = 0
         try:
-            self._unbounded = re.compile(text).search
+            self._unbounded = re.compile(text)
             self._longest_bounded = longest_bounded(text)
-            self.search: Callable[[str], Any] = self._unbounded
+            self.search: Callable[[str], Any] = self._unbounded.search
             if self._longest_bounded < MAX_LENGTH and timeless:
                 self.search = self._search_short
             elif self._longest_bounded < MAX_LENGTH:
                 import regex  # imported here because most patterns do not need it
 
-                self._bounded = regex.compile(_for_regex(text), regex.VERSION0).search
+                self._bounded = regex.compile(_for_regex(text), regex.VERSION0)
                 self.search = self._search
         except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(str(error)) from None
@@ -69,15 +70,25 @@ class Pattern:
 
     def _search_short(self, text: str) -> bool:
         if len(text) <= self._longest_bounded:
-            return self._unbounded(text) is not None
+            return self._unbounded.search(text) is not None
         self.given_up += 1
         return False
 
     def _search(self, text: str) -> bool:
         if len(text) <= self._longest_bounded:
-            return self._unbounded(text) is not None
+            return self._unbounded.search(text) is not None
+        return self._in_time(self._bounded.search, text) is not None
+
+    def fullmatch(self, text: str) -> Any:
+        """Return the match of the whole text, with its groups; None if there is none. Not of one that is timeless."""
+        if len(text) <= self._longest_bounded or self._longest_bounded >= MAX_LENGTH:
+            return self._unbounded.fullmatch(text)
+        return self._in_time(self._bounded.fullmatch, text)
+
+    def _in_time(self, match: Any, text: str) -> Any:
+        """Return what a method of `regex` finds; None, which is logged once, if that takes too long."""
         try:
-            return self._bounded(text, timeout=SECONDS) is not None
+            return match(text, timeout=SECONDS)
         except TimeoutError:
             self.given_up += 1
             if self.given_up == 1:
@@ -87,7 +98,7 @@ class Pattern:
                     self.text,
                     text,
                 )
-            return False
+            return None
 
 
 def longest_bounded(pattern: str) -> int:

@@ -30,9 +30,10 @@ def resolve(kind: str, spec: str | Mapping[str, Any]) -> Callable[..., Any]:
     """Return a new instance of the policy of a kind (one of KINDS) that `spec` names.
 
     A spec is a name, or a name with options: `{"additive": {"rules": [...]}}`, or `{"policy": "additive", "rules":
-    [...]}`. A name is one of `known(kind)`, the name of a Heritrix class with or without its package, or
-    "module:name". The name may refer to a class, which is called once with the options, or to a function or other
-    callable, to which the options are passed as keyword arguments at every call. Option names may be in kebab-case.
+    [...]}`. A list in place of the options is the option `rules`. A name is one of `known(kind)`, the name of a
+    Heritrix class with or without its package, or "module:name". The name may refer to a class, which is called once
+    with the options, or to a function or other callable, to which the options are passed as keyword arguments at every
+    call. Option names may be in kebab-case.
 
     Raises PolicyError if there is no policy of that name (the message lists those there are), or if it cannot be
     imported, does not take these options, or cannot be called as policies of this kind are.
@@ -83,6 +84,7 @@ def _parse(kind: str, spec: object) -> tuple[str, dict[str, Any]]:
             name, options = spec["policy"], {key: value for key, value in spec.items() if key != "policy"}
         elif len(spec) == 1:
             name, options = next(iter(spec.items()))
+            options = {"rules": options} if isinstance(options, list | tuple) else options
     if not isinstance(name, str) or not isinstance(options, Mapping | None):
         raise PolicyError(f"{kind} policy: expected a name, or {{name: {{option: value}}}}, not {spec!r:.200}")
     return name.strip(), {str(key).replace("-", "_"): value for key, value in (options or {}).items()}

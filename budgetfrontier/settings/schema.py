@@ -211,7 +211,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "standard"
     canonicalization_policy: Annotated[
         Any,
-        Field("which URLs deduplication treats as equal: standard, or module:name", "policy:canonicalization"),
+        Field("which URLs deduplication treats as equal: standard, rules, or module:name", "policy:canonicalization"),
     ] = "standard"
     order: Annotated[
         str,

@@ -13,7 +13,14 @@ import pytest
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings import plugins
-from budgetfrontier.settings.policies import assignment, canonicalization, cost, politeness, precedence
+from budgetfrontier.settings.policies import (
+    assignment,
+    canonicalization,
+    canonicalization_rules,
+    cost,
+    politeness,
+    precedence,
+)
 
 URI = CrawlUri("https://www.example.org/archive/a?b")
 
@@ -33,7 +40,7 @@ BUILT_IN: dict[str, dict[str, type]] = {
     },
     "precedence": {"base": precedence.Base},
     "politeness": {"standard": politeness.Politeness},
-    "canonicalization": {"standard": canonicalization.Canonicalization},
+    "canonicalization": {"standard": canonicalization.Canonicalization, "rules": canonicalization_rules.HeritrixRules},
 }
 
 
@@ -112,7 +119,11 @@ def test_every_built_in_policy_is_found_by_its_name() -> None:
         ("assignment", "AssignmentLevelSurtQueueAssignmentPolicy", assignment.RegisteredDomain),
         ("precedence", "org.archive.crawler.frontier.precedence.BaseQueuePrecedencePolicy", precedence.Base),
         ("politeness", "org.archive.crawler.postprocessor.DispositionProcessor", politeness.Politeness),
-        ("canonicalization", "RulesCanonicalizationPolicy", canonicalization.Canonicalization),
+        (
+            "canonicalization",
+            "org.archive.modules.canonicalize.RulesCanonicalizationPolicy",
+            canonicalization_rules.HeritrixRules,
+        ),
     ],
 )
 def test_heritrix_s_class_names_mean_ours(kind: str, name: str, policy: type) -> None:
@@ -207,7 +218,7 @@ def test_without_a_near_name_all_are_listed(name: str) -> None:
         (7, "expected a name"),
         ({}, "expected a name"),
         ({"unit": {}, "zero": {}}, "expected a name"),
-        ({"additive": [1]}, "expected a name"),
+        ({"additive": 1}, "expected a name"),
         ({7: {}}, "expected a name"),
         ({"unit": {"weight": 1}}, "unexpected keyword argument 'weight'; its options are: none"),
         ({"additive": {"rule": []}}, "'rule'; its options are: rules"),

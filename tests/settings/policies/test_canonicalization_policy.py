@@ -42,20 +42,6 @@ def test_a_frontier_keeps_to_the_policy_it_began_with(tmp_path: Path) -> None:
     Frontier.open(tmp_path / "f", own("lower")).close()
 
 
-def test_the_name_of_heritrix_is_the_standard_one() -> None:
-    settings = Settings.from_dict(
-        {
-            "frontier": {
-                "canonicalization_policy": "RulesCanonicalizationPolicy",
-                "canonicalization": {"ignore_params": ["ref"]},
-            }
-        }
-    )
-    with Frontier.open(":memory:", settings) as frontier:
-        frontier.schedule("http://www.a.test/?ref=1")
-        assert frontier.schedule("http://a.test/?ref=2") is Admission.DUPLICATE
-
-
 def test_one_that_gives_no_url_is_named() -> None:
     with Frontier.open(":memory:", own("nothing")) as frontier, pytest.raises(PolicyError, match="returned '' for"):
         frontier.schedule("http://a.test/")
