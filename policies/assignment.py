@@ -4,6 +4,8 @@ A queue is identified by its key alone: URIs with the same key wait for one anot
 key depends on scheme, host and port only, so that the engine computes it once for each of these. A custom policy
 without this attribute is called for every URI. `one_host` declares that all URIs of a queue have the same host, so that
 a pattern of hosts matches all of them or none.
+
+The policies that go by host or domain take Heritrix's options for parallel queues: see `ParallelQueues`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from budgetfrontier.core import uris
+from budgetfrontier.core.heritrix_hashes import bucket_of
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import PolicyError
 
@@ -23,30 +26,100 @@ if TYPE_CHECKING:
 _DEFAULT = "*"  # https://github.com/publicsuffix/list/wiki/Format#formal-algorithm
 
 
+class ParallelQueues:
+    """The division of a queue into `parallel_queues` ones, as in Heritrix: the key of the n-th of them ends in "+n".
+
+    Consistent hashing determines n for the first segment of the path, so that the pages of a directory stay together,
+    and for the whole URI with `parallel_queues_random_assignment`. The first queue keeps the key as it is; URIs whose
+    path has no second slash are in it. Each of the queues has its own budget, its own delays and its own connection.
+    """
+
+    def __init__(self, parallel_queues: int, random_assignment: bool) -> None:
+        self._queues = _whole(parallel_queues, "parallel_queues", lowest=1, highest=MAX_PARALLEL_QUEUES)
+        if not isinstance(random_assignment, bool):
+            raise PolicyError(f"parallel_queues_random_assignment is true or false, not {random_assignment!r:.40}")
+        self._random = random_assignment
+
+    @property
+    def are_one(self) -> bool:
+        return self._queues == 1
+
+    def key(self, core: str, url: str) -> str:
+        """Return the key of a URI's queue, given the one that all of the queues have in common."""
+        if self.are_one:
+            return core
+        basis = url
+        if not self._random:
+            segment, slash, _ = uris.split(url)[1][1:].partition("/")
+            if not slash or not segment:
+                return core
+            basis = segment
+        number = bucket_of(basis, self._queues)
+        return f"{core}+{number}" if number else core
+
+
+MAX_PARALLEL_QUEUES: Final = 1024
+
+
+def _whole(given: object, name: str, *, lowest: int, highest: int) -> int:
+    if type(given) is not int or not lowest <= given <= highest:
+        raise PolicyError(f"{name} is a whole number from {lowest} to {highest}, not {given!r:.40}")
+    return given
+
+
+def _limit(given: object) -> int:
+    return _whole(given, "limit", lowest=-1, highest=MAX_LABELS)
+
+
+MAX_LABELS: Final = 127
+"""Labels of a host name at the most."""
+
+
 class Hostname:
     """One queue per host and port: "example.org", "example.org:8080" (Heritrix: HostnameQueueAssignmentPolicy).
 
     Unlike in Heritrix, http and https share a queue: politeness is owed to the host, not to the scheme.
+
+    With `limit`, of a host's labels only the last ones count, that many: "example.org" for "a.www.example.org" if 2; 0
+    and less: all of them. Addresses are not cut (Heritrix: HostnameQueueAssignmentPolicyWithLimits).
     """
 
-    by_authority: Final = True
-    one_host: Final = True
+    def __init__(
+        self, *, limit: int = -1, parallel_queues: int = 1, parallel_queues_random_assignment: bool = False
+    ) -> None:
+        self._limit = _limit(limit)
+        self._parallel = ParallelQueues(parallel_queues, parallel_queues_random_assignment)
+        self.by_authority = self._parallel.are_one
+        self.one_host = self._limit <= 0
 
     def __call__(self, uri: CrawlUri) -> str:
-        return uris.authority(uri.url)
+        key = uris.authority(uri.url)
+        if self._limit > 0 and not uris.is_address(uris.host(uri.url)):
+            key = ".".join(key.split(".")[-self._limit :])
+        return self._parallel.key(key, uri.url)
 
 
 class SurtAuthority:
     """The same queues as `hostname`, with keys that sort by domain: "org,example,www,".
 
-    Heritrix: SurtAuthorityQueueAssignmentPolicy.
+    With `limit`, of a host's labels only the last ones count: "org,example," if 2. Heritrix:
+    SurtAuthorityQueueAssignmentPolicy, SurtAuthorityQueueAssignmentPolicyWithLimits.
     """
 
-    by_authority: Final = True
-    one_host: Final = True
+    def __init__(
+        self, *, limit: int = -1, parallel_queues: int = 1, parallel_queues_random_assignment: bool = False
+    ) -> None:
+        self._limit = _limit(limit)
+        self._parallel = ParallelQueues(parallel_queues, parallel_queues_random_assignment)
+        self.by_authority = self._parallel.are_one
+        self.one_host = self._limit <= 0
 
     def __call__(self, uri: CrawlUri) -> str:
-        return uris.surt_authority(uris.authority(uri.url))
+        key = uris.surt_authority(uris.authority(uri.url))
+        if self._limit > 0 and key.count(",") > self._limit:
+            *labels, port = key.split(",")
+            key = ",".join([*labels[: self._limit], port])
+        return self._parallel.key(key, uri.url)
 
 
 class RegisteredDomain:
@@ -60,29 +133,66 @@ class RegisteredDomain:
     text and passes it back, because a different list would move queues in mid-crawl. For the same reason, the default
     rule applies only if the text has it, as a line "*" that `with_default_rule` adds: frontiers created before that
     line existed keep the whole host as the key there. tldextract applies the list. It is imported at the first URI,
-    which takes 0.2 s, and asks no network. Heritrix: TopmostAssignedSurtQueueAssignmentPolicy (1),
-    AssignmentLevelSurtQueueAssignmentPolicy (3).
+    which takes 0.2 s, and asks no network.
     """
 
-    by_authority: Final = True
     needs_suffix_list: Final = True
 
-    def __init__(self, *, suffix_list: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        suffix_list: str | None = None,
+        parallel_queues: int = 1,
+        parallel_queues_random_assignment: bool = False,
+    ) -> None:
         if suffix_list is not None and "\n" not in suffix_list:
             raise PolicyError("registered-domain: suffix_list is the text of a public suffix list, not a file's name")
         self._suffix_list = suffix_list
         self._extract: TLDExtract | None = None
         self._domain = lru_cache(maxsize=65536)(self._look_up)
+        self._parallel = ParallelQueues(parallel_queues, parallel_queues_random_assignment)
+        self.by_authority = self._parallel.are_one
 
     def __call__(self, uri: CrawlUri) -> str:
-        return self._domain(uris.host(uri.url))
+        return self._parallel.key(self.domain(uri.url), uri.url)
+
+    def domain(self, url: str) -> str:
+        """Return the registered domain of a normalized URL's host, or the host if it has none."""
+        return self._domain(uris.host(url))
 
     def _look_up(self, host: str) -> str:
         if self._extract is None:
             self._extract = _extractor(self._suffix_list)
-        if host.startswith("[") or host.rpartition(".")[2].isdigit():  # the default rule would take the last number
+        if uris.is_address(host):  # the default rule would take the last number
             return host
         return self._extract(host).top_domain_under_public_suffix or host
+
+
+class TopmostAssignedSurt:
+    """The same domains as `registered-domain`, with keys that sort: "uk,co,example," for "www.example.co.uk:8080".
+
+    IP addresses and hosts without a dot keep their port, as in Heritrix: TopmostAssignedSurtQueueAssignmentPolicy (1),
+    AssignmentLevelSurtQueueAssignmentPolicy (3).
+    """
+
+    needs_suffix_list: Final = True
+
+    def __init__(
+        self,
+        *,
+        suffix_list: str | None = None,
+        parallel_queues: int = 1,
+        parallel_queues_random_assignment: bool = False,
+    ) -> None:
+        self._registered = RegisteredDomain(suffix_list=suffix_list)
+        self._parallel = ParallelQueues(parallel_queues, parallel_queues_random_assignment)
+        self.by_authority = self._parallel.are_one
+
+    def __call__(self, uri: CrawlUri) -> str:
+        domain = self._registered.domain(uri.url)
+        if "." not in domain or uris.is_address(domain):
+            domain = uris.authority(uri.url)
+        return self._parallel.key(uris.surt_authority(domain), uri.url)
 
 
 @lru_cache(maxsize=4)  # to read a list takes 0.1 s
@@ -162,11 +272,14 @@ BUILTIN: dict[str, type] = {
     "hostname": Hostname,
     "surt-authority": SurtAuthority,
     "registered-domain": RegisteredDomain,
+    "topmost-assigned-surt": TopmostAssignedSurt,
     "single": Single,
 }
 HERITRIX = {
     "HostnameQueueAssignmentPolicy": "hostname",
+    "HostnameQueueAssignmentPolicyWithLimits": "hostname",
     "SurtAuthorityQueueAssignmentPolicy": "surt-authority",
-    "TopmostAssignedSurtQueueAssignmentPolicy": "registered-domain",
-    "AssignmentLevelSurtQueueAssignmentPolicy": "registered-domain",
+    "SurtAuthorityQueueAssignmentPolicyWithLimits": "surt-authority",
+    "TopmostAssignedSurtQueueAssignmentPolicy": "topmost-assigned-surt",
+    "AssignmentLevelSurtQueueAssignmentPolicy": "topmost-assigned-surt",
 }

@@ -22,15 +22,18 @@ AUTHORITIES: Final = 64 << 10
 
 
 _WWW: Final = re.compile(r"^www[0-9]*\.|(?<=,)www[0-9]*,(?=:|$)")
+_PARALLEL: Final = re.compile(r"\+[0-9]+\Z")
 
 
 def partition_of_queue(key: str, partitions: int) -> int:
-    """Return the partition of a queue: the CRC-32 of its key without "www.", modulo `partitions`.
+    """Return the partition of a queue: the CRC-32 of its key without "www." and "+n", modulo `partitions`.
 
     It is the same in all spellings of a host. URLs that differ in "www." alone are duplicates in most canonical forms,
-    which only one partition can find.
+    which only one partition can find; and so may be URLs on parallel queues, which differ in "+n".
     """
-    return crc32(_WWW.sub("", uris.key_form(key, any_scheme=True) or key).encode("utf-8", "surrogatepass")) % partitions
+    core = _PARALLEL.sub("", key)
+    named = _WWW.sub("", uris.key_form(core, any_scheme=True) or core)
+    return crc32(named.encode("utf-8", "surrogatepass")) % partitions
 
 
 class Router:

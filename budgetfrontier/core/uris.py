@@ -133,6 +133,11 @@ def host(href: str) -> str:
     return name if colon and port.isdigit() else host_port
 
 
+def is_address(host: str) -> bool:
+    """Return whether a host is an IP address, and no name."""
+    return host.startswith("[") or host.rpartition(".")[2].isdigit()  # one that ends in a number is an IPv4 address
+
+
 def surt(href: str) -> str:
     """Return the sort-friendly form (SURT) that Heritrix uses: "http://(com,example,www,)/path?q".
 
@@ -148,7 +153,7 @@ def surt_authority(host_port: str) -> str:
     name, colon, port = host_port.rpartition(":")
     if not (colon and port.isdigit()):
         name, colon, port = host_port, "", ""
-    if name.startswith("[") or name.rpartition(".")[2].isdigit():  # a host that ends in a number is an IPv4 address
+    if is_address(name):
         return name + colon + port
     return ",".join(reversed(name.split("."))) + "," + colon + port
 

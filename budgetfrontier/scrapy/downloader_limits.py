@@ -14,7 +14,6 @@ import msgspec
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings, plugins
 from budgetfrontier.settings.overrides import Override, parse_match
-from budgetfrontier.settings.policies.assignment import Hostname, SurtAuthority
 
 MIN_LIMIT = 8
 MAX_LIMIT = 65535
@@ -32,7 +31,7 @@ def per_slot(scrapy: Any, spider: Any) -> int:
 def adapt(settings: Settings, scrapy: Any, limit: int) -> Settings:
     """Return the settings with `limit` raised for queues of several hosts and for slots in DOWNLOAD_SLOTS."""
     frontier = settings.frontier
-    if not isinstance(plugins.resolve("assignment", frontier.queue_assignment_policy), Hostname | SurtAuthority):
+    if not getattr(plugins.resolve("assignment", frontier.queue_assignment_policy), "one_host", False):
         limit = max(limit, _bounded(scrapy.getint("CONCURRENT_REQUESTS") or MAX_LIMIT))
         politeness = msgspec.structs.replace(frontier.politeness, per_queue_concurrency=limit)
         frontier = msgspec.structs.replace(frontier, politeness=politeness)

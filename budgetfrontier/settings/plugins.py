@@ -26,8 +26,8 @@ _CALLS: dict[str, tuple[tuple[str, ...], dict[str, None]]] = {
 KINDS = tuple(_CALLS)
 
 
-def resolve(kind: str, spec: str | Mapping[str, Any]) -> Callable[..., Any]:
-    """Return a new instance of the policy of a kind (one of KINDS) that `spec` names.
+def resolve(kind: str, spec: str | Mapping[str, Any], **more: Any) -> Callable[..., Any]:
+    """Return a new instance of the policy of a kind (one of KINDS) that `spec` names; `more` options win over its own.
 
     A spec is a name, or a name with options: `{"additive": {"rules": [...]}}`, or `{"policy": "additive", "rules":
     [...]}`. A list in place of the options is the option `rules`. A name is one of `known(kind)`, the name of a
@@ -41,7 +41,7 @@ def resolve(kind: str, spec: str | Mapping[str, Any]) -> Callable[..., Any]:
     if kind not in KINDS:
         raise PolicyError(f"there is no kind of policy {kind!r}; there are {', '.join(KINDS)}")
     name, options = _parse(kind, spec)
-    policy: Callable[..., Any] = _make(kind, name, _find(kind, name), options)
+    policy: Callable[..., Any] = _make(kind, name, _find(kind, name), {**options, **more})
     return policy
 
 

@@ -27,10 +27,11 @@ def canonicalizer_id(frontier: FrontierSettings) -> str:
 
 def assignment(frontier: FrontierSettings, suffix_list: str | None) -> Callable[[CrawlUri], str]:
     """Return the queue assignment policy; if it needs a public suffix list, it gets the one stored in the frontier."""
-    policy: Any = plugins.resolve("assignment", frontier.queue_assignment_policy)
+    spec = frontier.queue_assignment_policy
+    policy = plugins.resolve("assignment", spec)
     if needs_suffix_list(policy) and suffix_list is not None:
-        policy = type(policy)(suffix_list=suffix_list)
-    return policy  # type: ignore[no-any-return]
+        policy = plugins.resolve("assignment", spec, suffix_list=suffix_list)
+    return policy
 
 
 def needs_suffix_list(policy: object) -> bool:

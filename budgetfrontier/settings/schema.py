@@ -194,7 +194,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     queue_assignment_policy: Annotated[
         Any,
         Field(
-            "what a queue is: hostname, surt-authority, registered-domain, single, or module:name", "policy:assignment"
+            "what a queue is: hostname, registered-domain, another of the policies, or module:name", "policy:assignment"
         ),
     ] = "hostname"
     precedence: Annotated[
@@ -249,7 +249,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 0.5
     commit_operations: Annotated[int, Field("sync to disk after this many operations", integer(1))] = 500_000
     suffix_list: Annotated[
-        str | None, Field("a public suffix list file instead of the bundled one, for registered-domain", "file")
+        str | None, Field("a public suffix list file instead of the bundled one, for registered domains", "file")
     ] = None
     politeness: PolitenessSettings = PolitenessSettings()
     retry: RetrySettings = RetrySettings()

@@ -20,17 +20,35 @@ HOSTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("policy", ["hostname", "surt-authority", "registered-domain"])
-def test_a_queue_and_duplicates_are_in_one_partition(policy: str) -> None:
+AT_RANDOM = {"parallel_queues": 8, "parallel_queues_random_assignment": True}
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "hostname",
+        "surt-authority",
+        "registered-domain",
+        "topmost-assigned-surt",
+        {"hostname": {"limit": 2}},
+        {"surt-authority": {"limit": 3}},
+        {"hostname": {"parallel_queues": 8}},
+        {"hostname": AT_RANDOM},
+        {"surt-authority": AT_RANDOM},
+        {"topmost-assigned-surt": AT_RANDOM},
+    ],
+    ids=str,
+)
+def test_a_queue_and_duplicates_are_in_one_partition(policy: str | dict[str, object]) -> None:
     settings = Settings.from_dict({"frontier": {"queue_assignment_policy": policy}})
     assign = policy_factory.assignment(settings.frontier, None)
     canonical = policy_factory.canonicalization(settings.frontier)
-    chance = Random(policy)
+    chance = Random(str(policy))
     router = Router(settings, PARTITIONS)
     by_form: dict[str, int] = {}
     for _ in range(5000):
         slashes = chance.choice(["//"] * 6 + ["/", "///", "////", "/////", "\\\\", "/\\/"])
-        path = chance.choice(["", "/", "/x", "/x?y", "//x", "?q", "#f", "/a:b@c/"])
+        path = chance.choice(["", "/", "/x", "/x?y", "//x", "?q", "#f", "/a:b@c/", "/x/y", "/%78/y"])
         space = chance.choice(["", "", "", " ", "\t"])
         url = f"{space}{chance.choice(['http', 'https', 'HTTPS'])}:{slashes}{chance.choice(HOSTS)}{path}"
         try:

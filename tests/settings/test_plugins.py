@@ -36,6 +36,7 @@ BUILT_IN: dict[str, dict[str, type]] = {
         "hostname": assignment.Hostname,
         "surt-authority": assignment.SurtAuthority,
         "registered-domain": assignment.RegisteredDomain,
+        "topmost-assigned-surt": assignment.TopmostAssignedSurt,
         "single": assignment.Single,
     },
     "precedence": {"base": precedence.Base},
@@ -115,8 +116,10 @@ def test_every_built_in_policy_is_found_by_its_name() -> None:
         ("cost", "AntiCalendarCostAssignmentPolicy", cost.AntiCalendarCost),
         ("assignment", "HostnameQueueAssignmentPolicy", assignment.Hostname),
         ("assignment", "org.archive.crawler.frontier.SurtAuthorityQueueAssignmentPolicy", assignment.SurtAuthority),
-        ("assignment", "TopmostAssignedSurtQueueAssignmentPolicy", assignment.RegisteredDomain),
-        ("assignment", "AssignmentLevelSurtQueueAssignmentPolicy", assignment.RegisteredDomain),
+        ("assignment", "HostnameQueueAssignmentPolicyWithLimits", assignment.Hostname),
+        ("assignment", "SurtAuthorityQueueAssignmentPolicyWithLimits", assignment.SurtAuthority),
+        ("assignment", "TopmostAssignedSurtQueueAssignmentPolicy", assignment.TopmostAssignedSurt),
+        ("assignment", "AssignmentLevelSurtQueueAssignmentPolicy", assignment.TopmostAssignedSurt),
         ("precedence", "org.archive.crawler.frontier.precedence.BaseQueuePrecedencePolicy", precedence.Base),
         ("politeness", "org.archive.crawler.postprocessor.DispositionProcessor", politeness.Politeness),
         (
@@ -205,9 +208,9 @@ def test_an_unknown_name_is_told_what_there_is_and_the_nearest() -> None:
         assert name in message
 
 
-@pytest.mark.parametrize("name", ["", "nothing-like-it", "org.archive.crawler.frontier.BucketQueueAssignmentPolicy"])
+@pytest.mark.parametrize("name", ["", "nothing-like-it", "org.archive.crawler.frontier.NoSuchPolicy"])
 def test_without_a_near_name_all_are_listed(name: str) -> None:
-    with pytest.raises(PolicyError, match="there are hostname, surt-authority, registered-domain, single"):
+    with pytest.raises(PolicyError, match="there are hostname, surt-authority, registered-domain, topmost"):
         plugins.resolve("assignment", name)
 
 

@@ -243,13 +243,94 @@ def test_queue_keys(url: str, hostname: str, surt: str, domain: str) -> None:
     assert assignment.Hostname()(uri) == hostname
     assert assignment.SurtAuthority()(uri) == surt
     assert assignment.RegisteredDomain()(uri) == domain
+    assert assignment.TopmostAssignedSurt()(uri) == uris.surt_authority(
+        hostname if "." not in domain or uris.is_address(domain) else domain
+    )
     assert assignment.Single()(uri) == "all"
 
 
-def test_all_built_in_keys_depend_on_the_authority_alone() -> None:
-    for policy in assignment.BUILTIN.values():
-        assert policy().by_authority
-        assert policy()(page("/a?b")) == policy()(page("/"))
+@pytest.mark.parametrize("name", ["hostname", "surt-authority", "registered-domain", "topmost-assigned-surt", "single"])
+def test_keys_without_parallel_queues_depend_on_the_authority_alone(name: str) -> None:
+    policy = assignment.BUILTIN[name]()
+    assert policy.by_authority
+    assert policy(page("/a/b?c")) == policy(page("/"))
+
+
+@pytest.mark.parametrize(
+    ("url", "limit", "hostname", "surt"),
+    [
+        ("http://www.a.example.com/", 2, "example.com", "com,example,"),
+        ("http://example.com/", 2, "example.com", "com,example,"),
+        ("http://com/", 2, "com", "com,"),
+        ("http://a.b.example.com:8080/", 2, "example.com:8080", "com,example,:8080"),
+        ("http://a.b.example.com/", 1, "com", "com,"),
+        ("http://a.b.example.com/", 3, "b.example.com", "com,example,b,"),
+        ("http://a.b.example.com/", 4, "a.b.example.com", "com,example,b,a,"),
+        ("http://a.b.example.com/", 9, "a.b.example.com", "com,example,b,a,"),
+        ("http://a.b.example.com/", 0, "a.b.example.com", "com,example,b,a,"),
+        ("http://a.b.example.com/", -1, "a.b.example.com", "com,example,b,a,"),
+        ("http://192.0.2.7:81/", 2, "192.0.2.7:81", "192.0.2.7:81"),
+        ("http://[2001:db8::1]/", 1, "[2001:db8::1]", "[2001:db8::1]"),
+    ],
+)
+def test_keys_are_cut_to_labels(url: str, limit: int, hostname: str, surt: str) -> None:
+    by_host = assignment.Hostname(limit=limit)
+    assert by_host(CrawlUri(url)) == hostname
+    assert assignment.SurtAuthority(limit=limit)(CrawlUri(url)) == surt
+    assert by_host.by_authority
+    assert by_host.one_host is (limit <= 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "directory", "whole"),
+    [
+        ("/", "", "+1"),
+        ("/news", "", "+5"),
+        ("/news?a/b", "", "+7"),
+        ("//news/", "", "+5"),
+        ("/news/", "", "+3"),
+        ("/a/", "+7", "+4"),
+        ("/a/b?c", "+7", "+2"),
+        ("/docs/", "+5", "+2"),
+        ("/images/x.png", "+3", "+5"),
+        ("/%C3%A9/", "+6", "+1"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "core"),
+    [
+        ("hostname", "www.example.org"),
+        ("surt-authority", "org,example,www,"),
+        ("registered-domain", "example.org"),
+        ("topmost-assigned-surt", "org,example,"),
+    ],
+)
+def test_parallel_queues(name: str, core: str, path: str, directory: str, whole: str) -> None:
+    """The numbers are those of `LongToIntConsistentHash` in heritrix-commons 3.4.0-20220727."""
+    uri = CrawlUri(f"http://www.example.org{path}")
+    policy = assignment.BUILTIN[name](parallel_queues=8)
+    assert policy(uri) == core + directory
+    assert not policy.by_authority
+    at_random = assignment.BUILTIN[name](parallel_queues=8, parallel_queues_random_assignment=True)
+    assert at_random(uri) == core + whole
+    assert assignment.BUILTIN[name](parallel_queues=1)(uri) == core
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"limit": "2"}, "limit is a whole number from -1 to 127, not '2'"),
+        ({"limit": True}, "limit is a whole number from -1 to 127, not True"),
+        ({"limit": 128}, "not 128"),
+        ({"parallel_queues": 0}, "parallel_queues is a whole number from 1 to 1024, not 0"),
+        ({"parallel_queues": 2.0}, "not 2.0"),
+        ({"parallel_queues_random_assignment": 1}, "parallel_queues_random_assignment is true or false, not 1"),
+    ],
+)
+def test_options_of_a_wrong_value_are_refused(options: dict[str, object], message: str) -> None:
+    for name in ("hostname", "surt-authority"):
+        with pytest.raises(PolicyError, match=message):
+            assignment.BUILTIN[name](**options)
 
 
 def test_registered_domain_goes_by_the_stored_suffix_list() -> None:
