@@ -46,7 +46,7 @@ class Finisher:
         if lease.landed:
             return
         tables = self._tables
-        settings = tables.in_force.for_uri(lease.uri.url, lease.queue)
+        settings = tables.in_force.for_uri(lease.uri.url, lease.queue, lease.uri.source)
         rest = tables.in_force.rest(lease.uri, settings, fetch_seconds, crawl_delay)
         queue = tables.queues.get(lease.queue_id)
         if rest > 0.0:  # else its wake time stays, for a clock may be set back
@@ -67,7 +67,9 @@ class Finisher:
         """
         tables, counters, rotation, cached, dirty, out_now, remove, charged = self._bound
         in_force, cost, queue_id, key = tables.in_force, lease.cost, lease.queue_id, lease.key
-        settings = in_force.base if in_force.trivial else in_force.effective.for_uri(lease.uri.url, lease.queue)
+        settings = in_force.base
+        if not in_force.trivial:
+            settings = in_force.effective.for_uri(lease.uri.url, lease.queue, lease.uri.source)
         rest = in_force.same_rest if ending is None and not lease.landed else None
         if rest is None:
             rest = self._politeness(lease, ending, settings)

@@ -299,7 +299,7 @@ class BatchFinisher:
     def _ask(self, lease: Lease, timed: Finish | None) -> tuple[float, QueueSettings]:
         """Return for how long the queue of a lease rests, and the settings in force. Raises PolicyError."""
         in_force = self._tables.in_force
-        settings = in_force.for_uri(lease.uri.url, lease.queue)
+        settings = in_force.for_uri(lease.uri.url, lease.queue, lease.uri.source)
         if lease.landed:
             return 0.0, settings
         if timed is None:

@@ -53,7 +53,7 @@ class Internals:
         """Return the settings in force for a leased URI: the frontier's, with its overrides and adjustments."""
         self._guard.enter()
         lease = arguments.lease(lease, "settings_for")
-        return self._tables.in_force.for_uri(lease.uri.url, lease.queue)
+        return self._tables.in_force.for_uri(lease.uri.url, lease.queue, lease.uri.source)
 
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI would be placed on, whether there is one yet or not.
@@ -74,7 +74,7 @@ class Internals:
         uri, key = arguments.crawl_uri(uri), arguments.queue_key(key)
         fetch_seconds, crawl_delay, _ = arguments.waits(fetch_seconds, crawl_delay)
         in_force = self._tables.in_force
-        return in_force.rest(uri, in_force.for_uri(uri.url, key), fetch_seconds, crawl_delay)
+        return in_force.rest(uri, in_force.for_uri(uri.url, key, uri.source), fetch_seconds, crawl_delay)
 
     def has_room(self, uri: str | CrawlUri) -> bool:
         """Return whether `schedule` would not return FULL for a URI now. Changes and counts nothing. O(log n).
@@ -107,7 +107,8 @@ class Internals:
         in_force, out = self._tables.in_force, self._tables.leases.out
         return self._guard.read(
             lambda: sum(
-                lease.cost + in_force.for_uri(lease.uri.url, lease.queue).error_penalty_amount for lease in out.values()
+                lease.cost + in_force.for_uri(lease.uri.url, lease.queue, lease.uri.source).error_penalty_amount
+                for lease in out.values()
             )
         )
 

@@ -30,7 +30,7 @@ class SettingsOfQueues:
     def asked(self, queue: QueueRecord, uri: CrawlUri) -> tuple[QueueSettings, int]:
         """Return the settings in force for a URI of a queue, and the precedence it asks for. Raises PolicyError."""
         in_force = self._tables.in_force
-        settings = in_force.for_uri(uri.url, queue.queue)
+        settings = in_force.for_uri(uri.url, queue.queue, uri.source)
         return settings, in_force.precedence(uri, settings)
 
     def take_budgets(self, queue: QueueRecord, settings: QueueSettings, precedence: int | None) -> None:
@@ -76,7 +76,7 @@ class SettingsOfQueues:
         if head is None:
             return (in_force.base if in_force.trivial else None), None
         uri = decode_uri(head[1], queue.queue)
-        settings = in_force.for_uri(uri.url, queue.queue)
+        settings = in_force.for_uri(uri.url, queue.queue, uri.source)
         try:
             return settings, in_force.precedence(uri, settings)
         except PolicyError:
@@ -84,7 +84,8 @@ class SettingsOfQueues:
 
     def settings_of(self, queue: QueueRecord) -> QueueSettings:
         """Return the settings in force for the head URI of a queue that has one."""
-        return self._tables.in_force.for_uri(self.head_uri(queue).url, queue.queue)
+        head = self.head_uri(queue)
+        return self._tables.in_force.for_uri(head.url, queue.queue, head.source)
 
     def head_uri(self, queue: QueueRecord) -> CrawlUri:
         """Return the head URI of a queue that has one."""

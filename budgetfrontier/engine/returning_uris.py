@@ -37,7 +37,8 @@ class Returns:
         """Put one URI on its queue. An ordinal of 0 in `rank` means that it arrives now."""
         tables = self._tables
         directive, priority, cost, ordinal = keys.rank.unpack(rank)
-        settings = tables.in_force.for_uri(decode_uri(value, queue.queue).url, queue.queue)
+        uri = decode_uri(value, queue.queue)
+        settings = tables.in_force.for_uri(uri.url, queue.queue, uri.source)
         if not ordinal:
             tables.counters.ordinal = ordinal = tables.counters.ordinal + 1
             ordinal = arrival(ordinal, lifo=settings.lifo)

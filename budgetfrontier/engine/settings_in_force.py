@@ -68,8 +68,8 @@ class SettingsInForce:
         """A copy of the settings, for callers that may change it."""
         return deepcopy(self.settings)
 
-    def for_uri(self, url: str, queue: str) -> QueueSettings:
-        return self.base if self.trivial else self.effective.for_uri(url, queue)
+    def for_uri(self, url: str, queue: str, label: str | None) -> QueueSettings:
+        return self.base if self.trivial else self.effective.for_uri(url, queue, label)
 
     def lease_ttl(self, given: float | None) -> float:
         """Return the seconds of a lease: those asked for, or the setting if None."""

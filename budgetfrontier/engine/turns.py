@@ -181,7 +181,7 @@ class Turns:
                     except (UnicodeDecodeError, IndexError):  # it is damaged
                         uri = restore_pending(key, value, name)
                     if not trivial:
-                        settings = in_force.effective.for_uri(uri.url, name)
+                        settings = in_force.effective.for_uri(uri.url, name, uri.source)
                         concurrency = settings.per_queue_concurrency
                     if queue.revision != revision:
                         try:
@@ -285,8 +285,12 @@ class Turns:
         """
         self._tables.counters.own_budgets += (budget is not None) - (queue.own_budget is not None)
         queue.own_budget = budget
-        url = self.settings.head_uri(queue).url if queue.queued else expand(queue.last_enqueued, queue.queue)
-        queue.total_budget = budgets.total_of(queue, self._tables.in_force.for_uri(url or NO_URL, queue.queue))
+        if queue.queued:
+            settings = self.settings.settings_of(queue)
+        else:
+            url = expand(queue.last_enqueued, queue.queue)
+            settings = self._tables.in_force.for_uri(url or NO_URL, queue.queue, None)
+        queue.total_budget = budgets.total_of(queue, settings)
         if queue.state is RETIRED and not queue.by_name:
             self.unretire(queue)
 

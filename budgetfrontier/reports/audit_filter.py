@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules.undoing import PAUSING, command_of
-from budgetfrontier.settings.matching import Match, parse_match, selects, spellings
+from budgetfrontier.settings.matching import Match, disjoint, parse_match, selects, spellings
 from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
     an opening brought other settings.
     """
     queue = view.find_queue(key)
-    urls = [] if queue is None else [item.uri.url for item in view.pending(queue, looked_at)]
-    if not urls and queue is not None and queue.last_enqueued:
-        urls = [queue.last_enqueued]
+    held = [] if queue is None else [(item.uri.url, item.uri.source) for item in view.pending(queue, looked_at)]
+    if not held and queue is not None and queue.last_enqueued:
+        held = [(queue.last_enqueued, None)]
 
     def covers_match(text: str) -> str | None:
         """Return how the pattern of an override concerns the queue."""
@@ -41,10 +41,10 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
             return None
         if match.by_key:
             return "yes" if match.matches("", key) else None
-        hits = sum(match.matches(url, key) for url in urls)
-        if not urls:
+        hits = sum(match.matches(url, key, label) for url, label in held)
+        if not held:
             return "perhaps"
-        return None if not hits else "yes" if hits == len(urls) else "partly"
+        return None if not hits else "yes" if hits == len(held) else "partly"
 
     def covers(entry: AuditEntry) -> str | None:
         """Return how an entry concerns the queue: by its pattern, its queue, or its possible changes."""
@@ -81,6 +81,8 @@ def touches(view: View, match: Match) -> Callable[[AuditEntry], bool]:
     """
 
     def is_matched(key: str) -> bool:
+        if match.kind == "label":
+            return True  # perhaps one of its URIs has it
         queue = view.find_queue(key)
         url = view.first_url(key) or (queue.last_enqueued if queue else "")
         return match.matches(url, key) if url or match.by_key else False
@@ -88,6 +90,8 @@ def touches(view: View, match: Match) -> Callable[[AuditEntry], bool]:
     def may_overlap(other: Match) -> bool:
         if other.keys:
             return any(map(is_matched, spellings(other.keys)))
+        if "label" in (match.kind, other.kind):
+            return not disjoint(match, other)
         if match.keys:
             covers = [other.matches(view.first_url(key) or f"http://{key}/", key) for key in spellings(match.keys)]
             return any(covers)

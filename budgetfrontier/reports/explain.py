@@ -160,7 +160,7 @@ class _Explainer:
                 verdict=Outlook.LATER if pending.place else Outlook.NOW,
             )
             self._explain_budget_ahead(explanation, queue, pending)
-        self._explain_settings(explanation, queue, pending.uri.url)
+        self._explain_settings(explanation, queue, pending.uri)
         self._explain_queue(explanation, queue)
         self._explain_crawl(explanation)
 
@@ -219,7 +219,7 @@ class _Explainer:
             explanation.past = past.to_dict() if past else None
             if kept is not None and not (past and past.attempts):
                 return self._explain_completed(explanation, kept)
-            fate = tell(past, self._settings_of(url, found["queue"]), searched=self._past is not None)
+            fate = tell(past, self._settings_of(CrawlUri(url), found["queue"]), searched=self._past is not None)
             explanation.add(
                 fate.code,
                 fate.text,
@@ -309,22 +309,22 @@ class _Explainer:
 
     def _settings(self, queue: QueueRecord) -> QueueSettings:
         """Return the settings in force for a queue: those of its first URI."""
-        return self._settings_of(self._first_url(queue), queue.queue)
+        return self._settings_of(self._first(queue), queue.queue)
 
-    def _settings_of(self, url: str, key: str) -> QueueSettings:
+    def _settings_of(self, uri: CrawlUri, key: str) -> QueueSettings:
         settings = self._reader.settings
         effective = Effective(settings.frontier, settings.overrides, self._reader.adjustments)
-        return effective.for_uri(url, key)
+        return effective.for_uri(uri.url, key, uri.source)
 
-    def _first_url(self, queue: QueueRecord) -> str:
-        """Return the URL of a queue's first URI, or of the last one added if it is empty."""
+    def _first(self, queue: QueueRecord) -> CrawlUri:
+        """Return a queue's first URI, or the URL of the last one added if it is empty."""
         first = self._reader.pending(queue.queue, 1)
-        return first[0].uri.url if first else queue.last_enqueued or "http://unknown/"
+        return first[0].uri if first else CrawlUri(queue.last_enqueued or "http://unknown/")
 
-    def _explain_settings(self, explanation: Explanation, queue: QueueRecord, url: str | None = None) -> None:
-        url = url or self._first_url(queue)
+    def _explain_settings(self, explanation: Explanation, queue: QueueRecord, uri: CrawlUri | None = None) -> None:
+        uri = uri or self._first(queue)
         with self._reader.view() as view:
-            explanation.settings = setting_sources(view, url, queue.queue)
+            explanation.settings = setting_sources(view, uri.url, queue.queue, uri.source)
 
     def _adjust(self, queue: QueueRecord, *, total: int | None = None, replenish: int | None = None) -> str | None:
         arguments = ["--match", f"queue:{queue.queue}"]
@@ -456,7 +456,7 @@ class _Explainer:
             return ""
         left = max(robots.when - self._now, 0.0)
         ago = say_duration(max(self._now - queue.failed_at, 0.0))
-        attempts = attempts_told(robots.attempts, self._settings_of(robots.uri.url, queue.queue), left)
+        attempts = attempts_told(robots.attempts, self._settings_of(robots.uri, queue.queue), left)
         why = f": {queue.failure}" if queue.failure else ""
         return (
             f"it waits for {robots.uri.url}, which failed {ago} ago{why}. That was {attempts}; it is tried again in "

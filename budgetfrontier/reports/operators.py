@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, Run, StoredLease
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.rules.forecasts import Forecast
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.matching import queue_test
@@ -43,10 +43,12 @@ class Selection(msgspec.Struct):
     """Whether the spend under a raised budget is wanted of each, as `WorkList` computes it."""
 
     def test(self) -> Callable[[QueueRecord], bool]:
-        """Return the test of a queue for its state and the pattern."""
+        """Return the test of a queue for its state and the pattern. Raises SettingsError."""
+        if self.match is not None and self.match.startswith("label:"):
+            raise SettingsError("a label is that of a URI, and a queue may have several: queues are not listed by it")
         matches = queue_test(self.match)
         states = frozenset(QueueState if self.states is None else self.states)
-        return lambda queue: queue.state in states and matches(queue.last_enqueued, queue.queue)
+        return lambda queue: queue.state in states and matches(queue.last_enqueued, queue.queue, None)
 
 
 class Listed(NamedTuple, Generic[_T]):

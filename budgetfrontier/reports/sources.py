@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _DEFAULTS = FrontierSettings()
 
 
-def setting_sources(view: View, url: str, queue: str) -> list[dict[str, Any]]:
+def setting_sources(view: View, url: str, queue: str, label: str | None = None) -> list[dict[str, Any]]:
     """Return each setting per URI with its `value` and its `sources`, in the order of application: the last wins.
 
     A source has a `kind` ("default", "settings", "override", "crawlers" or "adjustment"), and its `value`. An override
@@ -25,7 +25,7 @@ def setting_sources(view: View, url: str, queue: str) -> list[dict[str, Any]]:
     """
     settings, adjustments = view.settings()[0], view.adjustments()
     overrides = [*settings.overrides, *adjustments]
-    matching = [(n, overrides[n]) for n in Effective(settings.frontier, overrides).applying(url, queue)]
+    matching = [(n, overrides[n]) for n in Effective(settings.frontier, overrides).applying(url, queue, label)]
     by_name: dict[str, list[dict[str, Any]]] = {}
     for name in per_uri():
         base, default = attrgetter(name)(settings.frontier), attrgetter(name)(_DEFAULTS)

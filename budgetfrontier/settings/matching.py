@@ -16,7 +16,7 @@ from budgetfrontier.core.spelling import nearest
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings.values import brief
 
-KINDS = ("surt", "domain", "host", "queue", "queues", "regex")
+KINDS = ("surt", "domain", "host", "queue", "queues", "label", "regex")
 _GLOB = re.compile(r"(?=.*[*?])[\w.*?-]{2,253}")  # on hosts or queue keys
 _BY_KEY = frozenset(("*", "queue", "queues"))
 LONGEST = 100_000
@@ -47,15 +47,17 @@ class Match(msgspec.Struct, frozen=True):
         """Whether the key of a queue alone decides: all of its URIs match, or none."""
         return self.kind in _BY_KEY
 
-    def matches(self, href: str, queue: str = "") -> bool:
-        """Return whether the pattern matches the URI with this normalized href, in this queue."""
-        return bool(self.test(subject_of(self.kind, href, queue)))
+    def matches(self, href: str, queue: str = "", label: str | None = None) -> bool:
+        """Return whether the pattern matches the URI with this normalized href and label, in this queue."""
+        return bool(self.test(subject_of(self.kind, href, queue, label)))
 
 
-def subject_of(kind: str, href: str, queue: str) -> str:
+def subject_of(kind: str, href: str, queue: str, label: str | None) -> str:
     """Return the part of a URI that patterns of a kind are tested on."""
     if kind in ("queue", "queues"):
         return queue
+    if kind == "label":
+        return label or ""
     if kind == "surt":
         return uris.surt(href)
     return uris.host(href) if kind in ("domain", "host") else href
@@ -71,6 +73,7 @@ def parse_match(text: str) -> Match:
     - `queue:example.*`: a glob on the queue key
     - `queues:example.org,example.com:8080`: these queue keys, without wildcards; keys that contain a comma are written
       as a JSON list, `queues:["org,example,", "com,example,"]`
+    - `label:blogs`: the label of the seed that a URI was found from, its `source`, without wildcards
     - `regex:[?&]sid=`: a Python regular expression, searched for in the whole URI, in bounded time
     """
     if text == "*":
@@ -125,8 +128,14 @@ def _queues(text: str, pattern: str) -> Match:
     return Match("queues", text, frozenset(spellings(names)).__contains__, keys=tuple(dict.fromkeys(names)))
 
 
+def _label(text: str, pattern: str) -> Match:
+    return Match("label", text, pattern.__eq__, by_authority=False)
+
+
 def disjoint(one: Match, other: Match) -> bool:
     """Return whether it is sure that no URI, in whatever queue, matches both patterns."""
+    if "label" in (one.kind, other.kind):
+        return one.kind == other.kind and one.text != other.text
     if one.keys or other.keys:
         if not one.keys:
             one, other = other, one
@@ -249,6 +258,7 @@ _PARSERS: dict[str, Callable[[str, str], Match]] = {
     "host": _host,
     "queue": _queue,
     "queues": _queues,
+    "label": _label,
     "regex": _regex,
 }
 
@@ -275,11 +285,11 @@ def _typed(text: str, form: Callable[[str], str], name: str) -> str:
         raise SettingsError(f'"{brief(text)}": "{brief(name)}" is not a host name ({error})') from None
 
 
-def queue_test(pattern: str | None) -> Callable[[str, str], bool]:
-    """Return the test of (URL, queue key) for a pattern of a command; one without a kind is a glob on the queue key."""
+def queue_test(pattern: str | None) -> Callable[[str, str, str | None], bool]:
+    """Return the test of (URL, queue key, label) for a pattern of a command; one without a kind is a glob on keys."""
     if pattern is None or pattern == "*":
-        return lambda url, queue: True
+        return lambda url, queue, label: True
     match = parse_match(pattern if pattern.partition(":")[0] in KINDS else f"queue:{pattern}")
     if match.by_key:
-        return lambda url, queue: match.matches("", queue)
-    return lambda url, queue: bool(url) and match.matches(url, queue)
+        return lambda url, queue, label: match.matches("", queue)
+    return lambda url, queue, label: bool(url) and match.matches(url, queue, label)

@@ -149,6 +149,7 @@ class Effective:
         """Whether an override limits the size of queues."""
         self._always: list[int] = []
         self._index = AuthorityIndex()
+        self._labels: dict[str, list[int]] = {}
         self._regexes: list[tuple[int, Match]] = []  # they look at the whole href
         self.mixes_precedences = False
         """Whether URIs of one queue may have different precedences."""
@@ -156,7 +157,7 @@ class Effective:
             self._file(index, parse_match(override.match))
         self._on_all = tuple((1 << n, match.needs, match.test) for n, (_, match) in enumerate(self._regexes))
         self._tested_on_all = tuple(index for index, _ in self._regexes)
-        self._authorities: BoundedCache[tuple[str, str], ByAuthority] = BoundedCache(_CACHED)
+        self._authorities: BoundedCache[tuple[str, str, str | None], ByAuthority] = BoundedCache(_CACHED)
         self._settings: BoundedCache[tuple[int, ...], QueueSettings] = BoundedCache(_CACHED)
         self._by_number: BoundedCache[int, QueueSettings] = BoundedCache(_CACHED)
         self._numbers: BoundedCache[tuple[tuple[int, ...], tuple[int, ...]], int] = BoundedCache(_CACHED)
@@ -165,20 +166,26 @@ class Effective:
         some = len(self._always) < len(overrides)
         self._of_all = self.base if self.trivial else None if some else self._combined(())
 
-    def for_uri(self, href: str, queue: str) -> QueueSettings:
-        """Return the settings for the URI with this normalized href, in this queue.
+    def for_uri(self, href: str, queue: str, label: str | None = None) -> QueueSettings:
+        """Return the settings for the URI with this normalized href and label (`source`), in this queue.
 
         It is the same object for all URIs that the same overrides match, unless there are very many combinations.
         """
-        return self._of_all or self.settings_of(self.by_authority(href, queue), href)
+        return self._of_all or self.settings_of(self.by_authority(href, queue, label), href)
 
-    def for_one(self, href: str, queue: str) -> QueueSettings:
+    def for_one(self, href: str, queue: str, label: str | None = None) -> QueueSettings:
         """Return the result of `for_uri`, for one URI of each of very many queues: nothing is cached."""
-        return self._of_all or self.settings_of(self._unkept(href[: href.find("/", 8)], queue), href)
+        if self._of_all is not None:
+            return self._of_all
+        return self.settings_of(self._unkept(href[: href.find("/", 8)], queue, self._of_label(label)), href)
 
-    def by_authority(self, href: str, queue: str) -> ByAuthority:
-        """Return the overrides of a href's authority, in this queue: `settings_of` needs it."""
-        return self._authorities.get((href[: href.find("/", 8)], queue)) or self._look_at(href, queue)
+    def by_authority(self, href: str, queue: str, label: str | None = None) -> ByAuthority:
+        """Return the overrides of a href's authority and label, in this queue: `settings_of` needs it."""
+        where = href[: href.find("/", 8)], queue, label if label in self._labels else None
+        return self._authorities.get(where) or self._look_at(where)
+
+    def _of_label(self, label: str | None) -> Sequence[int]:
+        return self._labels.get(label, ()) if label else ()
 
     def settings_of(self, known: ByAuthority, href: str) -> QueueSettings:
         """Return the result of `for_uri`, for a href with a known authority."""
@@ -197,9 +204,9 @@ class Effective:
         self._by_number.put(number, settings)
         return settings
 
-    def applying(self, href: str, queue: str) -> list[int]:
-        """Return the indexes of the overrides that match the URI with this normalized href, in this queue, in order."""
-        known = self.by_authority(href, queue)
+    def applying(self, href: str, queue: str, label: str | None = None) -> list[int]:
+        """Return the indexes of the overrides that match the URI with this href and label, in this queue, in order."""
+        known = self.by_authority(href, queue, label)
         tested = zip(known.tested, known.tests, strict=True)
         found = (index for index, (_, needed, test) in tested if needed in href and test(href))
         return sorted([*self._always, *known.matching, *found])
@@ -227,20 +234,27 @@ class Effective:
             self._always.append(index)
         elif match.kind == "regex":
             self._regexes.append((index, match))
+        elif match.kind == "label":
+            self._labels.setdefault(match.text.partition(":")[2], []).append(index)
         else:
             self._index.add(index, match)
 
-    def _look_at(self, href: str, queue: str) -> ByAuthority:
-        """Find out which overrides match the authority of a href, and which depend on the rest; keep it if short."""
-        prefix = href[: href.find("/", 8)]
-        known = self._unkept(prefix, queue)
+    def _look_at(self, where: tuple[str, str, str | None]) -> ByAuthority:
+        """Find out which overrides match an authority in a queue, with a label, and which depend on the rest of a href.
+
+        Keep it if the authority is short.
+        """
+        prefix, queue, label = where
+        known = self._unkept(prefix, queue, self._of_label(label))
         if len(prefix) < 512:  # long userinfo, which may be arbitrary, is not cached
-            self._authorities.put((prefix, queue), known)
+            self._authorities.put(where, known)
         return known
 
-    def _unkept(self, prefix: str, queue: str) -> ByAuthority:
+    def _unkept(self, prefix: str, queue: str, by_label: Sequence[int]) -> ByAuthority:
         """Return the overrides of an authority, the start of a href up to its path, without caching them."""
         matching, near = self._index.find(prefix, queue)
+        if by_label:
+            matching = tuple(sorted((*matching, *by_label)))
         paths = self._path_tests(prefix, near) if near else ()
         if not paths and (known := self._known.get(matching)) is not None:
             return known

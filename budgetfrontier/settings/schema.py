@@ -40,7 +40,9 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         Field("a file with a URL per line, relative to the YAML; # starts a comment, a tab metadata", "file"),
     ] = None
     priority: Annotated[int, Field("URIs with a higher number come first in their queue", integer())] = 0
-    source: Annotated[str | None, Field("a label stored with every URI found from this seed", optional(TEXT))] = None
+    source: Annotated[
+        str | None, Field("a label stored with every URI found from this seed", optional(TEXT), False, ("label",))
+    ] = None
     queue: Annotated[str | None, Field("the queue key, instead of that of the assignment policy", optional(TEXT))] = (
         None
     )

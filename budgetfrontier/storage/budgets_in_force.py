@@ -50,7 +50,10 @@ class BudgetsInForce:
 
     def reached(self, queue: QueueRecord) -> bool:
         """Return whether a queue is over its total budget as soon as that is spent: `retire_when: reached`."""
-        return self._effective.base.reached if self._same_limit else self._settings(queue, self._url(queue)).reached
+        if self._same_limit:
+            return self._effective.base.reached
+        url, label = self._subject(queue)
+        return self._effective.for_one(url, queue.queue, label).reached
 
     def show(self, queue: QueueRecord) -> QueueRecord:
         """Set the budgets of a record to those in force for its head, and return it.
@@ -58,9 +61,9 @@ class BudgetsInForce:
         Those of an empty queue are in force for the URI placed on it last, or are those it has if that is not known.
         """
         if queue.revision != self._revision:
-            url = NO_URL if self._by_key else self._url(queue)
+            url, label = self._subject(queue)
             if url:
-                self._take(queue, self._settings(queue, url))
+                self._take(queue, self._effective.for_one(url, queue.queue, label))
         return queue
 
     def complete(self, queue: QueueRecord) -> QueueRecord:
@@ -71,20 +74,22 @@ class BudgetsInForce:
         """Set the total budget of a queue that holds URIs to the one in force, and return the total budget and the
         politeness in force for its head.
         """
-        settings = self._effective.for_one(NO_URL if self._by_key else self._url(queue) or NO_URL, queue.queue)
+        url, label = self._subject(queue)
+        settings = self._effective.for_one(url or NO_URL, queue.queue, label)
         if queue.revision != self._revision:
             queue.total_budget = total_of(queue, settings)
         return settings
-
-    def _settings(self, queue: QueueRecord, url: str) -> QueueSettings:
-        return self._effective.for_one(url, queue.queue)
 
     def _take(self, queue: QueueRecord, settings: QueueSettings) -> None:
         queue.balance_replenish_amount = settings.balance_replenish_amount
         queue.total_budget = total_of(queue, settings)
 
-    def _url(self, queue: QueueRecord) -> str:
-        return self._heads.url(queue) or expand(queue.last_enqueued, queue.queue)
+    def _subject(self, queue: QueueRecord) -> tuple[str, str | None]:
+        """Return the URL and the label by which the settings of a queue are looked up; "" if they are not known."""
+        if self._by_key:
+            return NO_URL, None
+        url, label = self._heads.subject(queue)
+        return url or expand(queue.last_enqueued, queue.queue), label
 
 
 class Affordable(NamedTuple):

@@ -1,4 +1,4 @@
-"""The URLs at the heads of queues, by which settings in force are looked up."""
+"""The URLs and labels at the heads of queues, by which settings in force are looked up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cached_property
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.storage import keys
-from budgetfrontier.storage.uri_values import tries, url_of
+from budgetfrontier.storage.uri_values import label_of, tries, url_of
 from budgetfrontier.storage.view import View
 
 NO_URL = "http://none.invalid/"
@@ -28,6 +28,11 @@ class HeadUrls:
         """Return the URL of a queue's head; None if the queue is empty."""
         value = self._value(queue)
         return None if value is None else url_of(value, queue.queue)
+
+    def subject(self, queue: QueueRecord) -> tuple[str | None, str | None]:
+        """Return the URL and the label of a queue's head; both None if the queue is empty."""
+        value = self._value(queue)
+        return (None, None) if value is None else (url_of(value, queue.queue), label_of(value))
 
     def attempts(self, queue: QueueRecord) -> int:
         """Return how many attempts of a queue's head have failed; 0 if the queue is empty."""

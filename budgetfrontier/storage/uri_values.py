@@ -135,6 +135,11 @@ def url_of(value: bytes, queue: str) -> str:
     return expand(short_url(value), queue) if scheme is None else f"{scheme}{queue}{value[1:].decode('latin-1')}"
 
 
+def label_of(value: bytes) -> str | None:
+    """Return the label (`source`) of a value."""
+    return None if value[:1] in PLAIN else _decode_fields(value[4:]).source
+
+
 def tries(value: bytes) -> tuple[int, int]:
     """Return the number of previous attempts and deliveries of a URI."""
     try:

@@ -89,8 +89,10 @@ PLACES: dict[str, Callable[[str], bool]] = {
     "list of queues with ports": lambda host: by_override(f"queues:none.example:443,{host}:443"),
     "SURT prefix": lambda host: by_override(f"surt:({surt(host)},"),
     "SURT prefix with a scheme": lambda host: by_override(f"surt:HTTP://({surt(host)},:80)/"),
-    "selection": lambda host: bool(queue_test(host)(SITE, HOST)) and not queue_test(host)(OTHER, "other.example"),
-    "selection with a port": lambda host: bool(queue_test(f"{host}:80")(SITE, HOST)),
+    "selection": lambda host: (
+        bool(queue_test(host)(SITE, HOST, None)) and not queue_test(host)(OTHER, "other.example", None)
+    ),
+    "selection with a port": lambda host: bool(queue_test(f"{host}:80")(SITE, HOST, None)),
     "scope: domain": lambda host: by_scope(f"domain:{host}"),
     "scope: host": lambda host: by_scope(f"host:{host}"),
     "scope: surt": lambda host: by_scope(f"surt:({surt(host)},)/a"),

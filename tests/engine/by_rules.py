@@ -50,7 +50,7 @@ def lease(turns: Turns, leased: list[Lease], count: int, ttl: float, now: float)
         assert found is not None
         key, value = found
         uri = restore_uri(key[4:], value, queue.queue)
-        settings = tables.in_force.for_uri(uri.url, queue.queue)
+        settings = tables.in_force.for_uri(uri.url, queue.queue, uri.source)
         if queue.revision != counters.settings_revision:
             turns.settings.take_budgets(queue, *turns.settings.asked(queue, uri))
         tables.pending.delete_removed()  # what is completed counts
@@ -122,7 +122,7 @@ def finish(finisher: Finisher, lease: Lease, ending: Finish | None, now: float) 
     """`Finisher.finish`: the rest, the URIs found, the charge, then the state."""
     tables, turns = finisher._tables, finisher._turns
     ending = Finish(lease) if ending is None else ending
-    settings = tables.in_force.for_uri(lease.uri.url, lease.queue)
+    settings = tables.in_force.for_uri(lease.uri.url, lease.queue, lease.uri.source)
     rest = 0.0
     if not lease.landed and wake_times.calls_for_rest(ending.outcome):
         rest = tables.in_force.rest(lease.uri, settings, ending.fetch_seconds, ending.crawl_delay)

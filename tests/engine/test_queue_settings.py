@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Directive, Frontier, LeaseExpired, Outcome
+from budgetfrontier import CrawlUri, Directive, Finish, Frontier, LeaseExpired, Outcome, QueueState
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import Lease
 from budgetfrontier.testing import crash
@@ -149,3 +149,36 @@ def test_a_look_up_gives_a_copy_or_nothing(name: str) -> None:
     else:
         found.queued += 7
         assert record(frontier, "A").queued == 1
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_uris_found_in_a_fetch_have_its_label_and_the_settings_of_that(batched: bool) -> None:
+    label = {"match": "label:blogs", "set": {"queue_total_budget": 7, "precedence": 1}}
+    with Frontier.open(":memory:", {"frontier": {}, "overrides": [label]}) as f:
+        f.schedule(CrawlUri("https://a.test/", source="blogs"))
+        assert (f.queue("a.test").total_budget, f.queue("a.test").precedence) == (7, 1)  # type: ignore[union-attr]
+        lease = one(f)
+        found: list[str | CrawlUri] = ["https://b.test/", CrawlUri("https://c.test/")]
+        found += [CrawlUri("https://d.test/", source="other")]
+        found += [f"https://many.test/{number}" for number in range(20)]
+        if batched:
+            f.finish_many([Finish(lease, discovered=found)])
+        else:
+            f.finish(lease, discovered=found)
+        assert {name: f.queue(f"{name}.test").total_budget for name in ("b", "c", "d", "many")} == {  # type: ignore[union-attr]
+            "b": 7,
+            "c": 7,
+            "d": -1,
+            "many": 7,
+        }
+        assert {lease.uri.source for lease in f.lease(30)} == {"blogs", "other"}
+
+
+def test_an_adjustment_of_a_label_holds_for_the_uris_that_have_it() -> None:
+    with memory() as f:
+        f.schedule_many(CrawlUri(f"https://{name}.test/", source=name) for name in ("blogs", "news"))
+        plan = f.adjust(match="label:blogs", queue_total_budget=0, retire_when="reached", dry_run=True)
+        assert (plan.matched, plan.retired, plan.by_next_uri) == (1, ["blogs.test"], True)
+        f.adjust(match="label:blogs", queue_total_budget=0, retire_when="reached")
+        assert [lease.queue for lease in f.lease(9)] == ["news.test"]
+        assert f.queue("blogs.test").state is QueueState.RETIRED  # type: ignore[union-attr]

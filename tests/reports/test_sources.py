@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from budgetfrontier import Frontier, Reader, Settings
+from budgetfrontier import CrawlUri, Frontier, Reader, Settings
 from budgetfrontier.reports.sources import setting_sources, source_lines
 from budgetfrontier.tools.cli import main
 
@@ -45,6 +45,15 @@ def test_each_value_names_what_has_set_it(tmp_path: Path) -> None:
     ]
     found = sources(tmp_path, "http://other.test/cal", "other.test")
     assert list(source_lines(found)) == [f"precedence 5  from {file}:5 (regex:/cal), over the default: 3"]
+
+
+def test_explain_asks_for_the_settings_of_the_label_of_a_uri(tmp_path: Path, capsys: Any) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule(CrawlUri("http://a.test/", source="blogs"))
+        frontier.adjust(match="label:blogs", queue_total_budget=9, who="anna")
+    for target in ("a.test", "http://a.test/"):
+        main(["explain", str(tmp_path), target])
+        assert "  queue_total_budget 9  from adjustment 1 (label:blogs) by anna" in capsys.readouterr().out
 
 
 def test_explain_shows_the_sources(tmp_path: Path, capsys: Any) -> None:

@@ -114,6 +114,8 @@ _PATTERNS = [
     "domain:127.0.0.1",
     "surt:(127.0.0.1)/",
     "host:127.0.0.1",
+    "label:one",
+    "label:two",
 ]
 _URIS = [
     f"{scheme}://{host}{rest}"
@@ -129,7 +131,12 @@ def test_patterns_that_are_disjoint_have_no_uri_in_common(one: str) -> None:
     mine = parse_match(one)
     for other in map(parse_match, _PATTERNS):
         if disjoint(mine, other):
-            assert not any(mine.matches(uri, queue) and other.matches(uri, queue) for uri in _URIS for queue in _QUEUES)
+            assert not any(
+                mine.matches(uri, queue, label) and other.matches(uri, queue, label)
+                for uri in _URIS
+                for queue in _QUEUES
+                for label in (None, "one")
+            )
         assert disjoint(mine, other) == disjoint(other, mine)
 
 
@@ -151,3 +158,11 @@ def test_patterns_that_are_disjoint_have_no_uri_in_common(one: str) -> None:
 def test_patterns_of_other_hosts_or_queues_are_disjoint(one: str, other: str) -> None:
     assert disjoint(parse_match(one), parse_match(other))
     assert not disjoint(parse_match(one), parse_match(one))
+
+
+def test_a_label_matches_the_uris_that_have_it_and_no_others() -> None:
+    found, pattern = effective(("label:blogs", {"precedence": 1})), parse_match("label:blogs")
+    for label, hit in (("blogs", True), ("Blogs", False), ("", False), (None, False)):
+        for _ in range(2):  # computed, then remembered
+            assert (found.for_uri("http://a.test/", "a.test", label).precedence == 1) is hit
+        assert pattern.matches("http://a.test/", "a.test", label) is hit

@@ -159,24 +159,26 @@ MATCHES |= st.sampled_from(
 )
 MATCHES |= st.sampled_from(["surt:http://(org,a,)/", "surt:https://(org,a,)/p", "surt:(127.0.0.1)/?"])
 MATCHES |= st.sampled_from(["surt:(test,a)b,)/p", "surt:(test,a)b", "surt:(test,a)", "surt:(test,a,)p"])
+MATCHES |= st.sampled_from(["label:one", "label:two"])
 PATHS = st.sampled_from(["/", "/p", "/pp/q", "/?p"])
 
 
 @given(
     st.lists(st.tuples(MATCHES, st.sampled_from(["precedence", "max_queue_size"]), st.integers(0, 9)), max_size=6),
-    st.lists(st.tuples(HOSTS, PATHS, st.sampled_from(["q1", "q2", "other"])), max_size=6),
+    st.lists(st.tuples(HOSTS, PATHS, st.sampled_from(["q1", "q2"]), st.sampled_from([None, "one", ""])), max_size=6),
 )
 def test_tables_and_memory_agree_with_testing_one_after_the_other(
-    rules: list[tuple[str, str, int]], uris: list[tuple[str, str, str]]
+    rules: list[tuple[str, str, int]], uris: list[tuple[str, str, str, str | None]]
 ) -> None:
     found = effective(*((match, {name: value}) for match, name, value in rules))
-    for host, path, queue in [*uris, *uris]:
+    for host, path, queue, label in [*uris, *uris]:
         href = f"http://{host}{path}"
         expected = {"precedence": 3, "max_queue_size": 0}
         for match, name, value in rules:
-            if parse_match(match).matches(href, queue):
+            if parse_match(match).matches(href, queue, label):
                 expected[name] = value
-        settings = found.for_uri(href, queue)
+        settings = found.for_uri(href, queue, label)
+        assert found.for_one(href, queue, label) == settings
         assert {name: getattr(settings, name) for name in expected} == expected
 
 

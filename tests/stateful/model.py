@@ -45,6 +45,7 @@ class Uri:
     """Whether it was discovered: it is no seed then."""
     buried: int = 0
     postponed: int = 0
+    label: str | None = None
 
     @property
     def host(self) -> str:
@@ -176,6 +177,7 @@ class Model:
             if (
                 adjustment.match == "*"
                 or (kind == "queue" and fnmatchcase(uri.queue, what))
+                or (kind == "label" and uri.label == what)
                 or (kind == "host" and fnmatchcase(uri.host, what))
                 or (kind == "domain" and ("." + uri.host).endswith("." + what))
             ):
@@ -325,6 +327,7 @@ class Model:
             self.arrivals += 1
             cost = 1 if spec["cost"] is None else spec["cost"]
             uri = Uri(url, key, cost, spec["directive"], spec["priority"], self.arrivals, found=found)
+            uri.label = via.label if spec.get("source") is None and via is not None else spec.get("source")
             self.queues.setdefault(key, Queue(key, len(self.queues)))
             due = spec["not_before"]
             if due is not None and (due > self.now or self.options["keep_urls"]):

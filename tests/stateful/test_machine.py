@@ -31,7 +31,7 @@ from tests.stateful.undoing import discard, undo
 from tests.support import kernel
 
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
-MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced")
+MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced", "label:one")
 
 booleans = st.booleans()
 hosts = st.sampled_from(HOSTS)
@@ -46,6 +46,7 @@ uris = st.fixed_dictionaries(
         "force": rarely,
         "not_before": st.sampled_from((None, None, None, None, 0.0, 2.0, 40.0, 700.0)),
         "queue": st.sampled_from((None, None, None, None, None, "forced")),
+        "source": st.sampled_from((None, None, None, "one", "two")),
     }
 )
 values = st.fixed_dictionaries(
@@ -122,7 +123,7 @@ steering = st.lists(
     min_size=20,
     max_size=60,
 )
-SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
+SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None, "source": None}
 NESTED = (
     "per_queue_concurrency", "polite", "max_retries", "retry_delay", "status_delay", "retry_scope", "backoff",
     "min_interval",

@@ -82,9 +82,9 @@ def test_a_report_looks_up_the_budgets_of_the_queues_that_it_lists_alone(
     looked_up = list[str]()
     for_one: Callable[..., object] = Effective.for_one
 
-    def noted(effective: Effective, href: str, queue: str) -> object:
+    def noted(effective: Effective, href: str, queue: str, label: str | None) -> object:
         looked_up.append(queue)
-        return for_one(effective, href, queue)
+        return for_one(effective, href, queue, label)
 
     with on_disk(tmp_path) as f:
         f.schedule_many(f"https://a{n}.test/{page}" for n in range(50) for page in range(1 + n % 3))

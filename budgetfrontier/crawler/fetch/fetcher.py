@@ -221,7 +221,7 @@ class Fetcher:
         return client_response
 
     def _extra_headers(self, uri: CrawlUri, options: dict[str, Any]) -> tuple[dict[str, str], Mapping[str, str]]:
-        headers, redacted = self._requests.headers(uri.url)
+        headers, redacted = self._requests.headers(uri.url, uri.source)
         if self._proxy and self._proxy.authorization:
             secret = {"Proxy-Authorization": self._proxy.authorization}
             if uri.url.startswith("https:"):

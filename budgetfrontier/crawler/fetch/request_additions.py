@@ -60,12 +60,12 @@ class Requests:
     def __bool__(self) -> bool:
         return bool(self._extras)
 
-    def headers(self, href: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the headers to add to a request for a normalized href, and the values to record by lower-case name."""
+    def headers(self, href: str, label: str | None = None) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the headers to add to a request for a URI, and the values to record by lower-case name."""
         headers: dict[str, _Value] = {}
         cookies: dict[str, _Value] = {}
         for extra in self._extras:
-            if extra.match.matches(href):
+            if extra.match.matches(href, "", label):
                 headers |= extra.headers
                 cookies |= extra.cookies
         if cookies:

@@ -62,7 +62,7 @@ class ServedCrawl:
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a leased URI, as of the last `refresh`."""
         effective = self._effective
-        return effective.base if effective.trivial else effective.for_uri(lease.uri.url, lease.queue)
+        return effective.base if effective.trivial else effective.for_uri(lease.uri.url, lease.queue, lease.uri.source)
 
     async def close(self, *, within: float) -> None:
         """Give back all leases and disconnect; wait for no answer for longer than so many seconds."""

@@ -60,6 +60,8 @@ class Admitter:
 
     def read(self, batch: Sequence[object], tally: Tally, via: CrawlUri | None = None) -> Read:
         """Call the policies for a batch, for `admit`; count INVALID URIs. Changes nothing. Raises PolicyError."""
+        if via is not None and via.source is not None:
+            batch = [_labelled(given, via.source) for given in batch]
         if len(batch) <= FEW and self._updates is None and (few := self._read_few(batch)) is not None:
             return few, len(batch) - len(few)
         each = self._tables.in_force.has_limits or self._updates is not None
@@ -332,6 +334,13 @@ class Admitter:
 def _urgency(candidate: Plain | Special) -> tuple[int, int]:
     uri = candidate.uri if isinstance(candidate, Special) else None
     return (NORMAL, 0) if uri is None else (int(uri.directive), uri.priority)
+
+
+def _labelled(given: Any, label: str) -> Any:
+    """Return a URI that was found on a page, with the label of that page if it has none of its own."""
+    if isinstance(given, str):
+        return CrawlUri(given, source=label)
+    return replace(given, source=label) if isinstance(given, CrawlUri) and given.source is None else given
 
 
 def _unforced(given: str | CrawlUri) -> str | CrawlUri:

@@ -320,7 +320,7 @@ class Candidates:
             queue = queue or self.queue_key(CrawlUri(url))
             value = encode_url(url, queue)
         in_force, precedence = self._in_force, None
-        settings = in_force.for_uri(url, queue)
+        settings = in_force.for_uri(url, queue, None if uri is None else uri.source)
         cost = in_force.cost(url, uri, settings)
         if in_force.asks_precedence:
             precedence = in_force.precedence(CrawlUri(url) if uri is None else renamed(uri, url), settings)

@@ -18,7 +18,7 @@ from budgetfrontier.settings.matching import Match, parse_match, spellings, unkn
 from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.meta import write_settings
-from budgetfrontier.storage.uri_values import expand, short_url
+from budgetfrontier.storage.uri_values import expand, label_of, short_url
 
 COUNTED = 1000
 """The most queues of a frontier that a change counts by itself: some milliseconds."""
@@ -223,8 +223,8 @@ def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[st
     return previews.plain(counted) | figures | {"ungrouped": counted.matched}
 
 
-def _named(kernel: Kernel, match: Match) -> list[tuple[str, str]] | None:
-    """Return the URLs and keys of the queues that a match names; None if the URL of one is not in its record."""
+def _named(kernel: Kernel, match: Match) -> list[tuple[str, str, str | None]] | None:
+    """Return URL, key and label of the queues that a match names; None if the URL of one is not in its record."""
     tables, found = kernel.tables, []
     for key in spellings(match.keys):
         queue = tables.queues.look_up(key)
@@ -234,5 +234,5 @@ def _named(kernel: Kernel, match: Match) -> list[tuple[str, str]] | None:
         url = short_url(head[1]) if head else queue.last_enqueued
         if not url:
             return None
-        found.append((expand(url, key), key))
+        found.append((expand(url, key), key, label_of(head[1]) if head else None))
     return found

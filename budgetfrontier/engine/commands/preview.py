@@ -23,7 +23,7 @@ from budgetfrontier.storage import keys
 from budgetfrontier.storage.budgets_in_force import affordable
 from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.records import decode_future
-from budgetfrontier.storage.uri_values import expand, short_url
+from budgetfrontier.storage.uri_values import expand, label_of, short_url
 from budgetfrontier.storage.view import View
 
 NAMED = 1000
@@ -45,18 +45,18 @@ class Change(NamedTuple):
     after: Effective
     sets: Mapping[str, Any] = MappingProxyType({})
 
-    def values(self) -> Callable[[str, str], tuple[QueueSettings, QueueSettings]]:
-        """Return a function from the URL and the key of a queue that is matched to its settings before and after."""
+    def values(self) -> Callable[[str, str, str | None], tuple[QueueSettings, QueueSettings]]:
+        """Return a function from URL, key and label of a queue that is matched to its settings before and after."""
         before, after = self.before.for_uri, self.after.for_uri
         if not self.sets:
-            return lambda url, key: (before(url, key), after(url, key))
+            return lambda url, key, label: (before(url, key, label), after(url, key, label))
         known: BoundedCache[int, tuple[QueueSettings, QueueSettings]] = BoundedCache(_KEPT)
 
-        def values(url: str, key: str) -> tuple[QueueSettings, QueueSettings]:
-            old = before(url, key)
+        def values(url: str, key: str, label: str | None) -> tuple[QueueSettings, QueueSettings]:
+            old = before(url, key, label)
             found = known.get(id(old))  # the appended override wins: settings that were equal before are equal after it
             if found is None:
-                found = old, after(url, key)
+                found = old, after(url, key, label)
                 known.put(id(old), found)
             return found
 
@@ -177,10 +177,11 @@ def values_of_none(change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 class _Looked(NamedTuple):
-    """A queue, the URL that its settings come from, and whether the change matches it."""
+    """A queue, URL and label of the URI that its settings come from, and whether the change matches it."""
 
     queue: QueueRecord
     url: str
+    label: str | None
     matched: bool
 
 
@@ -189,13 +190,14 @@ def _look(view: View, match: Match, *, others: bool) -> Iterator[_Looked]:
     heads = HeadUrls(view)
     unseen: dict[int, QueueRecord] = {}
     for queue in _candidates(view, match, others):
-        url = heads.url(queue) or queue.last_enqueued
+        url, label = heads.subject(queue)
+        url = url or queue.last_enqueued
         if not url and queue.future:
             unseen[queue.id] = queue
             continue
-        matched = bool(url or match.by_key) and match.matches(url, queue.queue)
+        matched = bool(url or match.by_key) and match.matches(url, queue.queue, label)
         if matched or others:
-            yield _Looked(queue, url, matched)
+            yield _Looked(queue, url, label, matched)
     yield from _look_later(view, match, unseen)
 
 
@@ -215,34 +217,37 @@ def _candidates(view: View, match: Match, others: bool) -> Iterator[QueueRecord]
 
 def _look_later(view: View, match: Match, unseen: dict[int, QueueRecord]) -> Iterator[_Looked]:
     """Yield the queues that never held a URI: the URLs scheduled for later decide."""
-    matched: dict[int, str] = {}
+    matched: dict[int, tuple[str, str | None]] = {}
     for _, value in view.items(keys.FUTURE) if unseen else ():
         row = decode_future(value)
         queue = unseen.get(row.queue)
         if queue is not None and row.queue not in matched:
-            url = expand(short_url(row.value), queue.queue)
-            if match.matches(url, queue.queue):
-                matched[row.queue] = url
-    for queue_id, url in matched.items():
-        yield _Looked(unseen[queue_id], url, True)
+            url, label = expand(short_url(row.value), queue.queue), label_of(row.value)
+            if match.matches(url, queue.queue, label):
+                matched[row.queue] = url, label
+    for queue_id, (url, label) in matched.items():
+        yield _Looked(unseen[queue_id], url, label, True)
 
 
 def survey(view: View, change: Change) -> Survey:
     """Return the queues that a change matches, by groups of equal values. O(queues), about 4 us each."""
-    found, counters = ((url, queue.queue) for queue, url, _ in _look(view, change.match, others=False)), view.counters()
+    looked, counters = _look(view, change.match, others=False), view.counters()
+    found = ((url, queue.queue, label) for queue, url, label, _ in looked)
     counted = survey_of(found, change, counters.time, unknown=_unknown(view, change))
     counted.revision = counters.settings_revision
     return counted
 
 
-def survey_of(found: Iterable[tuple[str, str]], change: Change, as_of: float, *, unknown: list[str]) -> Survey:
-    """Return the survey of the queues that a change matches, each given as its URL and key.
+def survey_of(
+    found: Iterable[tuple[str, str, str | None]], change: Change, as_of: float, *, unknown: list[str]
+) -> Survey:
+    """Return the survey of the queues that a change matches, each given as its URL, key and label.
 
     `unknown` are the keys that the change names and no queue has.
     """
     groups, values = _Groups(change.names), change.values()
-    for url, key in found:
-        groups.add(*values(url, key))
+    for url, key, label in found:
+        groups.add(*values(url, key, label))
     return groups.survey(change, as_of, unknown)
 
 
@@ -303,14 +308,14 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
     revived: list[str] = []
     counts = {"retired_count": 0, "revived_count": 0, "still_over": 0, "by_name": 0}
     reviving, before, after, changed = _Spend(in_scope), _Spend(in_scope), _Spend(in_scope), 0
-    for queue, url, matched in _look(view, change.match, others=True):
+    for queue, url, label, matched in _look(view, change.match, others=True):
         if not (matched or queue.state is RETIRED):
             continue
         if matched:
-            old, new = values(url, queue.queue)
+            old, new = values(url, queue.queue, label)
             groups.add(old, new)
         else:
-            old = new = change.before.for_uri(url, queue.queue)
+            old = new = change.before.for_uri(url, queue.queue, label)
         if not is_revived_by_change(queue):
             counts["by_name"] += matched
             continue

@@ -11,6 +11,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import crawl_states, queue_states, wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
 from budgetfrontier.rules.wake_times import Waits
+from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.records import Counters
@@ -92,11 +93,16 @@ def _snooze(view: View, queue: QueueRecord, args: dict[str, Any], now: float) ->
         queue.state = SNOOZED
 
 
+def _settings(view: View, queue: QueueRecord) -> QueueSettings:
+    """Return the settings in force for the head of a queue, or for the URL placed last if it is empty."""
+    url, label = HeadUrls(view).subject(queue)
+    return view.in_force().for_uri(url or queue.last_enqueued, queue.queue, label)
+
+
 def _wake(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
     if queue.state is SNOOZED:
-        url = HeadUrls(view).url(queue) or queue.last_enqueued
-        shown = BudgetsInForce(view).show(queue)
-        queue.state = queue_states.after_waking(shown, view.in_force().for_uri(url, queue.queue))
+        settings = _settings(view, queue)
+        queue.state = queue_states.after_waking(BudgetsInForce(view).show(queue), settings)
     set_waits(queue, wake_times.woken(queue, now))
 
 
@@ -111,8 +117,7 @@ def repace(view: View, queue: QueueRecord, chosen: dict[str, Any], before: dict[
         queue.interval = chosen["interval"]
         interval = queue.interval
         if interval is None:
-            url = HeadUrls(view).url(queue) or queue.last_enqueued
-            interval = view.in_force().for_uri(url, queue.queue).min_interval if queue.queued else 0.0
+            interval = _settings(view, queue).min_interval if queue.queued else 0.0
         set_waits(queue, wake_times.paced(queue, interval, now))
         if queue.state is READY and queue.wake_time > now:
             queue.state = SNOOZED

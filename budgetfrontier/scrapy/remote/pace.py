@@ -33,5 +33,5 @@ class Pace:
         if seconds is None:  # it was not fetched
             return 0.0
         lease = state.lease
-        interval = self._effective.for_uri(lease.uri.url, lease.queue).min_interval
+        interval = self._effective.for_uri(lease.uri.url, lease.queue, lease.uri.source).min_interval
         return max(0.0, state.landed_at - seconds + interval - monotonic())

@@ -310,7 +310,7 @@ def _write_dead_letters(
 
     test = queue_test(args.match)
     chosen: Iterable[tuple[int | LetterId, DeadLetter]]
-    chosen = ((name, letter) for name, letter in letters if test(letter.uri.url, letter.queue))
+    chosen = ((name, letter) for name, letter in letters if test(letter.uri.url, letter.queue, letter.uri.source))
     if args.match is not None:
         chosen = name_arguments.noting_none(chosen, f"no dead letter matches {clean(args.match)}", operator)
     if args.by_reason:

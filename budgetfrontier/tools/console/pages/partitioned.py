@@ -10,7 +10,6 @@ from budgetfrontier.reports.operators import CrawlOperator, Selection
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import process_line
-from budgetfrontier.settings.matching import queue_test
 from budgetfrontier.tools.console.columns import SORTS
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import ConsolePage, adjustments, audit, queue, steer
@@ -77,7 +76,7 @@ def _match(query: Query) -> str:
     """Return the pattern that is asked for. Raises BadRequest."""
     match = query.text("q")
     try:
-        queue_test(match or None)
+        Selection(match=match or None).test()
     except SettingsError as error:
         raise BadRequest(f"q: {error}") from None
     return match

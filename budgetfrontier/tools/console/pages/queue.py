@@ -36,17 +36,17 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
 def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
     queue, head = operator.queue(key, limit=HEAD)
     _, sample = operator.queue(key, limit=FOR_PATTERNS, spread=True)
-    url = head[0].uri.url if head else queue.last_enqueued
+    url, label = (head[0].uri.url, head[0].uri.source) if head else (queue.last_enqueued, None)
     settings, adjustments = operator.settings, operator.adjustments()
     overrides = [*settings.overrides, *(Override(one.match, one.set) for one in adjustments)]
-    in_force = Effective(settings.frontier, overrides).for_uri(url or "http://none.invalid/", key)
+    in_force = Effective(settings.frontier, overrides).for_uri(url or "http://none.invalid/", key, label)
     step = max(len(sample) // SPREAD, 1)
     history = operator.audit(key=key, count=_HISTORY).rows
     return {
         "title": f"Queue {clean(key[:80])}",
         "queue": queue,
         "explanation": operator.explain(key),
-        "settings": _sources(in_force, settings.overrides, adjustments, url, key),
+        "settings": _sources(in_force, settings.overrides, adjustments, url, key, label),
         "head": [_with_terms(item, in_force) for item in head],
         "spread": [_with_terms(item, in_force) for item in sample[::step][:SPREAD]] if queue.queued > HEAD else [],
         "patterns": path_patterns(item.uri.url for item in sample),
@@ -63,14 +63,19 @@ def _with_terms(item: PendingUri, settings: QueueSettings) -> dict[str, Any]:
 
 
 def _sources(
-    in_force: QueueSettings, overrides: Iterable[Override], adjustments: Iterable[AdjustmentRow], url: str, key: str
+    in_force: QueueSettings,
+    overrides: Iterable[Override],
+    adjustments: Iterable[AdjustmentRow],
+    url: str,
+    key: str,
+    label: str | None,
 ) -> list[dict[str, Any]]:
     """Return each setting with its value and its source, those that an override has set first."""
     source: dict[str, str] = {}
     kinds: dict[str, Iterable[Override | AdjustmentRow]] = {"override": overrides, "adjustment": adjustments}
     for kind, ones in kinds.items():
         for number, one in enumerate(ones, 1):
-            if parse_match(one.match).matches(url, key):
+            if parse_match(one.match).matches(url, key, label):
                 source |= dict.fromkeys(one.set, f"{kind} {one.id or number}: {one.match}")
     rows = [
         {"name": name, "value": str(value_in(in_force, name)), "source": source.get(name, "")} for name in per_uri()
