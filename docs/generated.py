@@ -43,7 +43,7 @@ def settings() -> str:
     """Every setting, one table for each section; then the fields of entries of the longer lists."""
     from budgetfrontier.settings import Settings
     from budgetfrontier.settings.field import all_settings
-    from budgetfrontier.settings.schema import RequestSettings, Seed
+    from budgetfrontier.settings.schema import GroupSettings, RequestSettings, Seed
 
     sections: dict[str, list[str]] = {}
     for row in all_settings(Settings):
@@ -56,7 +56,12 @@ def settings() -> str:
         head = "| setting | default | meaning | value | per URI |\n| --- | --- | --- | --- | --- |\n"
         parts.append(f"## {title}\n\n{head}" + "\n".join(_bars(line) for line in lines))
     head = "| key | default | meaning | value |\n| --- | --- | --- | --- |\n"
-    for title, entry in (("A seed", Seed), ("An entry of `fetch.requests`", RequestSettings)):
+    entries: dict[str, type[msgspec.Struct]] = {
+        "A seed": Seed,
+        "An entry of `groups`": GroupSettings,
+        "An entry of `fetch.requests`": RequestSettings,
+    }
+    for title, entry in entries.items():
         lines = [f"| `{row.name}` | {_default(row)} | {row.doc} | {_value(row)} |" for row in all_settings(entry)]
         parts.append(f"## {title}\n\n{head}" + "\n".join(_bars(line) for line in lines))
     return "\n\n".join(parts)

@@ -205,11 +205,41 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """The end of the rest that its host was given for its last 429 or 503."""
     dead_prerequisite: Number = 0
     """The number of its last dead letter that is a prerequisite, such as robots.txt; 0 before the first."""
+    group: QueueId = 0
+    """The id of its group; 0: none."""
+    group_revision: Number = 0
+    """The revision of the settings by which its group was chosen; 0 before its first turn."""
+    parked: KeyPosition = 0
+    """Its position among the SNOOZED queues that wait for its group; 0 if it does not wait for that."""
 
     @property
     def average_cost(self) -> float:
         """The average charge, without penalties; 0.0 before the first."""
         return (self.expenditure - self.penalties) / self.charges if self.charges else 0.0
+
+
+class GroupRecord(msgspec.Struct, array_like=True, gc=False):
+    """A group of queues: its clock, and the sums of what its queues have. Times are epoch seconds, 0.0 for never."""
+
+    name: str
+    id: QueueId
+    queues: Number = 0
+    out: Number = 0
+    """Leases of its queues that are not finished."""
+    landed: Number = 0
+    """Those of them that no longer count as in flight."""
+    reserved: Number = 0
+    """The cost of the URIs under these leases."""
+    expenditure: Number = 0
+    bytes: Number = 0
+    wake_time: float = 0
+    """When the rest ends that the fetches of its queues have earned it."""
+    parked: Number = 0
+    """SNOOZED queues that wait for it."""
+    parked_back: KeyPosition = 0
+    """The last position given out among them."""
+    row: float | None = None
+    """Its wake time in the table `group_wakes`; None if it is not there."""
 
 
 class RunRow(msgspec.Struct, array_like=True, gc=False):

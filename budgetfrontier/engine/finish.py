@@ -54,6 +54,8 @@ class Finisher:
         self._turns.settings.refresh(queue)
         tables.leases.landed(lease)
         queue.landed += 1
+        if queue.group:
+            self._turns.groups.landed(queue, rest, now)
         after = queue_states.after_landing(queue, settings, now)
         if after is not queue.state:
             self._turns.move(queue, after, now)
@@ -145,6 +147,10 @@ class Finisher:
 
         `rest` is for how long the queue rests for politeness.
         """
+        if queue.group:
+            outcome, size = (_SUCCESS, 0) if ending is None else (ending.outcome, ending.size)
+            spent = lease.cost + charges.penalty(outcome, settings) if charges.is_charged(outcome) else 0
+            self._turns.groups.ended(queue, lease, spent, size, rest, now)
 
     # -- the queue's rest
 

@@ -140,7 +140,7 @@ class BatchFinisher:
         self._kernel.lease_expiry.expire(now)
         if self._tables.leases.next_expiry <= now:  # more have expired than one call ends
             part = self._in_time(part, late, now)
-        if self._guard.hooks.on_finish or self._tables.observed:  # each end in the order of events
+        if self._guard.hooks.on_finish:  # they are called in the order of events
             self._end_each([Finish(item) if isinstance(item, Lease) else item for item in part], late, now)
             return
         if bare:
@@ -189,6 +189,9 @@ class BatchFinisher:
         This is `Finisher.finish` without a call for each lease, and with the totals changed once: a lease and its end
         take 30 % fewer instructions. Each copy names its rule; tests/engine/test_written_out.py compares them.
         """
+        if self._tables.observed:
+            self._end_observed(leases, timed, late, now)
+            return
         tables, counters, in_force = self._tables, self._tables.counters, self._tables.in_force
         queues, rotation, move = tables.queues, tables.rotation, self._kernel.turns.move
         out_now, cached, read, join = tables.leases.out, queues.cache.get, queues.get, rotation.ring.back.append
@@ -277,6 +280,15 @@ class BatchFinisher:
             counters.expenditure += spent
             counters.bytes += received
             counters.in_process -= len(ended) - others
+
+    def _end_observed(self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float) -> None:
+        """End leases as `end_successes` does, one by one. Raises PolicyError."""
+        for place, lease in enumerate(leases):
+            mine = self._out.get(lease.id)
+            if mine is None:
+                late.append(lease)
+            else:
+                self._finisher.finish(mine, None if timed is None else timed[place], now)
 
     def _remove(self, ended: list[bytes], now: float) -> None:
         """Take the records of successes from their queues; seeds are noted first, for a look at a head deletes them."""

@@ -19,14 +19,14 @@ from budgetfrontier.storage.records import Counters
 
 
 def suffix_list(env: Environment, settings: Settings, given: str | None = None) -> str | None:
-    """Return the public suffix list that the frontier was begun with, if its queue assignment needs one.
+    """Return the public suffix list that the frontier was begun with, if its queues or groups need one.
 
     A new frontier takes the `given` one, else that of the settings.
     """
     db = env.db[keys.META]
     text = meta.read_suffixes(env.txn, db)
     if text is None:
-        text = policy_factory.suffix_list(settings.frontier) if given is None else given
+        text = policy_factory.suffix_list(settings.frontier, settings.groups) if given is None else given
         if text is not None:
             meta.write_suffixes(env.txn, db, text)
     return text

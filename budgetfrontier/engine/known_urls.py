@@ -335,6 +335,8 @@ class KnownUrls:
         if charged:
             cost = keys.pending.unpack(row.place)[3]
             charges.charge_seen(queue, cost)
+            if queue.group:
+                tables.groups.get(queue.group).expenditure += cost
             tables.counters.expenditure += cost
             tables.counters.other_expenditure += cost
         self._turns.deleted(queue)

@@ -80,7 +80,7 @@ class LeaseByQueue:
     ) -> int:
         """Give a READY queue its turn; return how many URIs it has handed out. It leaves the front of the ring."""
         tables, settings_of = self._tables, self._turns.settings
-        settings = tables.in_force.base
+        settings, stopped = tables.in_force.base, False
         if not tables.in_force.trivial or queue.revision != tables.counters.settings_revision:
             head = settings_of.head_uri(queue)
             settings, precedence = settings_of.asked(queue, head)
@@ -92,6 +92,9 @@ class LeaseByQueue:
         most = min(per_queue or LIMIT, settings.per_queue_concurrency)
         count, limit = 0, max(limit - len(leased), min(per_queue, LARGEST_TURN))
         while count < limit and queue_states.may_lease(queue, most, settings.reached):
+            if tables.guarded and self._stops(queue, now):
+                stopped = True
+                break
             found = self._take(queue, ttl, now)
             if found is None:
                 break
@@ -99,6 +102,10 @@ class LeaseByQueue:
             count += 1
         if count:
             queue.last_leased, queue.last_lease_time = leased[-1].uri.url, int(now)
+        if stopped:
+            if count:
+                self._turns.rest_after_lease(queue, settings, now)  # where it waits, no row has its wake time
+            return count
         if count and self._turns.rest_after_lease(queue, settings, now):
             self._turns.move(queue, SNOOZED, now)
         elif queue_states.may_lease(queue, settings.per_queue_concurrency, settings.reached):
@@ -106,6 +113,15 @@ class LeaseByQueue:
         else:
             tables.rotation.move(queue, IN_PROCESS)
         return count
+
+    def _stops(self, queue: QueueRecord, now: float) -> bool:
+        """Return whether the turn of a queue ends before its next URI."""
+        found = self._tables.pending.head(queue.id)
+        if found is None:
+            return False  # it is damaged
+        head = restore_pending(*found, queue.queue)
+        settings = self._tables.in_force.for_uri(head.url, queue.queue, head.source)
+        return self._turns.stopped_before_lease(queue, head, settings, now, popped=False)
 
     def _take(self, queue: QueueRecord, ttl: float, now: float) -> Lease | None:
         pending, leases = self._tables.pending, self._tables.leases

@@ -79,6 +79,8 @@ class LeaseExpiry:
         queue.out -= 1
         queue.reserved -= lease.cost
         queue.landed -= lease.landed
+        if queue.group:
+            self._turns.groups.released(queue, lease, now)
         after = queue_states.after_lease_lost(queue, now)
         if after is not queue.state or (after is READY and front):
             self._turns.move(queue, after, now, front=front)

@@ -72,6 +72,7 @@ def open_parts(
         _follow_clock(kernel, now)
         opened.replace(now)
         suffixes = fixed_at_creation.suffix_list(env, opened.settings, suffix_list)
+        kernel.tables.use_suffix_list(suffixes)
         admitter = Admitter(kernel.tables, kernel.turns, suffixes)
         fixed_at_creation.check_canonicalizer(env, admitter.canonicalizer_id, opened.stored, opened.settings)
         _clip_wake_times(kernel, now)
@@ -129,6 +130,7 @@ def _follow_clock(kernel: Kernel, now: float) -> None:
 def _clip_wake_times(kernel: Kernel, now: float) -> None:
     """Clip wake times further ahead than any delay, because they come from a wrong clock. Blocks stay."""
     latest = now + kernel.tables.longest_delay
+    kernel.turns.groups.follow_clock(now)
     cursor = kernel.tables.env.txn.cursor(kernel.tables.env.db[keys.SNOOZED])
     if not cursor.set_range(keys.timed.pack(latest, 0)):
         return

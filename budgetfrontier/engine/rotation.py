@@ -14,6 +14,7 @@ from collections.abc import Callable
 from sortedcontainers import SortedDict
 
 from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.engine.group_table import AT_ONCE, GroupTable
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.ring import Ring
 from budgetfrontier.rules import queued_totals, wake_times
@@ -38,13 +39,14 @@ NEVER = float("inf")
 class Rotation:
     """The rotation of queues: their places and orders. Moves cost O(1) table accesses."""
 
-    def __init__(self, env: Environment, counters: Counters, queues: QueueCache) -> None:
+    def __init__(self, env: Environment, counters: Counters, queues: QueueCache, groups: GroupTable) -> None:
         self._env = env
         self._counters = counters
         self._queues = queues
+        self._groups = groups
         self.ring = Ring()
         self.next_wake = NEVER
-        """A lower bound of the wake times of the snoozed."""
+        """A lower bound of the wake times of the snoozed, and of groups that others wait for."""
         self.waiting: SortedDict[int, int] = SortedDict()
         """INACTIVE queues, by precedence."""
         self.best_waiting = NONE_WAITING
@@ -81,9 +83,10 @@ class Rotation:
         self.next_wake = self.first_wake()
 
     def first_wake(self) -> float:
-        """Return the earliest wake time of the snoozed, NEVER if there are none."""
+        """Return the earliest wake time of the snoozed and of groups, NEVER if there are none."""
         cursor = self._env.txn.cursor(self._env.db[keys.SNOOZED])
-        return float(keys.timed.unpack(cursor.key())[0]) if cursor.set_range(keys.FIRST) else NEVER
+        first = float(keys.timed.unpack(cursor.key())[0]) if cursor.set_range(keys.FIRST) else NEVER
+        return min(first, self._groups.first_wake()) if self._counters.groups else first
 
     def move(self, queue: QueueRecord, state: QueueState, *, front: bool = False) -> None:
         """Take a queue out of its place and put it where `state` says: at the back there, or the ring's front.
@@ -115,8 +118,26 @@ class Rotation:
             queued, future_retired = queued_totals.change(queue, before, state)
             counters.queued += queued
             counters.future_retired += future_retired
+        if queue.group and before is READY and state is not READY and not queue.out:
+            self._left(queue.group)
         if self.on_move is not None and state is not before:
             self.on_move(queue, before)
+
+    def park(self, queue: QueueRecord) -> None:
+        """Let a READY queue wait for its group: it is SNOOZED, behind the others that wait for it."""
+        self._leave(queue, READY)
+        queue.state = SNOOZED
+        self._counters.snoozed += 1
+        self._groups.park(queue)
+        if self.on_move is not None:
+            self.on_move(queue, READY)
+
+    def _left(self, group_id: int) -> None:
+        """Wake a group that others wait for at the next lease: a queue that had been let go on did not lease."""
+        group = self._groups.get(group_id)
+        if group.parked:
+            self._groups.set_row(group, AT_ONCE)
+            self.next_wake = AT_ONCE
 
     def _leave(self, queue: QueueRecord, state: QueueState) -> None:
         counters = self._counters
@@ -129,7 +150,10 @@ class Rotation:
             counters.in_process -= 1
         elif state is SNOOZED:
             counters.snoozed -= 1
-            self._env.txn.delete(keys.timed.pack(queue.wake_time, queue.id), db=self._env.db[keys.SNOOZED])
+            if queue.parked:
+                self._groups.unpark(queue)
+            else:
+                self._env.txn.delete(keys.timed.pack(queue.wake_time, queue.id), db=self._env.db[keys.SNOOZED])
         elif state is INACTIVE:
             self._leave_fifo(queue)
         elif state is RETIRED:
@@ -184,8 +208,8 @@ class Rotation:
         queue.precedence = precedence
 
     def set_wake(self, queue: QueueRecord, wake_time: float) -> None:
-        """Change a wake time; the row of a SNOOZED queue goes with it."""
-        if queue.state is SNOOZED:
+        """Change a wake time; the row of a SNOOZED queue goes with it, unless that waits for its group."""
+        if queue.state is SNOOZED and not queue.parked:
             self._env.txn.delete(keys.timed.pack(queue.wake_time, queue.id), db=self._env.db[keys.SNOOZED])
             self._env.txn.put(keys.timed.pack(wake_time, queue.id), b"", db=self._env.db[keys.SNOOZED])
             if wake_time < self.next_wake:

@@ -53,8 +53,8 @@ def _places(settings: Settings) -> list[str]:
 
 
 def _runs_queues_otherwise(stored: Settings, settings: Settings) -> bool:
-    """Return whether settings differ in the frontier's own part or in the overrides."""
-    return stored.frontier != settings.frontier or stored.overrides != settings.overrides
+    """Return whether settings differ in the frontier's own part, in the overrides or in the groups."""
+    return any(getattr(stored, part) != getattr(settings, part) for part in ("frontier", "overrides", "groups"))
 
 
 def _audit_entry(stored: Settings, settings: Settings, now: float) -> AuditEntry:

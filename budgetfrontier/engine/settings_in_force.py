@@ -14,6 +14,7 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine import arguments
 from budgetfrontier.rules import admission_limits, charges, queue_states, wake_times
 from budgetfrontier.settings import Settings, plugins, policy_results
+from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 
 
@@ -48,9 +49,10 @@ class SettingsInForce:
         """The same settings and the same precedence for every URI."""
         self.has_limits = admission_limits.any_limit(frontier) or self.effective.limits_queues
         """The frontier, or some queue, may be full."""
-        self.guarded = False
+        self.grouping = Grouping(settings.groups)
+        self.guarded = bool(settings.groups)
         """Some setting has to be asked before each lease."""
-        self.observed = False
+        self.observed = bool(settings.groups)
         """Some setting asks for more at the end of an attempt than the charge and the rest of its queue."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.constant_costs: dict[str, int] = {}

@@ -10,6 +10,7 @@ from budgetfrontier.engine.audit import Audit
 from budgetfrontier.engine.busiest_queues import BusiestQueues
 from budgetfrontier.engine.dead_letters import DeadLetterTable
 from budgetfrontier.engine.future import FutureTable
+from budgetfrontier.engine.group_table import GroupTable
 from budgetfrontier.engine.lease_table import Leases
 from budgetfrontier.engine.pending import PendingTable
 from budgetfrontier.engine.queue_cache import QueueCache
@@ -40,7 +41,8 @@ class Tables:
         self.env = env
         self.counters = counters
         self.queues = QueueCache(env, counters)
-        self.rotation = Rotation(env, counters, self.queues)
+        self.groups = GroupTable(env, counters)
+        self.rotation = Rotation(env, counters, self.queues, self.groups)
         self.leases = Leases(env)
         self.pending = PendingTable(env, counters)
         self.future = FutureTable(env, counters, self.queues)
@@ -52,6 +54,8 @@ class Tables:
         self.busiest = BusiestQueues()
         self.urls: UrlTable | None = None
         """The kept URLs; None without `frontier.keep_urls`."""
+        self.suffix_list: str | None = None
+        """The public suffix list that is stored in the frontier; None if nothing needs one."""
         self.guarded = False
         """Whether `Turns.stopped_before_lease` has to be asked before each lease."""
         self.observed = False
@@ -77,7 +81,14 @@ class Tables:
         """Put settings in force; values in queues follow, by revision."""
         self.in_force = SettingsInForce(settings, adjustments, random=self.random.random)
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
-        self.guarded, self.observed = self.in_force.guarded, self.in_force.observed
+        self.in_force.grouping.use(self.suffix_list)
+        grouped = self.counters.groups > 0  # of settings before, until their queues have left them
+        self.guarded, self.observed = self.in_force.guarded or grouped, self.in_force.observed or grouped
+
+    def use_suffix_list(self, suffix_list: str | None) -> None:
+        """Take the registered domains of groups from the public suffix list that is stored in the frontier."""
+        self.suffix_list = suffix_list
+        self.in_force.grouping.use(suffix_list)
 
     def keep_urls(self, now: Callable[[], float]) -> None:
         """Keep the URLs of this frontier from now on: their canonical form is that of the settings in force."""
@@ -111,6 +122,7 @@ class Tables:
         self.pending.settle()
         self.busiest.settle()
         self.queues.flush()
+        self.groups.flush()
         self.rotation.ring.settle()
         self.leases.flush()
         self._count()

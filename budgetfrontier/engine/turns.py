@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from budgetfrontier.core.model import CrawlUri, Lease, QueueRecord, QueueState
+from budgetfrontier.engine.group_turns import GroupTurns
 from budgetfrontier.engine.pending import Run
 from budgetfrontier.engine.queue_settings import SettingsOfQueues
 from budgetfrontier.engine.tables import Tables
@@ -19,6 +20,7 @@ from budgetfrontier.storage.uri_values import LONGEST_SHOWN, LOW_COSTS, SCHEME_O
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
 MAX_TURNS = 1000  # without a lease
 MAX_DUE = 500  # snoozed queues
+MAX_GROUPS = 100  # groups whose parked queues go on
 
 _NOTHING = (b"", b"")
 _KIND_AND_COST, _URL = slice(4, 13), slice(1, None)  # made once, for a slice of its own for each URI takes 1 %
@@ -31,6 +33,7 @@ class Turns:
         self._tables = tables
         self._rotation = tables.rotation
         self.settings = SettingsOfQueues(tables)
+        self.groups = GroupTurns(tables, self._clip, self._awake)
         queues, leases, pending, ring = tables.queues, tables.leases, tables.pending, tables.rotation.ring
         # Looked up once for all URIs of a `lease`; most calls may ask for one.
         of_ring = ring, ring.ids, ring.ids.popleft, ring.gone
@@ -253,7 +256,13 @@ class Turns:
         It is the last question: if the answer is no, the URI, which is the head, is leased. If it is yes, the queue has
         been moved to where it belongs. `popped`: its id and its head were taken out, and go back first.
         """
-        return False
+        waits = self.groups.state_instead(queue, uri, now)
+        if waits is None:
+            return False
+        if popped:
+            self._give_back_turn(queue.id)
+        self.groups.stop(queue, waits, now)
+        return True
 
     def rest_after_lease(self, queue: QueueRecord, settings: QueueSettings, now: float) -> bool:
         """Let a READY queue that has leased a URI wait for its interval; return whether it has to."""
@@ -318,7 +327,9 @@ class Turns:
         self._tables.pending.forget(queue_id)
 
     def wake_due(self, now: float) -> None:
-        """Move snoozed queues that are due to the ring's back: some hundreds in one call."""
+        """Move queues that waited for a group, then snoozed ones that are due, to the ring's back: some hundreds."""
+        if self._tables.counters.groups and now >= self._rotation.next_wake:
+            self.cut_short |= self.groups.wake_due(now, MAX_GROUPS)
         self.cut_short |= self._rotation.wake_due(now, MAX_DUE, self._awake)
 
     def _awake(self, queue: QueueRecord) -> QueueState:

@@ -67,6 +67,15 @@ def snapshots_objection(folder: str | None, **commands: str | None) -> str | Non
     return None
 
 
+def group_objection(name: str, match: str | None, by: str | None) -> str | None:
+    """Return what is wrong with the definition of a group; None if nothing is."""
+    if not name:
+        return "a group needs a name"
+    if (match is None) == (by is None):
+        return "a group has either a match, which its queues fit, or a by: then there is a group for each value"
+    return None
+
+
 def policy_name(spec: Any) -> str | None:
     """Return the name in a policy's spec: "name", {"name": options} or {"policy": name, **options}; None if invalid."""
     if isinstance(spec, Mapping):

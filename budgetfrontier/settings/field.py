@@ -64,6 +64,8 @@ _STRUCTURED = {
     "addresses": 'a mapping of host globs to "ip:port"',
     "seeds": "a list of seeds",
     "overrides": "a list of {match, set}",
+    "groups": "a list of {name, match or by, ...}",
+    "group_match": "a match",
     "hooks": "a list of module:name",
 }
 

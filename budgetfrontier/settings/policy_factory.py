@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.settings import plugins
-from budgetfrontier.settings.schema import FrontierSettings
+from budgetfrontier.settings.schema import FrontierSettings, GroupSettings
 
 
 def canonicalization(frontier: FrontierSettings) -> Callable[[str], str]:
@@ -39,16 +39,23 @@ def needs_suffix_list(policy: object) -> bool:
     return bool(getattr(policy, "needs_suffix_list", False))
 
 
-def wants_suffix_list(frontier: FrontierSettings) -> bool:
-    """Return whether the queue assignment of these settings uses public suffixes."""
+def registered_domain(suffix_list: str | None) -> Callable[[CrawlUri], str]:
+    """Return the function that returns the registered domain of a URI, by the list stored in the frontier."""
+    return assignment(FrontierSettings(queue_assignment_policy="registered-domain"), suffix_list)
+
+
+def wants_suffix_list(frontier: FrontierSettings, groups: Sequence[GroupSettings] = ()) -> bool:
+    """Return whether the queue assignment of these settings, or a group, uses public suffixes."""
+    if any(group.by == "registered-domain" for group in groups):
+        return True
     return needs_suffix_list(plugins.resolve("assignment", frontier.queue_assignment_policy))
 
 
-def suffix_list(frontier: FrontierSettings) -> str | None:
-    """Return the public suffix list for a new frontier, with its default rule; None if no policy needs one."""
+def suffix_list(frontier: FrontierSettings, groups: Sequence[GroupSettings] = ()) -> str | None:
+    """Return the public suffix list for a new frontier, with its default rule; None if nothing needs one."""
     from pathlib import Path
 
-    if not wants_suffix_list(frontier):
+    if not wants_suffix_list(frontier, groups):
         return None
     from budgetfrontier.settings.policies import assignment as lists
 

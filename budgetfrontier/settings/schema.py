@@ -29,6 +29,8 @@ from budgetfrontier.settings.values import (
 COUNT = integer(0)
 STATUSES = listed(integer(400, 599), many="a list of HTTP statuses from 400 to 599")
 PRECEDENCE = integer(0, 65535)
+GROUP_NAME = matching(TEXT, r"[A-Za-z0-9_][A-Za-z0-9_.-]*", "a name of letters, digits, _, . and -")
+GROUP_BY = optional(choice("registered-domain", "host", "surt", "label"))
 
 
 class Seed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,6 +68,31 @@ class Override(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
         return (self.match, self.set) == (other.match, other.set)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A group of queues that share a politeness clock, a number of fetches in flight, a budget or a bandwidth.
+
+    It has either a `match`, which all of its queues fit, or a `by`: then there is a group for each value, NAME/VALUE.
+    """
+
+    name: Annotated[str, Field("the name of the group, or of all groups of a `by`", GROUP_NAME)] = ""
+    match: Annotated[
+        str | None, Field("one group of all queues whose head fits this pattern, as in overrides", "group_match")
+    ] = None
+    by: Annotated[
+        str | None,
+        Field("or a group for each: registered-domain, host, surt, or label (the source of a URI)", GROUP_BY),
+    ] = None
+    segments: Annotated[int, Field("with by: surt, how many segments of the SURT of the host count", integer(1))] = 2
+    politeness: Annotated[
+        bool, Field("one clock: the rest after each fetch of a queue holds for all queues of the group", FLAG)
+    ] = False
+    max_in_flight: Annotated[
+        int | None,
+        Field("the most fetches of the group at a time; null: 1 with politeness, else no limit", optional(integer(1))),
+    ] = None
+    total_budget: Annotated[int, Field("what its queues may spend together; -1: no maximum", integer(-1))] = -1
 
 
 class ScopeRule(msgspec.Struct, frozen=True):

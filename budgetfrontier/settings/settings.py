@@ -15,6 +15,7 @@ from budgetfrontier.settings.schema import (
     ClusterSettings,
     FetchSettings,
     FrontierSettings,
+    GroupSettings,
     LimitSettings,
     LinkSettings,
     OutputSettings,
@@ -38,6 +39,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     overrides: Annotated[
         tuple[Override, ...],
         Field("settings for some hosts: {match, set}; all that match apply, later wins", "overrides"),
+    ] = ()
+    groups: Annotated[
+        tuple[GroupSettings, ...],
+        Field("groups of queues with shared limits: {name, match or by, ...}; the first that fits counts", "groups"),
     ] = ()
     fetch: FetchSettings = FetchSettings()
     links: LinkSettings = LinkSettings()

@@ -17,6 +17,7 @@ from budgetfrontier.settings import plugins, schema, url_lists
 from budgetfrontier.settings.checks import (
     NEEDS_URLS,
     SNAPSHOT_COMMANDS,
+    group_objection,
     is_address,
     objection_to_file,
     policy_name,
@@ -29,7 +30,7 @@ from budgetfrontier.settings.field import HOOK, Field, fields
 from budgetfrontier.settings.matching import match_text, parse_match
 from budgetfrontier.settings.names import ALIASES, field_name, not_per_uri, per_uri, snake, unknown
 from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem, TooManyProblems, ValuePath
-from budgetfrontier.settings.schema import Override, RequestSettings, ScopeRule, Seed
+from budgetfrontier.settings.schema import GroupSettings, Override, RequestSettings, ScopeRule, Seed
 from budgetfrontier.settings.scope_rules import FORMS, check_rule
 from budgetfrontier.settings.unmatchable import matches_no_host, never_matches
 from budgetfrontier.settings.values import FLAG, TEXT, Type, brief, show
@@ -79,6 +80,8 @@ class Validator:
             "addresses": self._addresses,
             "file": self._file,
             "hooks": self._each(self._hook),
+            "group_match": self._match,
+            "groups": self._groups,
             "match": self._match,
             "ordered": self._each(self._ordered_rule),
             "overrides": self._each(self._override),
@@ -333,6 +336,21 @@ class Validator:
             self._problem(*request_problems(read, path, self.environment))
         return read
 
+    def _groups(self, value: Any, path: ValuePath) -> tuple[GroupSettings, ...]:
+        groups = self._each(self._group)(value, path)
+        names: set[str] = set()
+        for index, group in enumerate(groups):
+            if group.name in names:
+                self._add((*path, index, "name"), f'a group before this one is called "{group.name}" too')
+            names.add(group.name)
+        return groups
+
+    def _group(self, value: Any, path: ValuePath) -> GroupSettings | None:
+        if not isinstance(value, Mapping):
+            self._add(path, f"expected {{name, match or by, ...}}, got {show(value)}")
+            return None
+        return self.section(GroupSettings(), value, path)
+
     def _texts(self, value: Any, path: ValuePath) -> dict[str, str]:
         if not isinstance(value, Mapping):
             if value is not None:
@@ -395,6 +413,8 @@ def _conflict(section: msgspec.Struct) -> str | None:
         case schema.ClusterSettings():
             snapshots = section.snapshots != schema.SnapshotSettings()
             return retention_objection(section.retention, section.snapshot_every, snapshots=snapshots)
+        case GroupSettings():
+            return group_objection(section.name, section.match, section.by)
         case Seed() if (section.url is None) == (section.file is None):
             return "a seed has either a url or a file"
         case _:

@@ -15,6 +15,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlState, CrawlUri, QueueRecord, QueueState
 from budgetfrontier.errors import CorruptFrontier, SettingsError
 from budgetfrontier.rules import crawl_states, duplicates, queue_states, queued_totals
+from budgetfrontier.rules.group_limits import add, without_queues
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.storage import keys, meta
@@ -26,6 +27,7 @@ from budgetfrontier.storage.records import (
     decode_audit,
     decode_dead,
     decode_future,
+    decode_group,
     decode_lease,
     decode_queue,
     decode_run,
@@ -82,6 +84,7 @@ class _Checker:
         self._check_pending()
         self._check_indexes()
         self._check_leases()
+        self._check_groups()
         self._check_future_and_dead()
         self._check_urls()
         self._check_audit()
@@ -145,6 +148,12 @@ class _Checker:
         found: dict[int, list[QueueState]] = defaultdict(list)
         for key, value in self._items(keys.ACTIVE):
             self._check_row(found, keys.u32.unpack(value)[0], QueueState.READY, keys.u64.unpack(key)[0])
+        for key, value in self._items(keys.PARKED):
+            group_id, position = keys.parked.unpack(key)
+            queue_id = keys.u32.unpack(value)[0]
+            self._check_row(found, queue_id, QueueState.SNOOZED, None)
+            if (waiting := self._queues.get(queue_id)) and (waiting.group, waiting.parked) != (group_id, position):
+                self._report(f"queue {waiting.queue}: waits for group {group_id} at {position}, its record differs")
         for key, _ in self._items(keys.SNOOZED):
             wake_time, queue_id = keys.timed.unpack(key)
             self._check_row(found, queue_id, QueueState.SNOOZED, None)
@@ -172,6 +181,47 @@ class _Checker:
             first, last = self._given_out.get(queue.state, (queue.position, queue.position))
             if not first <= queue.position <= last:
                 self._report(f"queue {queue.queue}: {queue.state} at {queue.position}, a position never given out")
+
+    def _check_groups(self) -> None:
+        """Compare the groups with their queues: a group with queues that wait has to have something that ends that."""
+        members: dict[int, list[QueueRecord]] = defaultdict(list)
+        for queue in self._queues.values():
+            if queue.group:
+                members[queue.group].append(queue)
+            if queue.parked and (queue.state is not QueueState.SNOOZED or not queue.group):
+                self._report(f"queue {queue.queue}: {queue.state}, and said to wait for its group")
+        known: set[int] = set()
+        rows = {keys.timed.unpack(key)[1]: keys.timed.unpack(key)[0] for key, _ in self._items(keys.GROUP_WAKES)}
+        for key, value in self._items(keys.GROUPS):
+            group = decode_group(value)
+            known.add(group.id)
+            if keys.u32.pack(group.id) != key or group.id > self._counters.group_id:
+                self._report(f"group {group.name}: its id {group.id} is not its key, or was never given out")
+            if self._get(keys.GROUP_IDS, group.name.encode()) != key:
+                self._report(f"group {group.name}: group_ids does not lead to it")
+            if group.row != rows.pop(group.id, None):
+                self._report(f"group {group.name}: its record says that it wakes at {group.row}, the index differs")
+            found = without_queues(group)
+            for queue in members[group.id]:
+                add(found, queue)
+                found.parked += queue.parked > 0
+            if group != found:
+                self._report(f"group {group.name}: its record says {group}, its queues say {found}")
+            ready = any(queue.state is QueueState.READY for queue in members[group.id])
+            if group.parked and group.row is None and not group.out and not ready:
+                self._report(f"group {group.name}: {group.parked} queues wait for it, and nothing ends that")
+            if any(queue.parked > group.parked_back for queue in members[group.id]):
+                self._report(f"group {group.name}: a queue waits at a position never given out")
+            if not group.queues:
+                self._report(f"group {group.name}: it has no queues")
+        for group_id in members.keys() - known:
+            self._report(f"group {group_id} has queues, and no record")
+        for group_id in rows:
+            self._report(f"group_wakes: group {group_id} does not wake, or does not exist")
+        if sum(1 for _ in self._items(keys.GROUP_IDS)) != len(known):
+            self._report("group_ids and groups differ in number")
+        if self._counters.groups != len(known):
+            self._report(f"totals: {self._counters.groups} groups, {len(known)} in the table")
 
     def _check_row(self, found: dict[int, list[QueueState]], queue_id: int, state: QueueState, at: int | None) -> None:
         queue = self._queues.get(queue_id)
@@ -316,6 +366,7 @@ class _Checker:
             "in_process": states[QueueState.IN_PROCESS],
             "snoozed": states[QueueState.SNOOZED],
             "inactive": states[QueueState.INACTIVE],
+            "parked": sum(q.parked > 0 for q in all_queues),
             "retired": states[QueueState.RETIRED],
             "retired_by_name": sum(q.by_name for q in all_queues if q.state is QueueState.RETIRED),
             "penalties": sum(q.penalties for q in all_queues),

@@ -33,9 +33,14 @@ URLS = "urls"  # authority hash, fingerprint -> UrlRow, with `frontier.keep_urls
 SEEDS = "seeds"  # position -> SeedRow
 SEED_KEYS = "seed_keys"  # URL hash -> position; host in reverse -> nothing: `storage.seed_list`
 
+GROUPS = "groups"  # group id -> GroupRecord
+GROUP_IDS = "group_ids"  # name of a group -> group id
+PARKED = "parked"  # group id, position -> queue id (SNOOZED queues that wait for their group)
+GROUP_WAKES = "group_wakes"  # wake time, group id -> nothing
+
 TABLES = (
     META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT, RUNS,
-    SERIES, URLS, SEEDS, SEED_KEYS,
+    SERIES, URLS, SEEDS, SEED_KEYS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES,
 )  # fmt: skip
 
 # Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction
@@ -59,7 +64,8 @@ class Layout(struct.Struct):
 u32 = Layout(">I")
 u64 = Layout(">Q")
 fifo = Layout(">HQ")  # precedence, position
-timed = Layout(">dI")  # wake time, queue id; doubles >= 0 sort as bytes
+timed = Layout(">dI")  # wake time, id of a queue or group; doubles >= 0 sort as bytes
+parked = Layout(">IQ")  # group id, position
 due = Layout(">dQ")  # due time, ordinal
 pending = Layout(">IBIIQ")  # queue id, then the rank of a URI in it: `rules.uri_order`
 pending_start = Layout(">IBII")  # the same without the arrival

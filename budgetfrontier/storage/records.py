@@ -9,6 +9,7 @@ import msgspec
 from budgetfrontier.core.model import (
     CrawlState,
     DeadLetter,
+    GroupRecord,
     KeyPosition,
     Number,
     QueueId,
@@ -108,6 +109,10 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     seeds: KeyPosition = 0
     """The position of the last seed in the table `seeds`; `seed_fates` counts the seeds by their fate."""
     seed_fates: dict[str, Number] = {}
+    groups: Number = 0
+    group_id: Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)] = 0
+    parked: Number = 0
+    """The part of `snoozed` that waits for a group."""
 
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):
@@ -212,6 +217,7 @@ class AuditEntry(msgspec.Struct, array_like=True, gc=False):
 
 
 decode_queue = decoder(QueueRecord)
+decode_group = decoder(GroupRecord)
 _decode_anything = decoder(object)
 decode_counters = decoder(Counters)
 decode_lease = decoder(LeaseRow)

@@ -81,6 +81,8 @@ class Queue:
     backoff: float = 0.0  # the length of the last back-off
     overloaded: float = 0.0  # until when its host rests for a 429 or 503
     dead_prerequisite: int = 0  # which of the URIs buried was its last prerequisite
+    group: str = ""
+    grouped: int = 0  # by which change of settings its group was chosen
 
     @property
     def wake(self) -> float:
@@ -89,6 +91,15 @@ class Queue:
     @property
     def out(self) -> list[Uri]:
         return [uri for uri in self.uris if uri.out]
+
+
+@dataclass(eq=False)
+class Group:
+    """Queues that share a clock, a number of fetches in flight, or a budget."""
+
+    wake: float = 0.0  # until when its clock lets it rest
+    parked: list[Queue] = field(default_factory=list)  # its queues that wait for it, in the order of their turns
+    due: float | None = None  # when they are let go on, if nothing else does so before
 
 
 @dataclass(eq=False)
@@ -151,6 +162,8 @@ class Model:
         self.retired: list[Queue] = []
         self.leases: dict[int, Lease] = {}
         self.future: list[tuple[float, Uri]] = []
+        self.groups: dict[str, Group] = {}  # those with queues, in the order in which they began
+        self.revision = 1
         self.dead: list[Uri] = []
         self.seen: set[str] = set()
         self.seeds: dict[str, Seed] = {}  # in the order of arrival
@@ -217,7 +230,10 @@ class Model:
 
     def move(self, queue: Queue, state: str, *, surely: bool = False) -> None:
         """To the back of wherever queues of that state wait; READY only if it may hand out something, or `surely`."""
-        for place in (self.ring, self.retired, *self.fifos.values()):
+        if state == SNOOZED == queue.state:
+            return
+        before = queue.state
+        for place in (self.ring, self.retired, *self.fifos.values(), *(group.parked for group in self.groups.values())):
             if queue in place:
                 place.remove(queue)
         if state == READY and not surely and not self.may_hand_out(queue):
@@ -231,6 +247,104 @@ class Model:
             self.fifos.setdefault(queue.precedence, []).append(queue)
         elif state == RETIRED:
             self.retired.append(queue)
+        if queue.group and before == READY != state and not queue.out and self.groups[queue.group].parked:
+            self.groups[queue.group].due = 0.0  # another may go on in its place
+
+    # ---- groups of queues
+
+    def definition(self, name: str) -> dict[str, Any]:
+        plain: dict[str, Any] = {"politeness": False, "max_in_flight": None, "total_budget": -1}
+        for one in self.options["groups"]:
+            if one["name"] == name.partition("/")[0]:
+                plain |= one
+        if plain["politeness"] and plain["max_in_flight"] is None:
+            plain["max_in_flight"] = 1
+        return plain
+
+    def chosen_group(self, queue: Queue, uri: Uri) -> str:
+        for one in self.options["groups"]:
+            kind, _, what = one.get("match", "").partition(":")
+            if (
+                one.get("match") == "*"
+                or (kind == "queue" and fnmatchcase(queue.key, what))
+                or (kind == "domain" and ("." + uri.host).endswith("." + what))
+            ):
+                return str(one["name"])
+            if one.get("by") == "host":
+                return f"{one['name']}/{uri.host}"
+            if one.get("by") == "surt":
+                return f"{one['name']}/{','.join(uri.host.split('.')[::-1][: one['segments']])}"
+        return ""
+
+    def choose_group(self, queue: Queue, uri: Uri) -> None:
+        queue.grouped = self.revision
+        before, queue.group = queue.group, self.chosen_group(queue, uri)
+        if before and before != queue.group:
+            if not self.members(before):
+                del self.groups[before]
+            elif self.groups[before].parked:
+                self.groups[before].due = 0.0
+        if queue.group:
+            self.groups.setdefault(queue.group, Group())
+
+    def members(self, name: str) -> list[Queue]:
+        return [queue for queue in self.queues.values() if queue.group == name]
+
+    def group_spent(self, name: str, *, reserved: bool = False) -> bool:
+        """Whether its total budget is spent, what is out included if it is `reserved`."""
+        spent = sum(queue.spent for queue in self.members(name))
+        if reserved:
+            spent += sum(uri.cost for queue in self.members(name) for uri in queue.out)
+        total = self.definition(name)["total_budget"]
+        return bool(total >= 0 and (spent > total or (self.options["retire_when"] == "reached" and spent == total)))
+
+    def room(self, name: str) -> int:
+        out = [uri for queue in self.members(name) for uri in queue.out]
+        if out and self.group_spent(name, reserved=True) and not self.group_spent(name):
+            return 0
+        most = self.definition(name)["max_in_flight"]
+        return 1000 if most is None else max(most - len([uri for uri in out if not uri.landed]), 0)
+
+    def group_rests(self, name: str) -> bool:
+        return bool(self.definition(name)["politeness"] and self.groups[name].wake > self.now)
+
+    def stopped(self, queue: Queue) -> bool:
+        """Its turn ends, because its group has spent its budget, or waits."""
+        if queue.grouped != self.revision:
+            self.choose_group(queue, self.head(queue))
+        if not queue.group:
+            return False
+        if self.group_spent(queue.group):
+            self.move(queue, RETIRED)
+        elif self.group_rests(queue.group) or not self.room(queue.group):
+            self.ring.remove(queue)
+            queue.state = SNOOZED
+            self.groups[queue.group].parked.append(queue)
+            self.let_go_on(queue.group)
+        else:
+            return False
+        return True
+
+    def let_go_on(self, name: str) -> None:
+        """As many of those that wait for a group as there is room for; while its clock is ahead, none."""
+        if not name or not self.groups[name].parked:
+            return
+        group = self.groups[name]
+        if self.group_rests(name):
+            group.due = group.wake
+            return
+        room = self.room(name)
+        while room and group.parked:
+            queue = group.parked.pop(0)
+            queue.state = ""
+            self.move(queue, SNOOZED if queue.wake > self.now else READY)
+            room -= queue.state == READY
+
+    def group_rest(self, queue: Queue, seconds: float) -> None:
+        if queue.group and seconds:
+            group = self.groups[queue.group]
+            group.wake = max(group.wake, self.now + seconds)
+        self.let_go_on(queue.group)
 
     def reconsider(self, queue: Queue) -> None:
         """What may go out has changed."""
@@ -399,6 +513,8 @@ class Model:
                 if not self.may_hand_out(queue):  # its means were cut while leases are out
                     self.move(queue, IN_PROCESS)
                     continue
+                if self.stopped(queue):
+                    continue
                 given.append(self.hand_out(queue, ttl))
                 self.end_turn(queue)
         self.settle()
@@ -416,13 +532,14 @@ class Model:
 
     def end_turn(self, queue: Queue) -> None:
         """It rests for its interval, if it has one."""
+        self.move(queue, SNOOZED if self.note_turn(queue) else READY)
+
+    def note_turn(self, queue: Queue) -> bool:
         queue.served = self.now
         interval = self.options["min_interval"] if queue.interval is None else queue.interval
         if interval:
             queue.paced = self.now + interval
-            self.move(queue, SNOOZED)
-        else:
-            self.move(queue, READY)
+        return bool(interval)
 
     def lease_queues(self, queues: int, per_queue: int, key: str | None, ttl: float) -> list[int]:
         """Each queue has one turn, in which it hands out URIs until so many of it are out."""
@@ -461,6 +578,10 @@ class Model:
             return []
         given: list[int] = []
         while self.may_hand_out(queue, per_queue or 1 << 16):
+            if self.stopped(queue):
+                if given:
+                    self.note_turn(queue)
+                return given
             given.append(self.hand_out(queue, ttl))
         if given:
             self.end_turn(queue)
@@ -476,33 +597,45 @@ class Model:
                     self.arrivals += 1
                     entry[1].arrival = self.arrivals
                 self.place(entry[1])
+        due = [(group.due, number, name) for number, (name, group) in enumerate(self.groups.items())]
+        for when, _, name in sorted(entry for entry in due if entry[0] is not None):
+            if when is not None and when <= self.now:
+                self.groups[name].due = None
+                self.let_go_on(name)
+        parked = [queue for group in self.groups.values() for queue in group.parked]
         for queue in sorted(self.queues.values(), key=lambda queue: (queue.wake, queue.id)):
-            if queue.state == SNOOZED and queue.wake <= self.now:
+            if queue.state == SNOOZED and queue.wake <= self.now and queue not in parked:
                 self.move(queue, READY)
 
     def expire(self) -> None:
         for number, lease in sorted(self.leases.items()):
             if lease.expires <= self.now:
                 queue = lease.queue
-                self.give_back(number, counted=True)
+                self.count_delivery(number)
+                self.give_back(number)
                 if self.depleted(queue):
                     self.move(queue, IN_PROCESS if queue.out else INACTIVE)
                 elif queue.state == IN_PROCESS or (queue.state == SNOOZED and queue.wake <= self.now):
                     self.move(queue, READY, surely=True)
 
-    def give_back(self, number: int, *, counted: bool) -> None:
-        lease = self.leases.pop(number)
-        queue, uri = lease.queue, lease.uri
-        uri.out = uri.landed = False
-        uri.deliveries += counted
-        self.counts["expired"] += counted
+    def count_delivery(self, number: int) -> None:
+        """One too many, and the URI is a dead letter."""
+        queue, uri = self.leases[number].queue, self.leases[number].uri
+        uri.deliveries += 1
+        self.counts["expired"] += 1
         if uri.deliveries >= self.options["max_deliveries"]:
             queue.uris.remove(uri)
             self.gone(uri)
             self.counts["buried"] += 1
             self.bury(uri, "max deliveries")
-            if not queue.uris and queue.state != RETIRED:
-                self.move(queue, EXHAUSTED)
+
+    def give_back(self, number: int) -> None:
+        lease = self.leases.pop(number)
+        queue = lease.queue
+        lease.uri.out = lease.uri.landed = False
+        self.let_go_on(queue.group)
+        if not queue.uris and queue.state != RETIRED:
+            self.move(queue, EXHAUSTED)
 
     def postpone(self, uri: Uri, due: float) -> None:
         """Of those due at the same time, the first that was postponed comes first."""
@@ -544,6 +677,7 @@ class Model:
         retry_delay = self.options["status_delay" if of_page else "retry_delay"] if delay is None else delay
         alone = self.options["retry_scope"] == "uri" or of_page
         pause = 0.0 if uri.landed else self.politeness(options["fetch_seconds"], options["crawl_delay"])
+        rest = pause if outcome not in ("DEFERRED", "DISREGARDED") else 0.0
         if outcome == "RETRY" and not alone:
             pause = max(pause, retry_delay)
         if outcome not in ("DEFERRED", "DISREGARDED"):
@@ -557,6 +691,7 @@ class Model:
         self.charge(queue, uri, outcome, retry_delay if alone else 0.0, options["reason"], status)
         if outcome == "DEAD":
             self.bury(uri, dead)
+        self.group_rest(queue, rest)
         if queue.state != RETIRED:
             self.after_finish(queue, options["retire_queue"])
         self.settle()
@@ -632,7 +767,9 @@ class Model:
         if number in self.leases and not self.leases[number].uri.landed:
             queue = self.leases[number].queue
             self.leases[number].uri.landed = True
-            self.let_rest(queue, self.politeness(fetch_seconds, crawl_delay))
+            rest = self.politeness(fetch_seconds, crawl_delay)
+            self.let_rest(queue, rest)
+            self.group_rest(queue, rest)
             if queue.state == IN_PROCESS or (queue.state == READY and queue.wake > self.now):
                 self.move(queue, READY)
         self.settle()
@@ -819,6 +956,7 @@ class Model:
         }
 
     def settings_changed(self) -> None:
+        self.revision += 1
         waiting = [(queue, queue.precedence) for queue in self.waiting()]
         for queue in self.queues.values():
             if queue.uris:
@@ -1058,10 +1196,11 @@ class Model:
     def drop_leases(self, numbers: Collection[int] | None = None, *, counted: bool) -> None:
         """To the front of the ring, in the order of the leases: these, or all."""
         numbers = self.leases.keys() if numbers is None else numbers
-        queues = list(dict.fromkeys(self.leases[number].queue for number in sorted(numbers)))
-        for number in sorted(numbers):
-            self.give_back(number, counted=counted)
-        for queue in reversed(queues):
+        for number in sorted(numbers) if counted else ():
+            self.count_delivery(number)
+        for number in sorted(numbers, reverse=True):
+            queue = self.leases[number].queue
+            self.give_back(number)
             if self.depleted(queue):
                 self.move(queue, IN_PROCESS if queue.out else INACTIVE)
             elif queue.state in (READY, IN_PROCESS) or (queue.state == SNOOZED and queue.wake <= self.now):

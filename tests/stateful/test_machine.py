@@ -21,8 +21,10 @@ from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.storage import seed_list
-from budgetfrontier.storage.keys import URLS
-from budgetfrontier.storage.records import decode_url
+from budgetfrontier.storage.keys import GROUPS as GROUP_TABLE
+from budgetfrontier.storage.keys import PARKED, URLS, u32
+from budgetfrontier.storage.keys import parked as parked_key
+from budgetfrontier.storage.records import decode_group, decode_url
 from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.testing import crash
 from tests.examples import few
@@ -32,6 +34,14 @@ from tests.support import kernel
 
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
 MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced", "label:one")
+
+GROUPS: tuple[tuple[dict[str, Any], ...], ...] = (
+    ({"name": "of-a", "match": "domain:a.test", "politeness": True},),
+    ({"name": "all", "match": "*", "max_in_flight": 2, "total_budget": 5},),
+    ({"name": "sites", "by": "surt", "segments": 2, "politeness": True, "max_in_flight": 2},),
+    ({"name": "one", "match": "queue:forced", "max_in_flight": 1}, {"name": "each", "by": "host", "total_budget": 4}),
+    ({"name": "busy", "match": "queue:?.test", "max_in_flight": 1},),
+)
 
 booleans = st.booleans()
 hosts = st.sampled_from(HOSTS)
@@ -94,6 +104,7 @@ option_sets = st.fixed_dictionaries(
         "min_interval": st.sampled_from((0.0, 0.0, 2.0, 30.0)),
         "keep_urls": booleans,
         "update_priority": booleans,
+        "groups": st.sampled_from(((), (), (), *GROUPS)),
     }
 )
 moves = st.tuples(
@@ -126,7 +137,7 @@ steering = st.lists(
 SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None, "source": None}
 NESTED = (
     "per_queue_concurrency", "polite", "max_retries", "retry_delay", "status_delay", "retry_scope", "backoff",
-    "min_interval",
+    "min_interval", "groups",
 )  # fmt: skip
 
 
@@ -142,7 +153,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
     frontier |= {"politeness": politeness, "retry": retry}
     frontier |= {} if options["backoff"] else {"backoff": {"delay": 0.0}}
     frontier |= {"commit_interval": 3600.0, "commit_operations": 10**9}
-    return Settings.from_dict({"crawl": "machine", "frontier": frontier})
+    return Settings.from_dict({"crawl": "machine", "frontier": frontier, "groups": list(options["groups"])})
 
 
 def crawl_uri(spec: dict[str, Any]) -> CrawlUri:
@@ -608,8 +619,11 @@ class FrontierMachine(RuleBasedStateMachine):
             same("this run", (current.began, current.end), (self.model.began, None))
 
     @precondition(lambda self: not self.kept)
-    @rule(changed=st.one_of(st.none(), values), really=rarely)
-    def close_and_reopen(self, changed: dict[str, int] | None, really: bool) -> None:
+    @rule(
+        changed=st.one_of(st.none(), values, st.sampled_from(((), *GROUPS)).map(lambda groups: {"groups": groups})),
+        really=rarely,
+    )
+    def close_and_reopen(self, changed: dict[str, Any] | None, really: bool) -> None:
         if not really:
             return
         self.model.close()
@@ -698,11 +712,37 @@ class FrontierMachine(RuleBasedStateMachine):
                 told["balance"], expected["balance"] = record.balance, mine.balance
             same(key, told, expected)
         same("summary", dict(self.frontier.summary()), self.model.summary())
+        self.agree_on_groups()
         if self.options["keep_urls"]:
             self.agree_on_urls()
         self.agree_on_seeds()
         same("hook", self.finishes, self.model.counts["finishes"])
         self.frontier.check()
+
+    def agree_on_groups(self) -> None:
+        tables, model = kernel(self.frontier).tables, self.model
+        view = tables.flushed()
+        names = {queue_id: tables.queues.look(queue_id).queue for queue_id in range(1, tables.counters.queue_id + 1)}
+        parked: dict[int, list[str]] = {}
+        for key, value in view.items(PARKED):
+            parked.setdefault(parked_key.unpack(key)[0], []).append(names[u32.unpack(value)[0]])
+        told = {}
+        for _, value in view.items(GROUP_TABLE):
+            group = decode_group(value)
+            told[group.name] = (
+                group.queues, group.out, group.expenditure, max(group.wake_time, model.now), parked.get(group.id, [])
+            )  # fmt: skip
+        expected = {
+            name: (
+                len(model.members(name)),
+                sum(len(queue.out) for queue in model.members(name)),
+                sum(queue.spent for queue in model.members(name)),
+                max(group.wake, model.now),
+                [queue.key for queue in group.parked],
+            )
+            for name, group in model.groups.items()
+        }
+        same("groups", told, expected)
 
     def passed(self, due: int | None) -> int | None:
         """A due time that has passed says no more than that: since when is that of one of a URL's records."""
@@ -757,7 +797,11 @@ class FrontierMachine(RuleBasedStateMachine):
             before = len(self.handed)
             self.lease(3, 300.0)
             if len(self.handed) == before:
-                soonest = [queue.wake for queue in self.model.queues.values() if queue.state == "SNOOZED"]
+                groups = self.model.groups.values()
+                parked = [queue for group in groups for queue in group.parked]
+                snoozed = [queue for queue in self.model.queues.values() if queue.state == "SNOOZED"]
+                soonest = [queue.wake for queue in snoozed if queue not in parked]
+                soonest += [group.due for group in groups if group.due is not None]
                 later = [(due, self.model.queues[uri.queue].state) for due, uri in self.model.future]
                 soonest += [due for due, _ in later]
                 if not soonest or self.model.state in ("PAUSED", "FINISHED"):

@@ -26,6 +26,7 @@ OPTIONS: dict[str, Any] = {
     "retry_scope": "queue",
     "backoff": True,
     "min_interval": 0.0,
+    "groups": (),
     "keep_urls": False,
     "update_priority": False,
 }

@@ -144,7 +144,10 @@ class Admitter:
                 name, cost = candidate.queue, candidate.cost
             else:
                 name, cost = candidate[0].queue, constant
-            charges.charge_seen(tables.queues.find_or_create(name), cost)
+            queue = tables.queues.find_or_create(name)
+            charges.charge_seen(queue, cost)
+            if queue.group:
+                tables.groups.get(queue.group).expenditure += cost
             tables.counters.expenditure += cost
             tables.counters.other_expenditure += cost
 

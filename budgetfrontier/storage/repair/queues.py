@@ -19,6 +19,7 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import Counters, salvage_queue
+from budgetfrontier.storage.repair.group_rebuild import GroupRebuild
 from budgetfrontier.storage.repair.new_tables import NewTables
 from budgetfrontier.storage.repair.notes import Notes
 from budgetfrontier.storage.repair.pages import Salvage
@@ -65,10 +66,12 @@ class QueueRebuild:
         self._to_append: list[QueueRecord] = []
         """Queues to append at the back of their FIFO, the ring or the list of retired queues."""
         self._totals = Counters()
+        self._groups = GroupRebuild(source, tables, notes)
 
     def run(self) -> None:
-        """Write all queues, then the totals."""
+        """Write all queues and their groups, then the totals."""
         self._begin_totals()
+        self._groups.read()
         self._write_queues()
         self._write_totals()
 
@@ -101,6 +104,7 @@ class QueueRebuild:
             self._notes.note_change(f"queue {queue.queue}: {queue.state}, with {queued}, {queue.expenditure} spent")
         for queue in self._to_append:
             self._append(queue)
+        self._groups.write(self._totals)
         self._compare_indexes()
 
     def _compare_indexes(self) -> None:
@@ -123,6 +127,7 @@ class QueueRebuild:
         queue.landed = self._findings.landed[number]
         queue.urls, queue.completed = self._findings.urls[number], self._findings.completed[number]
         correct(queue, self._now)
+        self._groups.check(queue)
 
     def _from_indexes(self) -> dict[int, QueueRecord]:
         """Return records for queues that lost their own, made from their entries in the indexes."""
@@ -143,6 +148,10 @@ class QueueRebuild:
             for key, value in self._source.records(keys.RETIRED):
                 if (len(key), len(value)) == (8, 4):
                     add(keys.u32.unpack(value)[0], RETIRED, position=keys.u64.unpack(key)[0])
+            for key, value in self._source.records(keys.PARKED):
+                if (len(key), len(value)) == (keys.parked.size, keys.u32.size):
+                    group, position = keys.parked.unpack(key)
+                    add(keys.u32.unpack(value)[0], SNOOZED, group=group, parked=position)
             for key, _ in self._source.records(keys.SNOOZED):
                 if len(key) == keys.timed.size:
                     wake_time, number = keys.timed.unpack(key)
@@ -151,7 +160,9 @@ class QueueRebuild:
 
     def _put(self, queue: QueueRecord, *, known: bool) -> None:
         """Put a queue at its old position, if that is known and free; otherwise it is appended later."""
-        if queue.state is SNOOZED:
+        if queue.parked:
+            self._groups.park(queue)
+        elif queue.state is SNOOZED:
             self._tables.put(keys.SNOOZED, keys.timed.pack(queue.wake_time, queue.id), b"")
         elif queue.state in _BACK_OF:
             lowest = FIRST_POSITION if queue.state is READY else 0
@@ -198,6 +209,7 @@ class QueueRebuild:
             setattr(totals, back, max(getattr(totals, back), queue.position))
         if state is READY:
             totals.ring_front = min(totals.ring_front, queue.position)
+        self._groups.count(queue)
 
     def _report(self, before: QueueRecord, after: QueueRecord) -> None:
         changes = [
@@ -287,18 +299,22 @@ _BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
 _REPORTED_FIELDS = (
     "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "bytes",
     "charges", "errors", "wake_time", "block", "delayed", "rest", "position", "urls", "completed", "max_completed",
-    "interval", "paced_until", "served", "own_budget", "backoff", "overloaded_until", "dead_prerequisite",
+    "interval", "paced_until", "served", "own_budget", "backoff", "overloaded_until", "dead_prerequisite", "group",
+    "group_revision", "parked",
 )  # fmt: skip
 _COUNTED = (
     "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
     "snoozed", "inactive", "retired", "retired_by_name", "leases", "urls", "completed", "url_queues",
-    "active_url_queues", "own_budgets",
+    "active_url_queues", "own_budgets", "groups", "parked",
 )  # fmt: skip
 _GIVEN_OUT = (
     "epoch", "ordinal", "queue_id", "ring_front", "ring_back", "fifo_back", "retired_back", "audit", "command",
-    "settings_revision",
+    "settings_revision", "group_id",
 )  # fmt: skip
-_INDEXES = (keys.QUEUE_IDS, keys.ACTIVE, keys.SNOOZED, keys.INACTIVE, keys.RETIRED)
+_INDEXES = (
+    keys.QUEUE_IDS, keys.ACTIVE, keys.SNOOZED, keys.INACTIVE, keys.RETIRED, keys.PARKED, keys.GROUP_IDS,
+    keys.GROUP_WAKES,
+)  # fmt: skip
 
 
 def _divide_expenditure(totals: Counters, before: int) -> None:

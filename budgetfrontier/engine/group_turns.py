@@ -1,0 +1,169 @@
+"""The groups of queues at work: which queue belongs to which, which have to wait for theirs, and which go on.
+
+A queue whose group waits is *parked* in its turn: it is SNOOZED, and waits for the group instead of a time. The group
+itself wakes at one time, so that the wait of any number of queues costs one row. When it may go on, as many of its
+parked queues as have room join the ring's back, those first that have waited longest.
+
+A group with parked queues never sticks: it has a wake time, or a lease of it is out, whose end lets others go on, or
+one of its queues is READY. If the last of those leaves the ring otherwise, the group wakes at the next lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from budgetfrontier.core.model import CrawlUri, Lease, QueueRecord, QueueState
+from budgetfrontier.engine.group_table import AT_ONCE, LiveGroup
+from budgetfrontier.engine.rotation import Rotation
+from budgetfrontier.engine.tables import Tables
+from budgetfrontier.rules import group_limits
+from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
+from budgetfrontier.settings.grouping import GroupLimits
+
+CALLED = 100
+"""Queues of a group that join the ring at a time, at the most."""
+
+
+class GroupTurns:
+    """Lets queues wait for their groups. O(1) for each event, whatever the number of queues of a group."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        clip: Callable[[QueueRecord, float], None],
+        awake: Callable[[QueueRecord], QueueState],
+    ) -> None:
+        self._tables = tables
+        self._table = tables.groups
+        self._rotation: Rotation = tables.rotation
+        self._counters = tables.counters
+        self._clip = clip
+        self._awake = awake
+
+    def __repr__(self) -> str:
+        return f"<GroupTurns of {self._table!r}>"
+
+    # -- the turn of a queue
+
+    def state_instead(self, queue: QueueRecord, uri: CrawlUri, now: float) -> QueueState | None:
+        """Return the state of a READY queue instead of a lease, for its group; None: its URI is counted as out."""
+        if queue.group_revision != self._counters.settings_revision:
+            self._choose(queue, uri)
+        if not queue.group:
+            return None
+        group = self._table.get(queue.group)
+        limits, reached = self._limits(group), self._tables.in_force.base.reached
+        if group_limits.is_over_budget(group, limits, reached):
+            return RETIRED
+        if self._clock(group, limits, now) > now or not group_limits.room(group, limits, reached, 1):
+            return SNOOZED
+        group.out += 1
+        group.reserved += uri.cost or 0
+        return None
+
+    def stop(self, queue: QueueRecord, state: QueueState, now: float) -> None:
+        """Move a READY queue to the state that `state_instead` has returned; SNOOZED: it waits for its group."""
+        if state is SNOOZED:
+            self._rotation.park(queue)
+            group = self._table.get(queue.group)
+            self._go_on(group, self._limits(group), now)
+        else:
+            self._rotation.move(queue, state)
+
+    def _limits(self, group: LiveGroup) -> GroupLimits:
+        return self._tables.in_force.grouping.limits_of(group.name)
+
+    def _clock(self, group: LiveGroup, limits: GroupLimits, now: float) -> float:
+        """Return the clock of a group; one that is further ahead than any delay was set by a wrong clock."""
+        latest = now + self._tables.longest_delay
+        group.wake_time = min(group.wake_time, latest)
+        return group_limits.clock(group, limits)
+
+    def _choose(self, queue: QueueRecord, uri: CrawlUri) -> None:
+        """Let a queue join the group that the settings choose for its head, and leave that before."""
+        queue.group_revision = self._counters.settings_revision
+        name = self._tables.in_force.grouping.name_of(uri, queue.queue)
+        before = self._table.get(queue.group) if queue.group else None
+        if name == (None if before is None else before.name):
+            return
+        if before is not None:
+            group_limits.add(before, queue, -1)
+            if not before.queues:
+                self._table.delete(before)
+            elif before.parked:
+                self._wake_at(before, AT_ONCE)
+        queue.group = 0
+        if name is not None:
+            group = self._table.named(name)
+            queue.group = group.id
+            group_limits.add(group, queue)
+
+    # -- the end of an attempt
+
+    def ended(self, queue: QueueRecord, lease: Lease, spent: int, size: int, rest: float, now: float) -> None:
+        """Count the end of an attempt for the group of a queue that has one, and let others of its queues go on."""
+        group = self._table.get(queue.group)
+        group.expenditure += spent
+        group.bytes += size
+        if rest > 0.0:
+            group.wake_time = max(group.wake_time, now + rest)
+        self.released(queue, lease, now)
+
+    def released(self, queue: QueueRecord, lease: Lease, now: float) -> None:
+        """Count the end of a lease for the group of its queue; `ended` does so for one with an outcome."""
+        group = self._table.get(queue.group)
+        group.out -= 1
+        group.landed -= lease.landed
+        group.reserved -= lease.cost
+        self._go_on(group, self._limits(group), now)
+
+    def landed(self, queue: QueueRecord, rest: float, now: float) -> None:
+        """Count a download that is over."""
+        group = self._table.get(queue.group)
+        group.landed += 1
+        if rest > 0.0:
+            group.wake_time = max(group.wake_time, now + rest)
+        self._go_on(group, self._limits(group), now)
+
+    # -- the queues that wait
+
+    def wake_due(self, now: float, limit: int) -> bool:
+        """Let the queues of groups that are due go on, by (wake time, id); return whether there may be more groups."""
+        due = self._table.due(now, limit)
+        for group_id in due:
+            group = self._table.get(group_id)
+            self._table.set_row(group, None)
+            self._go_on(group, self._limits(group), now)
+        return len(due) == limit
+
+    def _go_on(self, group: LiveGroup, limits: GroupLimits, now: float) -> None:
+        """Let as many parked queues of a group go on as have room; if it has to wait, until then."""
+        if not group.parked:
+            return
+        wake = self._clock(group, limits, now)
+        if wake > now:
+            self._wake_at(group, wake)
+            return
+        room = group_limits.room(group, limits, self._tables.in_force.base.reached, CALLED)
+        for _ in range(CALLED):
+            if not room or not group.parked:
+                break
+            queue = self._tables.queues.get(self._table.first_parked(group))
+            self._clip(queue, now)
+            self._rotation.move(queue, SNOOZED if queue.wake_time > now else self._awake(queue))
+            room -= queue.state is READY
+        else:
+            if group.parked:
+                self._wake_at(group, AT_ONCE)
+
+    def _wake_at(self, group: LiveGroup, when: float) -> None:
+        self._table.set_row(group, when)
+        self._rotation.next_wake = min(self._rotation.next_wake, when)
+
+    def follow_clock(self, now: float) -> None:
+        """Clip the wake times of groups that are further ahead than any delay, at an opening."""
+        latest = now + self._tables.longest_delay
+        for group_id in self._table.ahead(latest):
+            group = self._table.get(group_id)
+            group.wake_time = min(group.wake_time, latest)
+            self._table.set_row(group, latest)

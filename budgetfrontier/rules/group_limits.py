@@ -1,0 +1,57 @@
+"""The groups of queues: when one waits, and how many of its queues may go on.
+
+The clock of a group is ahead for as long as the rest after the last fetch of any of its queues lasts. Nor does a group
+let anything go out while as many of its fetches are in flight as may be, or while these have reserved its budget.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from budgetfrontier.core.model import GroupRecord, QueueRecord
+from budgetfrontier.rules.budgets import is_over_total
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.grouping import GroupLimits
+
+
+def add(group: GroupRecord, queue: QueueRecord, sign: int = 1) -> None:
+    """Add a queue to the sums of a group, or with a sign of -1 take it out."""
+    group.queues += sign
+    group.out += sign * queue.out
+    group.landed += sign * queue.landed
+    group.reserved += sign * queue.reserved
+    group.expenditure += sign * queue.expenditure
+    group.bytes += sign * queue.bytes
+
+
+def without_queues(group: GroupRecord) -> GroupRecord:
+    """Return the record of a group with its sums set to zero, to be added again."""
+    return replace(group, queues=0, out=0, landed=0, reserved=0, expenditure=0, bytes=0, parked=0)
+
+
+def clock(group: GroupRecord, limits: GroupLimits) -> float:
+    """Return the time from which on the queues of a group may go on, as far as its clock is concerned."""
+    return group.wake_time if limits.politeness else 0.0
+
+
+def is_over_budget(group: GroupRecord, limits: GroupLimits, reached: bool) -> bool:
+    """Return whether a group has spent its total budget, so that its queues are RETIRED in their turn."""
+    return is_over_total(group.expenditure, limits.total_budget, reached)
+
+
+def room(group: GroupRecord, limits: GroupLimits, reached: bool, most: int) -> int:
+    """Return how many more fetches of a group may be in flight, `most` at the most.
+
+    Once URIs that are out have reserved what is left of its total budget, none may. If it is spent, its queues go on:
+    each is RETIRED in its turn.
+    """
+    total = limits.total_budget
+    spent, reserved = group.expenditure, group.expenditure + group.reserved
+    if group.out and is_over_total(reserved, total, reached) and not is_over_total(spent, total, reached):
+        return 0
+    if limits.max_in_flight is None:
+        return most
+    return min(max(limits.max_in_flight - (group.out - group.landed), 0), most)

@@ -1,0 +1,241 @@
+"""Groups of queues: a clock, fetches in flight and a budget that queues share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.model import GroupRecord
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.records import decode_group
+from budgetfrontier.testing import crash
+from tests.support import START, kernel, make_settings, opened, pages, paths, state
+
+
+def grouped(*groups: dict[str, Any], **options: Any) -> Settings:
+    settings = make_settings(**({"hold_queues": False} | options))
+    return Settings.from_dict(settings.to_dict() | {"groups": list(groups)})
+
+
+def memory(clock: ManualClock, *groups: dict[str, Any], **options: Any) -> Frontier:
+    return on_disk(":memory:", clock, grouped(*groups, **options))
+
+
+def on_disk(path: str | Path, clock: ManualClock, settings: Settings | None, **options: Any) -> Frontier:
+    opened.append(Frontier.open(path, settings, clock=clock, **options))
+    return opened[-1]
+
+
+def stored(frontier: Frontier) -> dict[str, GroupRecord]:
+    rows = kernel(frontier).tables.flushed().items(keys.GROUPS)
+    return {group.name: group for group in (decode_group(value) for _, value in rows)}
+
+
+def fetched(frontier: Frontier, clock: ManualClock, **options: Any) -> list[tuple[float, str]]:
+    """Crawl to the end with many workers; each fetch takes no time."""
+    found: list[tuple[float, str]] = []
+    while (wait := frontier.next_ready_in()) is not None:
+        clock.advance(wait)
+        for lease in frontier.lease(100):
+            found.append((clock.time() - START, paths([lease])[0]))
+            frontier.finish(lease, **options)
+            frontier.check()
+    return found
+
+
+CLOCK = {"name": "all", "match": "domain:test", "politeness": True}
+
+
+def test_ten_names_get_one_request_per_delay_in_turn() -> None:
+    clock = ManualClock(START)
+    f = memory(clock, CLOCK, polite=True)
+    f.schedule_many(f"https://h{host}.test/{page}" for host in range(10) for page in range(2))
+    found = fetched(f, clock)
+    assert [when for when, _ in found] == [3.0 * number for number in range(20)]
+    assert f.state == "FINISHED"
+
+
+def test_a_queue_in_no_group_does_not_wait() -> None:
+    clock = ManualClock(START)
+    f = memory(clock, CLOCK, polite=True)
+    f.schedule_many(["https://a.test/", "https://b.test/", "https://c.example/"])
+    assert [when for when, _ in fetched(f, clock)] == [0.0, 0.0, 3.0]
+
+
+def test_the_longest_rest_of_any_queue_counts_and_retries_delay_their_queue_alone() -> None:
+    clock = ManualClock(START)
+    f = memory(clock, CLOCK, polite=True)
+    f.schedule_many(["https://a.test/", "https://b.test/", "https://c.test/"])
+    (lease,) = f.lease(5)
+    f.finish(lease, crawl_delay=40.0)
+    assert (f.lease(5), f.next_ready_in()) == ([], 40.0)
+    clock.advance(40.0)
+    (lease,) = f.lease(5)
+    f.finish(lease, Outcome.RETRY)
+    assert (f.lease(5), f.next_ready_in()) == ([], 3.0)
+
+
+@pytest.mark.parametrize("clock_too", [False, True])
+def test_no_more_than_so_many_are_in_flight_and_each_end_lets_one_go_on(clock_too: bool) -> None:
+    f = memory(ManualClock(START), {"name": "two", "match": "*", "max_in_flight": 2, "politeness": clock_too})
+    f.schedule_many(pages("abcd", 2))
+    first = f.lease(9)
+    assert len(first) == 2
+    f.finish(first[0])
+    (third,) = f.lease(9)
+    f.landed(first[1])
+    assert len(f.lease(9)) == 1  # one that has landed is not in flight any more
+    f.give_back([third])
+    assert len(f.lease(9)) == 1
+    f.check()
+
+
+def test_those_that_wait_take_turns() -> None:
+    f = memory(ManualClock(START), {"name": "one", "match": "*", "max_in_flight": 1})
+    f.schedule_many(pages("abc", 2))
+    found = []
+    while leases := f.lease(9):
+        found += [leases[0].queue[:1]]
+        f.finish(leases[0])
+    assert "".join(found) == "abcabc"
+
+
+def test_a_waiting_group_is_one_row_whatever_the_number_of_its_queues() -> None:
+    clock = ManualClock(START)
+    f = memory(clock, CLOCK, polite=True)
+    f.schedule_many(f"https://h{number}.test/" for number in range(500))
+    for lease in f.lease(9):
+        f.finish(lease)
+    assert f.lease(9) == []
+    view = kernel(f).tables.flushed()
+    assert len(list(view.items(keys.GROUP_WAKES))) == 1
+    assert (len(list(view.items(keys.SNOOZED))), len(list(view.items(keys.PARKED)))) == (0, 499)
+    clock.advance(3.0)
+    assert len(f.lease(9)) == 1
+    assert len(list(kernel(f).tables.flushed().items(keys.PARKED))) == 498
+
+
+@pytest.mark.parametrize(("retire_when", "fetches"), [("exceeded", 5), ("reached", 4)])
+def test_a_group_over_budget_retires_its_queues_in_their_turn(retire_when: str, fetches: int) -> None:
+    f = memory(ManualClock(START), {"name": "all", "match": "*", "total_budget": 4}, retire_when=retire_when)
+    f.schedule_many(pages("abc", 5))
+    count = 0
+    while leases := f.lease(1):
+        f.finish(leases[0])
+        count += 1
+    assert count == fetches
+    assert [state(f, letter) for letter in "abc"] == ["RETIRED"] * 3
+    assert (f.state, f.summary()["queued"]) == ("FINISHED", 0)
+
+
+def test_a_changed_budget_revives_the_queues_of_a_group(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    group = {"name": "all", "match": "*"}
+    with on_disk(tmp_path / "f", clock, grouped(group | {"total_budget": 2})) as f:
+        f.schedule_many(pages("ab", 3))
+        while leases := f.lease(1):
+            f.finish(leases[0])
+        assert (state(f, "a"), state(f, "b")) == ("RETIRED", "RETIRED")
+    with on_disk(tmp_path / "f", clock, grouped(group | {"total_budget": 3})) as f:
+        (lease,) = f.lease(9)
+        f.finish(lease)
+        assert f.lease(9) == []
+        f.check()
+    with on_disk(tmp_path / "f", clock, grouped()) as f:
+        assert len(f.lease(9)) == 2
+        f.check()
+        assert stored(f) == {}
+
+
+def test_what_is_leased_reserves_the_budget_of_a_group() -> None:
+    f = memory(ManualClock(START), {"name": "all", "match": "*", "total_budget": 2, "max_in_flight": 9})
+    f.schedule_many(pages("abcdef", 1))
+    leases = f.lease(9)
+    assert len(leases) == 3
+    f.finish(leases[0], Outcome.DISREGARDED)
+    assert len(f.lease(9)) == 1
+    f.check()
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ({"by": "host"}, {"g/img.example.co.uk", "g/example.co.uk", "g/b.test"}),
+        ({"by": "registered-domain"}, {"g/example.co.uk", "g/b.test"}),
+        ({"by": "surt", "segments": 1}, {"g/uk", "g/test"}),
+        ({"by": "surt"}, {"g/uk,co", "g/test,b"}),
+        ({"by": "label"}, {"g/red", "g/blue"}),
+    ],
+)
+def test_a_group_for_each_value(by: dict[str, Any], names: set[str]) -> None:
+    f = memory(ManualClock(START), {"name": "g", "max_in_flight": 5} | by)
+    f.schedule_many(
+        [
+            CrawlUri("https://img.example.co.uk/", source="red"),
+            CrawlUri("https://example.co.uk/", source="blue"),
+            CrawlUri("https://b.test/"),
+        ]
+    )
+    assert len(f.lease(9)) == 3
+    assert stored(f).keys() == names
+    f.check()
+
+
+def test_the_first_definition_that_fits_counts_and_queues_leave_for_another(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    first = [{"name": "a", "match": "queue:a.test"}, {"name": "rest", "match": "*"}]
+    with on_disk(tmp_path / "f", clock, grouped(*first)) as f:
+        f.schedule_many(pages("ab", 3))
+        leases: list[Lease] = f.lease(2)
+        found = stored(f)
+        assert {name: (group.queues, group.out) for name, group in found.items()} == {"a": (1, 1), "rest": (1, 1)}
+        f.finish(leases[0])
+        assert stored(f)["a"].expenditure == 1
+    with on_disk(tmp_path / "f", clock, grouped(first[1])) as f:
+        f.lease(2)
+        assert {name: (group.queues, group.expenditure) for name, group in stored(f).items()} == {"rest": (2, 1)}
+
+
+@pytest.mark.parametrize("keep_leases", [False, True])
+def test_a_crash_leaves_a_group_as_it_was(tmp_path: Path, keep_leases: bool) -> None:
+    clock = ManualClock(START)
+    f = on_disk(tmp_path / "f", clock, grouped({"name": "one", "match": "*", "max_in_flight": 1}))
+    f.schedule_many(pages("abc", 2))
+    assert len(f.lease(9)) == 1
+    f.commit()
+    crash(f)
+    f = on_disk(tmp_path / "f", clock, None, keep_leases=keep_leases)
+    f.check()
+    assert len(f.lease(9)) == (not keep_leases)
+    clock.advance(301.0)
+    assert len(f.lease(9)) == 1
+    f.check()
+
+
+@pytest.mark.parametrize("what", ["retire", "snooze", "delete"])
+def test_a_queue_that_was_let_go_on_and_does_not_makes_room_for_another(what: str) -> None:
+    f = memory(ManualClock(START), {"name": "one", "match": "*", "max_in_flight": 1})
+    f.schedule_many(pages("abc", 1))
+    (lease,) = f.lease(9)
+    f.finish(lease)  # the next is READY now
+    assert state(f, "b") == "READY"
+    if what == "delete":
+        f.delete(queue="b.test")
+    elif what == "snooze":
+        f.snooze("b.test", until=START + 50.0)
+    else:
+        f.retire("b.test")
+    f.check()
+    assert [lease.queue for lease in f.lease(9)] == ["c.test"]
+
+
+def test_leases_by_queue_stop_for_a_group() -> None:
+    f = memory(ManualClock(START), {"name": "three", "match": "*", "max_in_flight": 3}, concurrency=2)
+    f.schedule_many(pages("abc", 3))
+    assert [lease.queue[:1] for lease in f.internals.lease_queues(9, 2)] == ["a", "a", "b"]
+    f.check()
+    assert f.internals.lease_queues(9, 2) == []
