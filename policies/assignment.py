@@ -3,7 +3,8 @@
 A queue is identified by its key alone: URIs with the same key wait for one another. `by_authority` declares that the
 key depends on scheme, host and port only, so that the engine computes it once for each of these. A custom policy
 without this attribute is called for every URI. `one_host` declares that all URIs of a queue have the same host, so that
-a pattern of hosts matches all of them or none.
+a pattern of hosts matches all of them or none. `by_address` declares that the key depends on the IP address of the
+host: the policy is called with `address`, which is None as long as none is known.
 
 The policies that go by host or domain take Heritrix's options for parallel queues: see `ParallelQueues`.
 """
@@ -16,7 +17,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.heritrix_hashes import bucket_of
+from budgetfrontier.core.heritrix_hashes import address_hash, bucket_of, text_hash
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import PolicyError
 
@@ -259,6 +260,33 @@ def bundled_suffix_list() -> str:
     return "\n".join(bundled.tlds)
 
 
+class Ip:
+    """One queue per IP address, "192.0.2.1" or "2001:db8::1": hosts on one server share its budget and its delays.
+
+    As long as the address of a host is not known, it has the queue of `hostname`. Heritrix: IPQueueAssignmentPolicy.
+    """
+
+    by_address: Final = True
+
+    def __call__(self, uri: CrawlUri, *, address: str | None = None) -> str:
+        return uris.authority(uri.url) if address is None else address
+
+
+class Bucket:
+    """A fixed number of queues: 1,021 for hosts whose IP address is known, and 1,024 for the others.
+
+    The key is a number by the hash of the address, or "NO-IP-" and one by that of the host. Heritrix:
+    BucketQueueAssignmentPolicy.
+    """
+
+    by_address: Final = True
+
+    def __call__(self, uri: CrawlUri, *, address: str | None = None) -> str:
+        if address is None:
+            return f"NO-IP-{abs(text_hash(uris.host(uri.url))) & 1023}"
+        return str(abs(address_hash(address)) % 1021)
+
+
 class Single:
     """One queue for all URIs, with the key "all": a plain ordered queue, for a single site or for tests."""
 
@@ -273,6 +301,8 @@ BUILTIN: dict[str, type] = {
     "surt-authority": SurtAuthority,
     "registered-domain": RegisteredDomain,
     "topmost-assigned-surt": TopmostAssignedSurt,
+    "ip": Ip,
+    "bucket": Bucket,
     "single": Single,
 }
 HERITRIX = {
@@ -282,4 +312,6 @@ HERITRIX = {
     "SurtAuthorityQueueAssignmentPolicyWithLimits": "surt-authority",
     "TopmostAssignedSurtQueueAssignmentPolicy": "topmost-assigned-surt",
     "AssignmentLevelSurtQueueAssignmentPolicy": "topmost-assigned-surt",
+    "IPQueueAssignmentPolicy": "ip",
+    "BucketQueueAssignmentPolicy": "bucket",
 }

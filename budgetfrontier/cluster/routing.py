@@ -13,7 +13,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.core.protocol import Uri
-from budgetfrontier.errors import InvalidUrl, PolicyError
+from budgetfrontier.errors import InvalidUrl, PolicyError, SettingsError
 from budgetfrontier.settings import Settings, policy_factory
 
 MOST_PARTITIONS: Final = 4096
@@ -37,9 +37,14 @@ def partition_of_queue(key: str, partitions: int) -> int:
 
 
 class Router:
-    """Finds the partition of URIs, by the queue assignment of a crawl's settings."""
+    """Finds the partition of URIs, by the queue assignment of a crawl's settings.
+
+    Raises SettingsError for one that goes by the addresses of hosts.
+    """
 
     def __init__(self, settings: Settings, partitions: int, *, suffix_list: str | None = None) -> None:
+        if why := policy_factory.partition_objection(settings.frontier):
+            raise SettingsError(f"frontier.queue_assignment_policy: {why}")
         self._partitions = partitions
         self._assign: Callable[[CrawlUri], str] = policy_factory.assignment(settings.frontier, suffix_list)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))

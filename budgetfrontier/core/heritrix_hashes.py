@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import lru_cache
+from functools import cache, lru_cache
 from ipaddress import ip_address
 from typing import Final
 
@@ -18,14 +18,16 @@ def _remainder(byte: int) -> int:
     return byte
 
 
-_REMAINDERS: Final = tuple(map(_remainder, range(256)))
+@cache
+def _remainders() -> tuple[int, ...]:
+    return tuple(map(_remainder, range(256)))
 
 
 def fp64(text: str) -> int:
     """Return the 64-bit Rabin fingerprint of a text, the `FPGenerator.std64` of Heritrix, as a signed number."""
-    found = _POLYNOMIAL
+    found, remainders = _POLYNOMIAL, _remainders()
     for byte in text.encode("utf-16-le", "surrogatepass"):
-        found = found >> 8 ^ _REMAINDERS[(found ^ byte) & 0xFF]
+        found = found >> 8 ^ remainders[(found ^ byte) & 0xFF]
     return _signed(found, 64)
 
 

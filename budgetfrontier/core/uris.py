@@ -138,6 +138,11 @@ def is_address(host: str) -> bool:
     return host.startswith("[") or host.rpartition(".")[2].isdigit()  # one that ends in a number is an IPv4 address
 
 
+def own_address(host: str) -> str | None:
+    """Return the address that a host itself is, without the brackets of IPv6; None for a name."""
+    return host.strip("[]") if is_address(host) else None
+
+
 def surt(href: str) -> str:
     """Return the sort-friendly form (SURT) that Heritrix uses: "http://(com,example,www,)/path?q".
 

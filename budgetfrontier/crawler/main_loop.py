@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.crawler.cache import CrawlCache
 from budgetfrontier.crawler.closing_summary import StopReason
@@ -371,7 +372,7 @@ class MainLoop:
             size=len(response.raw),
             status=status,
             novel=novel,
-            address=response.address or "",
+            address=_address(lease, visit) or "",
         )
         self._written.append((finish, response))
 
@@ -443,6 +444,12 @@ def finish_reason(uri: CrawlUri, outcome: Outcome, response: FetchResult) -> str
     if outcome is Outcome.SUCCESS:
         return f"status {response.status}" if is_seed(uri) else ""
     return cause_of(response)
+
+
+def _address(lease: Lease, visit: Visit) -> str | None:
+    """Return the IP address of the host of a lease; None if another one was fetched from: for a robots.txt."""
+    same = visit.uri is lease.uri or uris.host(visit.uri.url) == uris.host(lease.uri.url)
+    return visit.response.address if same else None
 
 
 def _with_uri(lease: Lease, uri: CrawlUri) -> Lease:

@@ -11,8 +11,9 @@ from sys import float_info, maxsize
 from typing import Final, TypeVar
 
 from budgetfrontier.clock import Clock
+from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, DeadLetter, Lease, Outcome, RunEnd
-from budgetfrontier.errors import WrongType
+from budgetfrontier.errors import InvalidUrl, WrongType
 
 _Named = TypeVar("_Named", Outcome, RunEnd)
 
@@ -217,6 +218,14 @@ def address(value: object) -> str:
     if not isinstance(value, str):
         raise WrongType(f"address is a str, not {_kind(value)}")
     return _spelled(value) if value else ""
+
+
+def host(value: object) -> str:
+    """Return a host in its one form."""
+    try:
+        return uris.host_form(text(value, "a host"))
+    except InvalidUrl as e:
+        raise ValueError(f"this is no host: {e}") from None
 
 
 @lru_cache(maxsize=4096)

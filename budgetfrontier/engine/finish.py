@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, Directive, Finish, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.tables import Tables
@@ -151,6 +152,9 @@ class Finisher:
             outcome, size = (_SUCCESS, 0) if ending is None else (ending.outcome, ending.size)
             spent = lease.cost + charges.penalty(outcome, settings) if charges.is_charged(outcome) else 0
             self._turns.groups.ended(queue, lease, spent, size, rest, now)
+        tables = self._tables
+        if ending is not None and ending.address and tables.in_force.needs_addresses:
+            tables.hosts.reported(uris.host(lease.uri.url), ending.address, now)
 
     # -- the queue's rest
 

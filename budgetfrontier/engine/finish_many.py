@@ -140,7 +140,8 @@ class BatchFinisher:
         self._kernel.lease_expiry.expire(now)
         if self._tables.leases.next_expiry <= now:  # more have expired than one call ends
             part = self._in_time(part, late, now)
-        if self._guard.hooks.on_finish:  # they are called in the order of events
+        observed = self._tables.observed and not bare  # then all that an ending says is passed on
+        if observed or self._guard.hooks.on_finish:  # hooks are called in the order of events
             self._end_each([Finish(item) if isinstance(item, Lease) else item for item in part], late, now)
             return
         if bare:

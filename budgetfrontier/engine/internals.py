@@ -85,6 +85,24 @@ class Internals:
         return self._guard.read(lambda: self._admitter.has_room(uri))
 
     @property
+    def needs_addresses(self) -> bool:
+        """Whether some setting goes by the addresses of hosts: then a crawler reports that of each host it fetches."""
+        self._guard.enter()
+        return self._tables.in_force.needs_addresses
+
+    def address_of(self, host: str) -> str | None:
+        """Return the IP address of a host, None if none is known. O(log n)."""
+        host, hosts = arguments.host(host), self._tables.hosts
+        return self._guard.operate(lambda: hosts.address(host), changes=0)
+
+    def know_address(self, host: str, address: str) -> None:
+        """Report the IP address of a host, as the `address` of a `finish` does; it is kept for six hours. O(log n)."""
+        host, address, guard = arguments.host(host), arguments.address(address), self._guard
+        if not address:
+            raise ValueError("address is empty; give the IP address of the host")
+        guard.operate(lambda: self._tables.hosts.reported(host, address, guard.now()), changes=1)
+
+    @property
     def seed_hosts(self) -> SeedHosts:
         """The hosts of imported seeds, and of the targets of their redirects, for a crawl's scope."""
         return self._tables.seeds.hosts

@@ -13,7 +13,7 @@ import msgspec
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine import arguments
 from budgetfrontier.rules import admission_limits, charges, queue_states, wake_times
-from budgetfrontier.settings import Settings, plugins, policy_results
+from budgetfrontier.settings import Settings, plugins, policy_factory, policy_results
 from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 
@@ -52,7 +52,9 @@ class SettingsInForce:
         self.grouping = Grouping(settings.groups)
         self.guarded = bool(settings.groups)
         """Some setting has to be asked before each lease."""
-        self.observed = bool(settings.groups)
+        self.needs_addresses = policy_factory.goes_by_address(frontier)
+        """Some setting asks for the addresses of hosts."""
+        self.observed = bool(settings.groups) or self.needs_addresses
         """Some setting asks for more at the end of an attempt than the charge and the rest of its queue."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.constant_costs: dict[str, int] = {}

@@ -11,6 +11,7 @@ from budgetfrontier.engine.busiest_queues import BusiestQueues
 from budgetfrontier.engine.dead_letters import DeadLetterTable
 from budgetfrontier.engine.future import FutureTable
 from budgetfrontier.engine.group_table import GroupTable
+from budgetfrontier.engine.host_table import HostTable
 from budgetfrontier.engine.lease_table import Leases
 from budgetfrontier.engine.pending import PendingTable
 from budgetfrontier.engine.queue_cache import QueueCache
@@ -47,6 +48,7 @@ class Tables:
         self.pending = PendingTable(env, counters)
         self.future = FutureTable(env, counters, self.queues)
         self.seeds = SeedTable(env, counters)
+        self.hosts = HostTable(env)
         self.dead_letters = DeadLetterTable(env, counters, self.seeds)
         self.audit = Audit(env, counters)
         self.removed = RemovedFiles(env, counters)

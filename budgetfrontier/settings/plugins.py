@@ -129,6 +129,8 @@ def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Any:
     if options and not is_class:
         policy = functools.partial(policy, **options)
     arguments, options = _CALLS[kind]
+    if kind == "assignment" and getattr(policy, "by_address", False):
+        options = {"address": None}
     if why := objection(policy, options, *arguments):
         call = ", ".join([*arguments, *(f"{option}=..." for option in options)])
         raise PolicyError(f"{title} must take ({call}): {why}")

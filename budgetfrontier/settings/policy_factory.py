@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.settings import plugins
 from budgetfrontier.settings.schema import FrontierSettings, GroupSettings
@@ -25,13 +26,35 @@ def canonicalizer_id(frontier: FrontierSettings) -> str:
     return str(getattr(canonicalization(frontier), "id", frontier.canonicalization_policy))
 
 
-def assignment(frontier: FrontierSettings, suffix_list: str | None) -> Callable[[CrawlUri], str]:
-    """Return the queue assignment policy; if it needs a public suffix list, it gets the one stored in the frontier."""
+def assignment(
+    frontier: FrontierSettings, suffix_list: str | None, address_of: Callable[[str], str | None] = uris.own_address
+) -> Callable[[CrawlUri], str]:
+    """Return the queue assignment policy; if it needs a public suffix list, it gets the one stored in the frontier.
+
+    One that goes by addresses is asked with that of the URI's host, which `address_of` returns if it is known.
+    """
     spec = frontier.queue_assignment_policy
     policy = plugins.resolve("assignment", spec)
     if needs_suffix_list(policy) and suffix_list is not None:
         policy = plugins.resolve("assignment", spec, suffix_list=suffix_list)
+    if getattr(policy, "by_address", False):
+        return lambda uri: policy(uri, address=address_of(uris.host(uri.url)))
     return policy
+
+
+def goes_by_address(frontier: FrontierSettings) -> bool:
+    """Return whether the queue of a URI depends on the IP address of its host."""
+    return bool(getattr(plugins.resolve("assignment", frontier.queue_assignment_policy), "by_address", False))
+
+
+def partition_objection(frontier: FrontierSettings) -> str | None:
+    """Return why a crawl with these settings cannot be in partitions; None if it can."""
+    if goes_by_address(frontier):
+        return (
+            "a crawl in partitions needs queue keys that do not depend on the addresses of hosts, for the key of a "
+            "queue determines its partition: use another queue assignment, such as registered-domain"
+        )
+    return None
 
 
 def needs_suffix_list(policy: object) -> bool:

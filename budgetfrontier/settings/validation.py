@@ -13,7 +13,7 @@ import msgspec
 from budgetfrontier.core import uris
 from budgetfrontier.core.spelling import LONGEST
 from budgetfrontier.errors import InvalidUrl, SettingsError
-from budgetfrontier.settings import plugins, schema, url_lists
+from budgetfrontier.settings import plugins, policy_factory, schema, url_lists
 from budgetfrontier.settings.checks import (
     NEEDS_URLS,
     SNAPSHOT_COMMANDS,
@@ -119,7 +119,18 @@ class Validator:
         match settings:
             case object(crawl=name, cluster=schema.ClusterSettings(kafka=str())) if found := topics_objection(name):
                 self._add(("crawl",), found)
+        match settings:
+            case object(frontier=schema.FrontierSettings() as frontier, cluster=schema.ClusterSettings(kafka=str())):
+                self._check_partitions(frontier)
         return settings
+
+    def _check_partitions(self, frontier: schema.FrontierSettings) -> None:
+        try:
+            why = policy_factory.partition_objection(frontier)
+        except SettingsError:  # there is no such policy, or it cannot be imported: said elsewhere
+            return
+        if why is not None:
+            self._add(("frontier", "queue_assignment_policy"), why)
 
     def _warn_of_matches(self, settings: object) -> None:
         """Add warnings of patterns that match nothing, once it is known which keys the queues of the settings have."""

@@ -28,10 +28,12 @@ from budgetfrontier.storage.records import (
     decode_dead,
     decode_future,
     decode_group,
+    decode_host,
     decode_lease,
     decode_queue,
     decode_run,
     decode_url,
+    host_objection,
 )
 from budgetfrontier.storage.seed_list import decode_seed, keys_of
 from budgetfrontier.storage.series import check_row
@@ -90,6 +92,7 @@ class _Checker:
         self._check_audit()
         self._check_history()
         self._check_seeds()
+        self._check_hosts()
         self._check_totals()
         return self.problems
 
@@ -351,6 +354,11 @@ class _Checker:
         recorded = {fate: count for fate, count in self._counters.seed_fates.items() if count}
         if recorded != fates:
             self._report(f"totals: the fates of the seeds are {recorded}, the table says {dict(fates)}")
+
+    def _check_hosts(self) -> None:
+        for key, value in self._items(keys.HOSTS):
+            if why := host_objection(key, decode_host(value)):
+                self._report(f"hosts: {key!r}: {why}")
 
     def _check_totals(self) -> None:
         c, all_queues = self._counters, self._queues.values()

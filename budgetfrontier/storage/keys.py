@@ -12,7 +12,7 @@ from budgetfrontier.storage.damage import Damage
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
 Tables: TypeAlias = dict[str, Any]  # the handles of open tables, by name
 
-SCHEMA = 1  # the version of everything below
+SCHEMA = 2  # the version of everything below
 
 META = "meta"  # name -> value
 QUEUES = "queues"  # queue id -> QueueRecord
@@ -31,6 +31,7 @@ RUNS = "runs"  # number of the run -> RunRow
 SERIES = "series"  # resolution, seconds -> SeriesRow, or BusyRow
 URLS = "urls"  # authority hash, fingerprint -> UrlRow, with `frontier.keep_urls`
 SEEDS = "seeds"  # position -> SeedRow
+HOSTS = "hosts"  # host -> HostRow
 SEED_KEYS = "seed_keys"  # URL hash -> position; host in reverse -> nothing: `storage.seed_list`
 
 GROUPS = "groups"  # group id -> GroupRecord
@@ -40,7 +41,7 @@ GROUP_WAKES = "group_wakes"  # wake time, group id -> nothing
 
 TABLES = (
     META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT, RUNS,
-    SERIES, URLS, SEEDS, SEED_KEYS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES,
+    SERIES, URLS, SEEDS, SEED_KEYS, HOSTS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES,
 )  # fmt: skip
 
 # Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction

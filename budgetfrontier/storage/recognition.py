@@ -13,6 +13,7 @@ from budgetfrontier.storage.records import (
     decode_audit,
     decode_dead,
     decode_future,
+    decode_host,
     decode_lease,
     decode_queue,
     decode_run,
@@ -90,6 +91,7 @@ SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
     keys.RUNS: lambda key, value: len(key) == keys.u32.size and _decodes(decode_run, value),
     keys.SERIES: lambda key, value: len(key) == keys.series.size,
     keys.SEEDS: lambda key, value: len(key) == keys.u64.size and _decodes(decode_seed, value),
+    keys.HOSTS: lambda key, value: b"\0" not in key and _decodes(decode_host, value),
     keys.URLS: lambda key, value: len(key) == FINGERPRINT and _decodes(decode_url, value),
 }
 """Tests for the records of each table. Tables that are rebuilt from others are left out."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Annotated, Any
 
 import msgspec
 
+from budgetfrontier.core import uris
 from budgetfrontier.core.model import (
     CrawlState,
     DeadLetter,
@@ -140,6 +142,13 @@ class UrlRow(msgspec.Struct, array_like=True, gc=False):
         return encode(self if self.more else (self.queue, self.url, self.place, self.created, self.due))
 
 
+class HostRow(msgspec.Struct, array_like=True, gc=False):
+    """The IP address of a host, and since when it is known by it, in whole seconds."""
+
+    address: str
+    since: Number
+
+
 class LeaseRow(msgspec.Struct, array_like=True, gc=False):
     """A lease that was not finished at a commit."""
 
@@ -222,12 +231,25 @@ _decode_anything = decoder(object)
 decode_counters = decoder(Counters)
 decode_lease = decoder(LeaseRow)
 decode_url = decoder(UrlRow)
+decode_host = decoder(HostRow)
 decode_future = decoder(FutureRow)
 decode_dead = decoder(DeadRow)
 decode_audit = decoder(AuditEntry)
 decode_run = decoder(RunRow)
 decode_begun = decoder(StartedCommand)
 decode_progress = decoder(Progress)
+
+
+def host_objection(key: bytes, row: HostRow) -> str | None:
+    """Return why a row cannot be one of the table `hosts` under this key; None if it can."""
+    try:
+        host = key.decode()
+        if uris.is_address(host) or uris.host_form(host) != host:
+            return "not the name of a host"
+        ip_address(row.address)
+    except ValueError as e:
+        return str(e)
+    return None
 
 
 def salvage_queue(value: bytes) -> tuple[QueueRecord, list[str]]:

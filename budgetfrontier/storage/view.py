@@ -9,6 +9,7 @@ from typing import Any
 import lmdb
 import msgspec
 
+from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord, QueueState, StoredLease, Summary
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.uri_order import MAX_ORDINAL
@@ -23,6 +24,7 @@ from budgetfrontier.storage.records import (
     decode_audit,
     decode_dead,
     decode_future,
+    decode_host,
     decode_lease,
     decode_queue,
     restore_lease,
@@ -263,6 +265,11 @@ class View:
     def _queue_id(self, key: str) -> bytes | None:
         name = queue_keys.queue_key_bytes(key)
         return None if name is None else self.txn.get(name, db=self.db[keys.QUEUE_IDS])
+
+    def address_of(self, host: str) -> str | None:
+        """Return the IP address of a host, None if none is known."""
+        value = self.txn.get(host.encode(), db=self.db[keys.HOSTS])
+        return uris.own_address(host) if value is None else decode_host(value).address
 
     def first_url(self, key: str) -> str | None:
         """Return the first pending URL of a queue; None if there is no such queue, or it is empty."""

@@ -9,7 +9,7 @@ import pytest
 from budgetfrontier import CrawlUri, Settings
 from budgetfrontier.cluster.routing import Router, partition_of_queue
 from budgetfrontier.core import uris
-from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import policy_factory
 
 PARTITIONS = 64
@@ -21,6 +21,15 @@ HOSTS = [
 
 
 AT_RANDOM = {"parallel_queues": 8, "parallel_queues_random_assignment": True}
+
+
+@pytest.mark.parametrize("policy", ["ip", "bucket"])
+def test_keys_that_depend_on_addresses_are_refused(policy: str) -> None:
+    settings = {"frontier": {"queue_assignment_policy": policy}}
+    with pytest.raises(SettingsError, match="determines its partition: use another queue assignment"):
+        Router(Settings.from_dict(settings), PARTITIONS)
+    with pytest.raises(SettingsError, match=r"frontier\.queue_assignment_policy: a crawl in partitions needs"):
+        Settings.from_dict(settings | {"crawl": "news", "cluster": {"kafka": "localhost:9092"}})
 
 
 @pytest.mark.parametrize(

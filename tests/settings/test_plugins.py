@@ -37,6 +37,8 @@ BUILT_IN: dict[str, dict[str, type]] = {
         "surt-authority": assignment.SurtAuthority,
         "registered-domain": assignment.RegisteredDomain,
         "topmost-assigned-surt": assignment.TopmostAssignedSurt,
+        "ip": assignment.Ip,
+        "bucket": assignment.Bucket,
         "single": assignment.Single,
     },
     "precedence": {"base": precedence.Base},
@@ -120,6 +122,8 @@ def test_every_built_in_policy_is_found_by_its_name() -> None:
         ("assignment", "SurtAuthorityQueueAssignmentPolicyWithLimits", assignment.SurtAuthority),
         ("assignment", "TopmostAssignedSurtQueueAssignmentPolicy", assignment.TopmostAssignedSurt),
         ("assignment", "AssignmentLevelSurtQueueAssignmentPolicy", assignment.TopmostAssignedSurt),
+        ("assignment", "org.archive.crawler.frontier.IPQueueAssignmentPolicy", assignment.Ip),
+        ("assignment", "BucketQueueAssignmentPolicy", assignment.Bucket),
         ("precedence", "org.archive.crawler.frontier.precedence.BaseQueuePrecedencePolicy", precedence.Base),
         ("politeness", "org.archive.crawler.postprocessor.DispositionProcessor", politeness.Politeness),
         (

@@ -21,6 +21,7 @@ PLAIN: dict[str, Any] = {
     "size": 0,
     "reason": "",
     "status": 0,
+    "address": "",
 }
 """The options of a finish without any."""
 
@@ -168,6 +169,7 @@ class Model:
         self.seen: set[str] = set()
         self.seeds: dict[str, Seed] = {}  # in the order of arrival
         self.known: dict[str, Known] = {}
+        self.addresses: dict[str, tuple[str, int]] = {}  # of hosts, and since when they are known by them
         self.counts: Counter[str] = Counter()
         self.error_answers: Counter[str] = Counter()
         self.arrivals = 0
@@ -429,7 +431,7 @@ class Model:
                     self.list_seed(spec, "", "KNOWN")
                 self.update_priority(spec)
                 continue
-            key = spec["queue"] or url.split("/")[2]
+            key = self.key_of(spec)
             if limit := self.limit_met(spec, key, via):
                 tally["FULL"] += 1
                 self.counts[limit] += 1
@@ -453,6 +455,20 @@ class Model:
         if not within:
             self.settle()
         return tally
+
+    def key_of(self, spec: dict[str, Any]) -> str:
+        """The key of the queue for a URI."""
+        host: str = spec["url"].split("/")[2]
+        if spec["queue"]:
+            return str(spec["queue"])
+        if self.options["queue_assignment_policy"] == "ip" and host in self.addresses:
+            return self.addresses[host][0]
+        return host
+
+    def report_address(self, host: str, address: str) -> None:
+        """A host keeps its address for six hours, whatever is reported."""
+        if host not in self.addresses or self.now >= self.addresses[host][1] + 6 * 3600:
+            self.addresses[host] = address, int(self.now)
 
     def list_seed(self, spec: dict[str, Any], queue: str, fate: str) -> None:
         """A seed that is admitted, or known. What was listed before stays in its place."""
@@ -478,13 +494,13 @@ class Model:
         tally: Counter[str] = Counter()
         for spec in specs:
             url = spec["url"]
-            self.list_seed(spec, "" if url in self.seen else spec["queue"] or url.split("/")[2], "KNOWN")
+            self.list_seed(spec, "" if url in self.seen else self.key_of(spec), "KNOWN")
             if url in self.seen:
                 tally["DUPLICATE"] += 1
                 continue
             self.seen.add(url)
             tally["ADDED"] += 1
-            key = spec["queue"] or url.split("/")[2]
+            key = self.key_of(spec)
             if self.options["keep_urls"] and url not in self.known:
                 self.queues.setdefault(key, Queue(key, len(self.queues)))
                 self.known[url] = Known(key, int(self.now), None)
@@ -683,6 +699,8 @@ class Model:
         if outcome not in ("DEFERRED", "DISREGARDED"):
             self.let_rest(queue, pause)
         self.schedule(*discovered, within=True, via=uri)
+        if options["address"] and self.options["queue_assignment_policy"] == "ip":
+            self.report_address(uri.host, options["address"])
         del self.leases[number]
         uri.out = uri.landed = False
         queue.bytes += options["size"]
@@ -834,7 +852,7 @@ class Model:
             told = "FINISHED"
         elif again is None and row is None:
             self.mark_seen(spec, charge=False)
-            key = spec["queue"] or spec["url"].split("/")[2]
+            key = self.key_of(spec)
             self.queues.setdefault(key, Queue(key, len(self.queues)))
             self.known[spec["url"]] = Known(key, int(self.now), None)
             told = "ADDED"

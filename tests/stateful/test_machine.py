@@ -45,7 +45,8 @@ GROUPS: tuple[tuple[dict[str, Any], ...], ...] = (
 
 booleans = st.booleans()
 hosts = st.sampled_from(HOSTS)
-keys = st.sampled_from((*HOSTS, "forced"))
+keys = st.sampled_from((*HOSTS, "forced", "192.0.2.1"))
+addresses = st.sampled_from(("192.0.2.1", "192.0.2.1", "2001:db8::1"))
 rarely = st.sampled_from((False, False, False, True))
 uris = st.fixed_dictionaries(
     {
@@ -79,6 +80,7 @@ ways_to_finish = st.fixed_dictionaries(
         "size": st.sampled_from((0, 0, 700)),
         "reason": st.sampled_from(("", "robots", "no answer")),
         "status": st.sampled_from((0, 0, 200, 404, 500, 429, 503)),
+        "address": st.one_of(st.just(""), st.just(""), addresses),
     }
 )
 option_sets = st.fixed_dictionaries(
@@ -105,6 +107,7 @@ option_sets = st.fixed_dictionaries(
         "keep_urls": booleans,
         "update_priority": booleans,
         "groups": st.sampled_from(((), (), (), *GROUPS)),
+        "queue_assignment_policy": st.sampled_from(("hostname", "hostname", "ip")),
     }
 )
 moves = st.tuples(
@@ -368,6 +371,14 @@ class FrontierMachine(RuleBasedStateMachine):
         late = self.model.give_back_many([number for _, number in pairs])
         found = self.frontier.give_back([lease for lease, _ in pairs])
         same("late", [lease.id for lease in found], [ids[number] for number in late])
+
+    @rule(host=hosts, address=addresses, later=rarely)
+    def know_address(self, host: str, address: str, later: bool) -> None:
+        if later:
+            self.time_passes(6 * 3600.0)
+        self.model.report_address(host, address)
+        self.frontier.internals.know_address(host, address)
+        assert self.frontier.internals.address_of(host) == self.model.addresses[host][0]
 
     @rule(seconds=st.sampled_from((0.5, 3.0, 4.0, 15.0, 45.0, 300.0, 1000.0)))
     def time_passes(self, seconds: float) -> None:

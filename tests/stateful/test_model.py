@@ -29,6 +29,7 @@ OPTIONS: dict[str, Any] = {
     "groups": (),
     "keep_urls": False,
     "update_priority": False,
+    "queue_assignment_policy": "hostname",
 }
 
 

@@ -103,6 +103,7 @@ def drain(frontier: Frontier, clock: ManualClock) -> list[list[Any]]:
 def fill(frontier: Frontier, clock: ManualClock) -> None:
     """A queue in every state, and every kind of record."""
     with_history(frontier, clock)
+    frontier.internals.know_address("history.test", "192.0.2.1")
     frontier.adjust(match="regex:/cal(endar)?/", cost_policy="unit", reason="traps", who="alice")
     frontier.adjust(match="domain:late.test", who="bob", **LATE)
     with_retired(frontier)

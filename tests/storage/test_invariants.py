@@ -13,7 +13,7 @@ from budgetfrontier.settings import policy_factory
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.invariants import check_url
-from budgetfrontier.storage.records import UrlRow, decode_url
+from budgetfrontier.storage.records import HostRow, UrlRow, decode_url
 from tests.storage.repair.damaging import Change, Damage, damaging, each
 from tests.support import on_disk, one, pages
 
@@ -28,6 +28,8 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "the leases": (each(keys.LEASES), "lease"),
     "the total of queued URIs": (lambda d: d.change_totals(queued=12345), "12345"),
     "a URL": (lambda d: d.put(keys.PENDING, d.items(keys.PENDING)[0][0], b"\xc1"), "unreadable"),
+    "the address of a host": (lambda d: d.put(keys.HOSTS, b"a.test", encode(HostRow("a.test", 1))), "a.test"),
+    "the name of a host": (lambda d: d.put(keys.HOSTS, b"A.test", encode(HostRow("192.0.2.1", 1))), "not the name"),
     "a record": (lambda d: d.put(keys.QUEUES, d.queue("ready.test"), b"\xc1"), "a record cannot be read"),
 }
 

@@ -93,7 +93,7 @@ def test_the_map_is_halved_until_it_fits(path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("stored", "error", "told"),
     [
-        (b"2", NewerSchema, "schema 2"),
+        (str(keys.SCHEMA + 1).encode(), NewerSchema, f"schema {keys.SCHEMA + 1}"),
         (b"none", CorruptFrontier, "its schema is"),
         (b"0", CorruptFrontier, "its schema is"),
     ],

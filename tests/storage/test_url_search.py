@@ -40,6 +40,14 @@ def test_it_is_told_where_a_url_is(tmp_path: Path) -> None:
     assert (bad["valid"], unknown["valid"], unknown["seen"], unknown["queue"]) == (False, True, False, "a.test")
 
 
+def test_the_queue_of_a_url_may_depend_on_the_address_of_its_host(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_assignment_policy="ip") as frontier:
+        frontier.internals.know_address("a.test", "192.0.2.1")
+    with closing(LastCommit(tmp_path / "frontier")) as last, last.view() as view:
+        queues = [url_search.queue_of(view, f"http://{host}/") for host in ("a.test", "b.test:81", "192.0.2.9:81")]
+    assert queues == ["192.0.2.1", "b.test:81", "192.0.2.9"]
+
+
 def test_a_url_on_a_queue_of_its_own_is_found_anywhere(tmp_path: Path) -> None:
     urls = [f"https://a.test/{page}" for page in range(3)]
     with on_disk(tmp_path) as frontier:

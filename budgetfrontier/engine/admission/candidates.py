@@ -107,7 +107,7 @@ class Candidates:
     def __init__(self, tables: Tables, suffix_list: str | None) -> None:
         frontier = tables.in_force.frontier
         self._tables = tables
-        self._assign = policy_factory.assignment(frontier, suffix_list)
+        self._assign = policy_factory.assignment(frontier, suffix_list, tables.hosts.address)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
         self._canonical: Any = policy_factory.canonicalization(frontier)
         self._by_parts = self._by_authority and hasattr(self._canonical, "authority")

@@ -16,6 +16,7 @@ from typing import Any
 import lmdb
 from msgspec.structs import replace
 
+from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules import duplicates, queue_keys, undoing
@@ -33,9 +34,11 @@ from budgetfrontier.storage.records import (
     decode_counters,
     decode_dead,
     decode_future,
+    decode_host,
     decode_lease,
     decode_progress,
     decode_run,
+    host_objection,
 )
 from budgetfrontier.storage.repair.new_tables import NewTables
 from budgetfrontier.storage.repair.notes import Notes
@@ -75,6 +78,7 @@ class TableRebuild:
         """Rebuild all tables, and commit."""
         self._copy_meta()
         self._copy_seen()
+        self._copy_hosts()
         self._find_names()
         self._copy_pending()
         self._copy_leases()
@@ -241,6 +245,21 @@ class TableRebuild:
                 continue
             self._store(keys.RUNS, key, value, (key, value))
 
+    def _copy_hosts(self) -> None:
+        for key, value in self._source.records(keys.HOSTS):
+            try:
+                why = host_objection(key, decode_host(value))
+            except ValueError as e:
+                why = str(e)
+            if why is not None:
+                self._set_aside(keys.HOSTS, key, value, why)
+                continue
+            self._store(keys.HOSTS, key, value, (key, value))
+
+    def _address_of(self, host: str) -> str | None:
+        own, row = uris.own_address(host), self._tables.get(keys.HOSTS, host.encode())
+        return own if row is None else decode_host(row).address
+
     def _copy_series(self) -> None:
         for key, value in self._source.records(keys.SERIES):
             try:
@@ -285,7 +304,7 @@ class TableRebuild:
 
     def _queue_for(self, uri: CrawlUri) -> int:
         """Return the id of the queue for a URI without a queue; create it if necessary. Raises ValueError."""
-        assign = policy_factory.assignment(self._findings.settings.frontier, self._suffixes)
+        assign = policy_factory.assignment(self._findings.settings.frontier, self._suffixes, self._address_of)
         name = queue_keys.queue_key_for(uri, assign)
         if queue_keys.queue_key_bytes(name) is None:
             raise ValueError(f"its queue is unknown, and {name!a} is not a valid key")

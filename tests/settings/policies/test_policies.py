@@ -317,6 +317,22 @@ def test_parallel_queues(name: str, core: str, path: str, directory: str, whole:
 
 
 @pytest.mark.parametrize(
+    ("url", "address", "ip", "bucket"),
+    [
+        ("http://www.example.org/", None, "www.example.org", "NO-IP-375"),
+        ("http://www.example.org:81/", None, "www.example.org:81", "NO-IP-375"),
+        ("http://example.org/", None, "example.org", "NO-IP-928"),
+        ("http://www.example.org:81/", "192.0.2.7", "192.0.2.7", "529"),
+        ("http://example.org/", "2001:db8::1", "2001:db8::1", "910"),
+    ],
+)
+def test_keys_by_address(url: str, address: str | None, ip: str, bucket: str) -> None:
+    """The numbers are those of Java's `String.hashCode` and `InetAddress.hashCode`."""
+    assert assignment.Ip()(CrawlUri(url), address=address) == ip
+    assert assignment.Bucket()(CrawlUri(url), address=address) == bucket
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"limit": "2"}, "limit is a whole number from -1 to 127, not '2'"),

@@ -15,7 +15,7 @@ from budgetfrontier.errors import (
 )
 from budgetfrontier.storage import keys, verify
 from budgetfrontier.storage.encoding import encode
-from budgetfrontier.storage.records import LeaseRow
+from budgetfrontier.storage.records import HostRow, LeaseRow
 from budgetfrontier.storage.repair.repair_steps import repair
 from tests.storage.full_frontier import NOW, drain, look
 from tests.storage.repair.damaging import Change, Damage, aside, assert_repaired, damaging, each
@@ -155,6 +155,7 @@ def rows(path: Path, table: str) -> list[tuple[bytes, bytes]]:
     [
         (keys.RUNS, keys.u32.pack(70), encode(RunRow(5.0, 1, "a.test", "crawl", 6.0, RunEnd.EXIT, "why")), b"7"),
         (keys.SERIES, keys.series.pack(1, 7), encode([7.0]), b"\7\7"),
+        (keys.HOSTS, b"a.test", encode(HostRow("192.0.2.1", 7)), b"A.test"),
     ],
 )
 def test_history_is_copied_as_far_as_it_can_be_read(
