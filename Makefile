@@ -9,7 +9,7 @@ PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test full check workflows format proto sync dist wheel-check release docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites lowest clean
+.PHONY: help demo test full check workflows format proto sync dist wheel-check release docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites heritrix lowest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -40,6 +40,7 @@ help:
 	@echo "make soak         close and reopen random crawls, and truncate their files (ARGS='--closes 50' takes a minute)"
 	@echo "make cluster      kill workers, crawlers and the broker of a crawl in partitions for five minutes (needs Java)"
 	@echo "make sites        crawl documentation from Debian packages, compared with wget --mirror"
+	@echo "make heritrix     kill Heritrix in the middle of a crawl, and finish it (needs Java 17 and Maven)"
 	@echo "make lowest       run the tests with the lowest versions of the dependencies that pyproject.toml allows"
 	@echo "make clean        remove build results, but not .venv"
 
@@ -157,6 +158,9 @@ soak: $(VENV)/.stamp-dev
 
 sites: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.sites $(ARGS)
+
+heritrix: $(VENV)/.stamp-dev
+	$(BIN)/python -m tests.heritrix $(ARGS)
 
 # Without two tools that need later versions than the package does: grpcio-tools (of grpcio) and qcrawl (of rich). The
 # measurements are for the newest versions.

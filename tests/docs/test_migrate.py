@@ -44,6 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     journal = tmp_path / "old-job/logs/frontier.recover.gz"
     journal.parent.mkdir(parents=True)
     journal.write_bytes(gzip.compress(b"F+ http://b.test/ L http://a.test/\nFs http://a.test/\n"))
+    shutil.copy(ROOT / "tests/data/heritrix/focused/crawler-beans.cxml", tmp_path / "old-job")
     with tarfile.open(ROOT / "tests/data/peers.tar.xz") as samples:
         samples.extractall(tmp_path, filter="data")
     shutil.copytree(tmp_path / "peers/scrapy/2.19.0/PickleLifoDiskQueue", tmp_path / "crawls/news-1")

@@ -14,7 +14,9 @@ class CliCommand(NamedTuple):
 
 GROUPS: dict[str, dict[str, CliCommand]] = {
     "run": {
-        "init": CliCommand("configure", ("crawl.yaml", "crawl.yaml --sink", "--scrapy spiders")),
+        "init": CliCommand(
+            "configure", ("crawl.yaml", "crawl.yaml --sink", "--scrapy spiders", "--heritrix old-job crawl.yaml")
+        ),
         "check-config": CliCommand("configure", ("crawl.yaml", "crawl.yaml --print")),
         "crawl": CliCommand("crawl", ("crawl.yaml", "crawl.yaml --job jobs/news --metrics 127.0.0.1:9100")),
         "demo": CliCommand("crawl", ("", "--job demo")),

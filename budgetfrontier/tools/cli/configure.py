@@ -112,6 +112,10 @@ def register(commands: Commands) -> None:
         "--scrapy", action="store_true",
         help="instead of FILE, write a Scrapy project whose spider has budgets and a frontier on disk",
     )  # fmt: skip
+    kinds.add_argument(
+        "--heritrix", metavar="JOB", type=Path,
+        help="write FILE from the crawler-beans.cxml of a job of Heritrix 3; JOB is the folder of that job",
+    )  # fmt: skip
     parser = add_command(
         commands,
         "check-config",
@@ -144,6 +148,9 @@ def init(args: argparse.Namespace) -> None:
     if args.sink:
         _init_sink(file)
         return
+    if args.heritrix is not None:
+        _init_from_heritrix(args.heritrix, file)
+        return
     _write_new({file: STARTER})
     check = shlex.join(("budgetfrontier", "check-config", str(file)))
     note(f"{file} written: set its seeds and user_agent, then check it: {check}")
@@ -168,6 +175,24 @@ def _init_sink(file: Path) -> None:
         _write_new({sink: _template(SINK), file: STARTER.replace(f"# {SINK_LINE}", f"{SINK_LINE}  ")})
         note(f"{sink} and {file} written: set seeds and user_agent in {file}, then check it: {check}")
     note("`budgetfrontier crawl` needs the same PYTHONPATH, to find the module of the sink")
+
+
+def _init_from_heritrix(source: Path, file: Path) -> None:
+    """Write the configuration of a job of Heritrix as YAML, with a line for all that is left out."""
+    from budgetfrontier.reports.format import clean, counted
+    from budgetfrontier.tools.heritrix.migration import configuration, migrate
+
+    migration = migrate(source, file.stem)
+    _write_new({file: migration.text} | {file.with_name(name): text for name, text in migration.files.items()})
+    for remark in migration.remarks:
+        note(clean(f"{configuration(source)}:{remark.line}: {remark.what}: {remark.why}"))
+    written = " and ".join([str(file), *(str(file.with_name(name)) for name in migration.files)])
+    check = shlex.join(("budgetfrontier", "check-config", str(file)))
+    remarks = counted(len(migration.remarks), "remark")
+    note(f"{written} written, with {remarks}, which {file} repeats; check it: {check}")
+    if source.is_dir():
+        command = shlex.join(("budgetfrontier", "import", "JOB", str(source)))
+        note(f"then begin the crawl with --paused, import the recovery log, and resume: {command}")
 
 
 def _init_scrapy(folder: Path) -> None:

@@ -51,10 +51,10 @@ def _register_import(commands: Commands) -> None:
         "import",
         import_,
         "add URIs or seeds to a crawl, running or stopped",
-        more="Reads lists (one URL a line, or JSON lines with the fields of a CrawlUri), frontier.recover.gz of "
-        "Heritrix, a JOBDIR of Scrapy, a frontier folder of kumo and a disk queue of qcrawl; and from Redis, without "
-        "changing anything there, the queues of scrapy-redis, kumo and qcrawl, and plain lists (extra `redis`; a "
-        "password may be in REDISCLI_AUTH instead of the URL). "
+        more="Reads lists (one URL a line, or JSON lines with the fields of a CrawlUri), a job folder or a "
+        "frontier.recover.gz of Heritrix, a JOBDIR of Scrapy, a frontier folder of kumo and a disk queue of qcrawl; "
+        "and from Redis, without changing anything there, the queues of scrapy-redis, kumo and qcrawl, and plain lists "
+        "(extra `redis`; a password may be in REDISCLI_AUTH instead of the URL). "
         "The scope of the crawl does not apply to the URIs imported, but to their links. "
         "Prints how many were added, seen before (duplicate), refused for lack of room (full) or invalid, and why; the "
         "import continues after a bad record. Exits with 1 if a source has no URI, or could not be read to its end: "

@@ -54,13 +54,16 @@ def kind_of(source: str) -> str:
         for name in _FOLDERS:
             if _reader(name).recognize(path):
                 return name
+        if _reader("heritrix").is_job(path):
+            return "heritrix"
         if any((folder / "data.mdb").exists() for folder in (path, path / "frontier")):
             raise FrontierError(
                 f"{source} holds a frontier of this program: `export` what is pending there to a file that ends in "
                 ".jsonl, and import that; or `backup` all of it"
             )
         raise FrontierError(
-            f"{source} is a folder, but neither a JOBDIR of Scrapy, a frontier of kumo nor a disk queue of qcrawl"
+            f"{source} is a folder, but neither a JOBDIR of Scrapy, a job of Heritrix, a frontier of kumo nor a "
+            "disk queue of qcrawl"
         )
     if path.exists() and not path.is_file():
         return "list"  # a pipe: it cannot be read twice, so its start cannot be tested

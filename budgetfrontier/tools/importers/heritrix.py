@@ -1,5 +1,8 @@
 """Reader of Heritrix's recovery journal, `frontier.recover.gz`, with one line for each event of a URI.
 
+Of a job folder of Heritrix 3, the journals of the newest launch are read: checkpoints begin a new one, and leave the
+one before as `frontier.recover.gz.CHECKPOINT`.
+
 `F+ URI HOPS VIA` was scheduled; `Fs` succeeded and `Ff` failed have the same form; `Fe` (emitted), `Fr` (tried again),
 `Fd` (disregarded) and `Fi` (included, by another journal) have the URI alone; `T` is the time, every 10,000 lines. As
 in Heritrix, URIs that succeeded or were included are first marked as seen, with their cost; then scheduled URIs that
@@ -14,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules.requests import are_hops
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, Allowance
@@ -29,6 +33,8 @@ from budgetfrontier.tools.importers.import_items import (
     truncated_file,
 )
 
+JOURNAL = "frontier.recover.gz"
+_LAUNCH = re.compile(r"\d{14}")
 _GAP = re.compile(r"[\s\x00-\x1f\x7f]+")
 _DONE = frozenset((b"Fs", b"Fi"))
 _KNOWN = _DONE | {b"F+", b"Fe", b"Ff", b"Fd", b"Fr", b"T"}
@@ -40,10 +46,48 @@ def recognize(start: bytes) -> bool:
     return first in _KNOWN and len(start.split()) > 1
 
 
+def is_job(folder: Path) -> bool:
+    """Return whether a folder is that of a job of Heritrix 3, or of one of its launches."""
+    return (folder / "crawler-beans.cxml").is_file() or bool(_journals(folder / "logs"))
+
+
 def read(path: Path, allowance: Allowance) -> Iterator[Item]:
-    """Yield the URIs of a journal, in two passes and O(1) memory. A truncated gzip is read as far as it goes."""
-    yield from _pass(path, allowance, done=True)
-    yield from _pass(path, allowance, done=False)
+    """Yield the URIs of a journal or job, in two passes and O(1) memory. A truncated gzip is read as far as it goes."""
+    journals = [path]
+    if path.is_dir():
+        journals, others = _of_job(path)
+        if not journals:
+            raise FrontierError(f"{path}: there is no {JOURNAL}; set recoveryLogEnabled, or import a list of its URLs")
+        yield SourceNote(f"{path}: reading {', '.join(map(str, journals))}")
+        for journal in journals:
+            if not journal.stat().st_size:
+                yield SourceNote(
+                    f"{journal} is empty: Heritrix writes 32 KiB at a time, and was stopped before the first; the "
+                    "crawl begins anew at its seeds"
+                )
+        if others:
+            yield SourceNote(
+                f"{path}: not read, because they are of earlier launches: {', '.join(map(str, others))}; if the last "
+                "launch continued from a checkpoint of one of these, import that folder, too"
+            )
+    for done in (True, False):
+        for journal in journals:
+            yield from _pass(journal, allowance, done=done)
+
+
+def _of_job(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the journals of a job's newest launch that has any, and the folders of earlier launches that have some."""
+    if own := _journals(folder / "logs"):
+        return own, []
+    names = sorted((each for each in folder.iterdir() if _LAUNCH.fullmatch(each.name)), reverse=True)
+    launches = [each for each in names if _journals(each / "logs")]
+    return (_journals(launches[0] / "logs"), launches[:0:-1]) if launches else ([], [])
+
+
+def _journals(logs: Path) -> list[Path]:
+    """Return the journals in a folder, in the order in which they were written."""
+    found = [each for each in (logs / JOURNAL, logs / JOURNAL.removesuffix(".gz")) if each.is_file()]
+    return [*sorted(logs.glob(f"{JOURNAL}.cp*")), *found]
 
 
 def _pass(path: Path, allowance: Allowance, *, done: bool) -> Iterator[Item]:

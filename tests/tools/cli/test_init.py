@@ -19,6 +19,7 @@ from tests.tools.cli.conftest import Cli
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "docs/examples"
+JOB = ROOT / "tests/data/heritrix/focused"
 
 
 def linking(*links: str, title: str = "") -> str:
@@ -140,3 +141,19 @@ def test_the_templates_are_the_examples() -> None:
     assert (templates / configure.SINK).read_text() == (EXAMPLES / "sqlite_sink" / configure.SINK).read_text()
     for name in configure.SCRAPY_PROJECT:
         assert (templates / "scrapy_project" / name).read_text() == (project / name).read_text()
+
+
+def test_the_job_of_heritrix_becomes_files_and_no_file_twice(tmp_path: Path, cli: Cli) -> None:
+    config = tmp_path / "crawl.yaml"
+    answer = cli("init", "--heritrix", JOB, config)
+    assert (answer.code, answer.out) == (0, "")
+    assert f"{JOB / 'crawler-beans.cxml'}:49: MatchesRegexDecideRule: " in answer.err
+    assert f"budgetfrontier check-config {config}" in answer.err
+    assert f"budgetfrontier import JOB {JOB}" in answer.err
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert sorted(before) == ["crawl.seed-surts.txt", "crawl.surts2.txt", "crawl.yaml"]
+    assert "#   49: MatchesRegexDecideRule: " in config.read_text()
+    assert cli("check-config", config).code == 0
+    (tmp_path / "crawl.yaml").unlink()
+    assert cli("init", "--heritrix", JOB, config).code != 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["crawl.seed-surts.txt", "crawl.surts2.txt"]

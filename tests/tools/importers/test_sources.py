@@ -542,3 +542,44 @@ def test_a_kind_that_is_named_is_believed(tmp_path: Path) -> None:
     [refused] = read(source, "list")
     assert isinstance(refused, BadRecord) and "more than one entry on a line" in refused.detail
     assert uris(read(tmp_path, "qcrawl")) == []
+
+
+# -- A job of Heritrix
+
+
+def launch(job: Path, time: str, **journals: str) -> Path:
+    logs = job / time / "logs"
+    logs.mkdir(parents=True)
+    for ending, text in journals.items():
+        (logs / f"frontier.recover.gz{ending.replace('_', '.') if ending != 'live' else ''}").write_bytes(
+            gzip.compress(text.encode())
+        )
+    return logs
+
+
+def test_the_journals_of_a_job_are_read_in_order_with_those_of_checkpoints(tmp_path: Path) -> None:
+    launch(tmp_path, "20260101000000", live="F+ http://old.test/\n")
+    launch(
+        tmp_path,
+        "20260102000000",
+        _cp00001="F+ http://a.test/\nF+ http://a.test/1 L http://a.test/\n",
+        live="Fs http://a.test/\nF+ http://a.test/2 L http://a.test/\n",
+    )
+    (tmp_path / "crawler-beans.cxml").write_text("<beans/>")
+    assert formats.kind_of(str(tmp_path)) == "heritrix"
+    items = read(tmp_path)
+    found = [(item.uri.url, item.seen) for item in items if isinstance(item, Record)]
+    assert found == [
+        ("http://a.test/", True), ("http://a.test/", False), ("http://a.test/1", False), ("http://a.test/2", False),
+    ]  # fmt: skip
+    assert "of earlier launches: " + str(tmp_path / "20260101000000") in notes(items)[1]
+    assert [uri.url for uri in uris(read(tmp_path / "20260101000000"))] == ["http://old.test/"]
+
+
+def test_a_job_without_a_journal_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "crawler-beans.cxml").write_text("<beans/>")
+    with pytest.raises(FrontierError, match=r"there is no frontier.recover.gz; set recoveryLogEnabled"):
+        read(tmp_path)
+    logs = launch(tmp_path, "20260102000000")
+    (logs / "frontier.recover.gz").touch()
+    assert "is empty: Heritrix writes 32 KiB at a time" in notes(read(tmp_path))[1]

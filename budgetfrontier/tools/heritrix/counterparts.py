@@ -1,0 +1,211 @@
+"""Heritrix 3's beans and properties, and the settings that are their counterparts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from budgetfrontier.core import units
+
+
+def whole(text: str) -> int:
+    """Return a whole number. Raises ValueError."""
+    return int(text.strip())
+
+
+def number(text: str) -> float:
+    """Return a number. Raises ValueError."""
+    return float(text.strip())
+
+
+def flag(text: str) -> bool:
+    """Return a boolean as Spring reads it. Raises ValueError."""
+    word = text.strip().lower()
+    if word not in ("true", "false", "yes", "no", "on", "off", "1", "0"):
+        raise ValueError(word)
+    return word in ("true", "yes", "on", "1")
+
+
+def _milliseconds(text: str) -> Any:
+    return units.write_duration(whole(text) / 1000)
+
+
+def _seconds(text: str) -> Any:
+    return units.write_duration(whole(text))
+
+
+def _bytes(text: str) -> Any:
+    return units.write_size(whole(text))
+
+
+def _text(text: str) -> str:
+    return text.strip()
+
+
+def _not(text: str) -> bool:
+    return not flag(text)
+
+
+def _robots(text: str) -> Any:
+    """Return `fetch.robots`: of Heritrix's policies, those that fetch what robots.txt forbids ignore it."""
+    if (name := text.strip()) not in ("obey", "classic", "ignore", "robotsTxtOnly"):
+        raise ValueError(f"the policy {name}")
+    return "ignore" if name == "ignore" else True
+
+
+def _nofollow(text: str) -> str:
+    return "skip" if flag(text) else "follow"
+
+
+def _sessions(text: str) -> int:
+    """Return the replenish amount: 0 and less mean no maximum in Heritrix 3, but the end of the queue here."""
+    return amount if (amount := whole(text)) > 0 else 10**12
+
+
+class Counterpart(NamedTuple):
+    """A property with a setting that means the same. `default`: Heritrix's, where it is another than that here."""
+
+    setting: str
+    convert: Callable[[str], Any] = whole
+    default: str | None = None
+
+
+PLAIN: Mapping[str, Mapping[str, Counterpart]] = {
+    "BdbFrontier": {
+        "queueTotalBudget": Counterpart("frontier.queue_total_budget"),
+        "balanceReplenishAmount": Counterpart("frontier.balance_replenish_amount", _sessions),
+        "errorPenaltyAmount": Counterpart("frontier.error_penalty_amount", whole, "100"),
+        "maxRetries": Counterpart("frontier.retry.max_retries"),
+        "retryDelaySeconds": Counterpart("frontier.retry.delay", _seconds),
+        "maxOutlinks": Counterpart("links.max_per_page", whole, "6000"),
+    },
+    "BaseQueuePrecedencePolicy": {"basePrecedence": Counterpart("frontier.precedence")},
+    "DispositionProcessor": {
+        "delayFactor": Counterpart("frontier.politeness.delay_factor", number),
+        "minDelayMs": Counterpart("frontier.politeness.min_delay", _milliseconds),
+        "maxDelayMs": Counterpart("frontier.politeness.max_delay", _milliseconds),
+        "respectCrawlDelayUpToSeconds": Counterpart("frontier.politeness.respect_crawl_delay_up_to", _seconds),
+    },
+    "CrawlMetadata": {
+        "jobName": Counterpart("crawl", _text),
+        "robotsPolicyName": Counterpart("fetch.robots", _robots),
+        "operator": Counterpart("output.warc_operator", _text),
+        "description": Counterpart("output.warc_description", _text),
+    },
+    "FetchHTTP": {
+        "timeoutSeconds": Counterpart("fetch.timeout", _seconds, "1200"),
+        "soTimeoutMs": Counterpart("fetch.first_byte_timeout", _milliseconds, "20000"),
+        "maxLengthBytes": Counterpart("fetch.max_body", _bytes, "0"),
+    },
+    "ExtractorHTML": {"obeyRelNofollow": Counterpart("links.rel_nofollow", _nofollow)},
+    "FrontierPreparer": {"preferenceEmbedHops": Counterpart("links.prefer_embeds", lambda text: whole(text) > 0, "1")},
+    "CrawlController": {"maxToeThreads": Counterpart("fetch.concurrency", whole, "25")},
+    "CrawlLimitEnforcer": {
+        "maxBytesDownload": Counterpart("limits.max_bytes", _bytes),
+        "maxDocumentsDownload": Counterpart("limits.max_uris"),
+        "maxTimeSeconds": Counterpart("limits.max_time", _seconds),
+    },
+    "WARCWriterChainProcessor": {
+        "prefix": Counterpart("output.warc_prefix", _text),
+        "maxFileSizeBytes": Counterpart("output.warc_size", _bytes, "1000000000"),
+    },
+    "StatisticsTracker": {"intervalSeconds": Counterpart("output.statistics", _seconds)},
+}
+"""Properties with a counterpart that takes their value, by class."""
+
+SAME_CLASS = {
+    "WARCWriterProcessor": "WARCWriterChainProcessor",
+    "ARCWriterProcessor": "WARCWriterChainProcessor",
+    "WorkQueueFrontier": "BdbFrontier",
+    "AggressiveExtractorHTML": "ExtractorHTML",
+    "JerichoExtractorHTML": "ExtractorHTML",
+}
+"""Classes whose properties are read as those of another."""
+
+COST = {
+    "ZeroCostAssignmentPolicy": "zero",
+    "UnitCostAssignmentPolicy": "unit",
+    "WagCostAssignmentPolicy": "wag",
+    "AntiCalendarCostAssignmentPolicy": "anti-calendar",
+}
+ASSIGNMENT = {
+    "HostnameQueueAssignmentPolicy": "hostname",
+    "SurtAuthorityQueueAssignmentPolicy": "surt-authority",
+    "AssignmentLevelSurtQueueAssignmentPolicy": "registered-domain",
+    "TopmostAssignedSurtQueueAssignmentPolicy": "registered-domain",
+}
+CANONICALIZATION = {
+    "StripUserinfoRule": "strip_userinfo",
+    "StripWWWRule": "strip_www",
+    "StripWWWNRule": "strip_www",
+    "StripSessionIDs": "strip_session_ids",
+    "StripSessionCFIDs": "strip_session_ids",
+}
+"""Rules and the settings of `frontier.canonicalization` that do the same."""
+
+BUILT_IN = frozenset(
+    [
+        "BdbModule",
+        "BdbServerCache",
+        "BdbUriUniqFilter",
+        "CandidateChain",
+        "CandidateScoper",
+        "CandidatesProcessor",
+        "ConfigFile",
+        "ConfigPathConfigurer",
+        "ConfigString",
+        "CrawlerLoggerModule",
+        "DispositionChain",
+        "ExtractorCSS",
+        "ExtractorHTTP",
+        "ExtractorRobotsTxt",
+        "ExtractorSitemap",
+        "FetchChain",
+        "FetchHistoryProcessor",
+        "ContentDigestHistoryLoader",
+        "ContentDigestHistoryStorer",
+        "PreconditionEnforcer",
+        "Preselector",
+        "SheetOverlaysManager",
+        "TextSeedModule",
+        "ActionDirectory",
+        "CheckpointService",
+        "CredentialStore",
+        "CostUriPrecedencePolicy",
+    ]
+)
+"""Classes whose work a crawl does here without a setting."""
+
+WITHOUT: Mapping[str, str] = {
+    "ExtractorJS": "scripts are not searched for links",
+    "ExtractorSWF": "Flash is not searched for links",
+    "ExtractorPDF": "PDF files are not searched for links",
+    "BdbCookieStore": "cookies that a host sets are not kept; fetch.requests sends cookies of your own",
+    "SimpleCookieStore": "cookies that a host sets are not kept; fetch.requests sends cookies of your own",
+    "FetchDNS": "addresses are looked up, without `dns:` URIs and without WARC records of them",
+    "FetchWhois": "there are no `whois:` URIs",
+    "FetchFTP": "FTP is not fetched",
+    "QuotaEnforcer": "there are no quotas of hosts, servers and groups; queue_total_budget limits a queue",
+    "SourceQuotaEnforcer": "there are no quotas of seeds",
+    "DiskSpaceMonitor": "a crawl stops when its disk is full, and the same command continues it",
+    "ReschedulingProcessor": "set frontier.revisit.after to fetch pages again",
+    "BrowserProcessor": "pages are not opened in a browser",
+    "HttpBasicAuthenticationCredential": "write `auth` under fetch.requests",
+    "HtmlFormCredential": "forms are not filled in",
+}
+"""Classes without a counterpart, and what happens instead."""
+
+INSTEAD: Mapping[str, str] = {
+    "BdbFrontier.snoozeLongMs": "Heritrix 3 does not read it either",
+    "BdbFrontier.precedenceFloor": "there is no floor of precedence",
+    "BdbFrontier.recoveryLogEnabled": "no recovery log is needed",
+    "BdbFrontier.dumpPendingAtClose": "`budgetfrontier export` writes the pending URIs",
+    "DispositionProcessor.maxPerHostBandwidthUsageKbSec": "bandwidth is not limited",
+    "CrawlController.runWhileEmpty": "frontier.pause_at_finish pauses a crawl that has nothing left",
+    "FrontierPreparer.preferenceDepthHops": "URIs near a seed are not preferred",
+    "CrawlMetadata.operatorFrom": "write the header From under fetch.requests",
+    "ActionDirectory.actionDir": "`budgetfrontier import` adds URIs to a running crawl",
+    "FetchHTTP.ignoreCookies": "cookies that a host sets are never kept",
+    "FetchHTTP.maxFetchKBSec": "the bandwidth of a fetch is not limited",
+}
+"""Properties without a counterpart for which there is something to say, as CLASS.PROPERTY."""

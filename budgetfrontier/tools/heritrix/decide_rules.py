@@ -1,0 +1,196 @@
+"""DecideRules of Heritrix as rules of a scope, in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings.scope_rules import check_rule
+from budgetfrontier.settings.values import brief
+from budgetfrontier.tools.heritrix.counterparts import flag, whole
+from budgetfrontier.tools.heritrix.reading import Reading, label, with_class
+from budgetfrontier.tools.heritrix.seeds import source_lines
+from budgetfrontier.tools.heritrix.spring import Bean, BeanList
+
+ALWAYS = frozenset(("PrerequisiteAcceptDecideRule", "SeedAcceptDecideRule"))
+"""Rules for what is in every scope here."""
+
+
+def scope(reading: Reading, folder: Path, seed_rules: list[str]) -> None:
+    """Set the scope by the rules of the bean `scope`. `seed_rules` are those for what seeds imply."""
+    bean = reading.beans.by_id.get("scope") or reading.of_class("DecideRuleSequence")
+    rules: list[dict[str, str]] = []
+    for each in _rules(reading, bean):
+        rules += _DecideRule(reading, each, folder, seed_rules).written()
+    while rules and rules[0] == {"reject": "all"}:  # what no rule matches is not accepted anyway
+        rules.pop(0)
+    reading.put("scope.accept", [])
+    reading.put("scope.rules", rules)
+    reading.put("scope.max_hops", -1)
+
+
+def _rules(reading: Reading, bean: Bean | None) -> Iterator[Bean]:
+    if bean is None:
+        return
+    if bean.name != "DecideRuleSequence":
+        yield bean
+        return
+    rules = reading.use(bean, "rules")
+    for item in rules.items if isinstance(rules, BeanList) else ():
+        each = reading.beans.resolved(item)
+        if isinstance(each, Bean):
+            yield from _rules(reading, each)
+        else:
+            reading.remark(item.line, f"{label(bean)}.rules", "it names no bean of the file; left out")
+
+
+class _DecideRule:
+    """One DecideRule."""
+
+    def __init__(self, reading: Reading, bean: Bean, folder: Path, seed_rules: list[str]) -> None:
+        self._reading, self._bean, self._folder, self._seed_rules = reading, bean, folder, seed_rules
+
+    def written(self) -> list[dict[str, str]]:
+        """Return the rules of a scope that do the same; none, with a remark, if there are none."""
+        name = self._bean.name
+        if name in ALWAYS:
+            return []
+        make = _KINDS.get(name)
+        if make is None:
+            return self._none("no rule of a scope does the same; left out")
+        default, rules = make
+        if not self._reading.convert(self._bean, "enabled", flag, True):
+            return []
+        decision = self._reading.text(self._bean, "decision", default).upper()
+        if decision not in ("ACCEPT", "REJECT"):
+            return self._none(f"its decision {brief(decision)} decides nothing; left out")
+        return [{decision.lower(): rule} for rule in rules(self) if self._valid(rule)]
+
+    def _none(self, why: str) -> list[dict[str, str]]:
+        self._reading.remark(self._bean.line, with_class(self._bean), why)
+        for name in self._bean.properties:
+            self._reading.use(self._bean, name)
+        return []
+
+    def _valid(self, rule: str) -> bool:
+        try:
+            check_rule(rule)
+        except SettingsError as error:
+            self._none(f"{error}; left out")
+            return False
+        return True
+
+    # Kinds
+
+    def all(self) -> list[str]:
+        return ["all"]
+
+    def surts(self) -> list[str]:
+        """Return the prefixes that seeds imply, and those of a text or a file."""
+        bean, reading = self._bean, self._reading
+        found = list(self._seed_rules) if reading.convert(bean, "seedsAsSurtPrefixes", flag, True) else []
+        reading.text(bean, "surtsDumpFile")  # a report
+        if reading.convert(bean, "alsoCheckVia", flag, False):
+            line = bean.lines["alsoCheckVia"]
+            reading.remark(line, f"{label(bean)}.alsoCheckVia", "only the URI itself is tested, not the page before it")
+        for name in ("surtsSource", "surtsSourceFile"):
+            lines = source_lines(reading, bean, name, self._folder)
+            kept = [text.split("#")[0].strip() for _, text in lines]
+            if kept := [text for text in kept if text]:
+                found.append(f"surt-file:{reading.beside(f'surts{len(reading.files) + 1}.txt', kept)}")
+        return found
+
+    def hops(self) -> list[str]:
+        return [f"hops:>{self._reading.convert(self._bean, 'maxHops', whole, 20)}"]
+
+    def depth(self) -> list[str]:
+        return [f"depth:>{self._reading.convert(self._bean, 'maxPathDepth', whole, 20)}"]
+
+    def repeats(self) -> list[str]:
+        most = self._reading.convert(self._bean, "maxRepetitions", whole, 2)
+        return [f"repeats:>{most}"] if most > 0 else []
+
+    def embeds(self) -> list[str]:
+        for name, here in (("maxTransHops", 2), ("maxSpeculativeHops", 1)):
+            if self._reading.convert(self._bean, name, whole, here) != here:
+                what = f"{label(self._bean)}.{name}"
+                self._reading.remark(self._bean.lines[name], what, "`embeds` accepts up to three steps from a page")
+        return ["embeds"]
+
+    def regex(self) -> list[str]:
+        text = self._reading.text(self._bean, "regex")
+        return [_whole_regex(text)] if text else []
+
+    def no_regex(self) -> list[str]:
+        text = self._reading.text(self._bean, "regex")
+        return [rf"regex:\A(?!(?:{text})\Z)"] if text else []
+
+    def regexes(self) -> list[str]:
+        texts = [text.text.strip() for text in self._reading.texts(self._reading.use(self._bean, "regexList"))]
+        if self._reading.convert(self._bean, "listLogicalOr", flag, True):
+            return [_whole_regex(text) for text in texts]
+        return ["regex:" + "".join(rf"(?=\A(?:{text})\Z)" for text in texts)] if texts else []
+
+    def no_regexes(self) -> list[str]:
+        texts = [text.text.strip() for text in self._reading.texts(self._reading.use(self._bean, "regexList"))]
+        if not self._reading.convert(self._bean, "listLogicalOr", flag, True) and len(texts) > 1:
+            self._none("a list of expressions that must all fail to match has no counterpart; left out")
+            return []
+        return [r"regex:\A" + "".join(rf"(?!(?:{text})\Z)" for text in texts)] if texts else []
+
+    def schemes(self) -> list[str]:
+        if "schemes" in self._bean.properties:
+            self._reading.use(self._bean, "schemes")
+            line = self._bean.lines["schemes"]
+            self._reading.remark(line, f"{label(self._bean)}.schemes", "http and https are fetched, and no others")
+        return []
+
+    def hosts(self) -> list[str]:
+        return ["seed-hosts"]
+
+    def domains(self) -> list[str]:
+        return ["seed-domains"]
+
+    def longer(self) -> list[str]:
+        limit = self._reading.convert(self._bean, "contentLengthThreshold", whole, 0)
+        return [f"size:>{limit}B"] if limit > 0 else []
+
+
+def _whole_regex(text: str) -> str:
+    """Return a rule for what a Java expression matches as a whole, as DecideRules ask it to."""
+    if text.startswith(".*") and text.endswith(".*") and len(text) > 4:
+        return f"regex:{text[2:-2]}"
+    return rf"regex:\A(?:{text})\Z"
+
+
+_KINDS: dict[str, tuple[str, Callable[[Any], list[str]]]] = {
+    "AcceptDecideRule": ("ACCEPT", _DecideRule.all),
+    "RejectDecideRule": ("REJECT", _DecideRule.all),
+    "SurtPrefixedDecideRule": ("ACCEPT", _DecideRule.surts),
+    "TooManyHopsDecideRule": ("REJECT", _DecideRule.hops),
+    "TooManyPathSegmentsDecideRule": ("REJECT", _DecideRule.depth),
+    "PathologicalPathDecideRule": ("REJECT", _DecideRule.repeats),
+    "TransclusionDecideRule": ("ACCEPT", _DecideRule.embeds),
+    "MatchesRegexDecideRule": ("ACCEPT", _DecideRule.regex),
+    "NotMatchesRegexDecideRule": ("ACCEPT", _DecideRule.no_regex),
+    "MatchesListRegexDecideRule": ("ACCEPT", _DecideRule.regexes),
+    "NotMatchesListRegexDecideRule": ("ACCEPT", _DecideRule.no_regexes),
+    "SchemeNotInSetDecideRule": ("REJECT", _DecideRule.schemes),
+    "OnHostsDecideRule": ("ACCEPT", _DecideRule.hosts),
+    "OnDomainsDecideRule": ("ACCEPT", _DecideRule.domains),
+    "ResourceLongerThanDecideRule": ("ACCEPT", _DecideRule.longer),
+}
+"""By class: its decision unless it is set, and what makes its rules."""
+
+
+def pattern(reading: Reading, bean: Bean) -> str | None:
+    """Return the pattern of an override for a rule with which sheets are associated; None if there is none."""
+    rules = [*_rules(reading, bean)]
+    if len(rules) != 1 or rules[0].name not in ("MatchesRegexDecideRule", "AcceptDecideRule"):
+        return None
+    written = _DecideRule(reading, rules[0], Path(), []).written()
+    if len(written) != 1 or "accept" not in written[0]:
+        return None
+    return "*" if written[0]["accept"] == "all" else written[0]["accept"]

@@ -1,0 +1,333 @@
+"""The migration of a job of Heritrix 3: its `crawler-beans.cxml` as a YAML file, and remarks on what is left out.
+
+A property is read by the table of counterparts, by a function below, or not at all: then there is a remark with its
+line, so that nothing is dropped without a word.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from budgetfrontier import __version__
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.settings.names import per_uri
+from budgetfrontier.settings.values import brief
+from budgetfrontier.tools.heritrix import decide_rules
+from budgetfrontier.tools.heritrix.counterparts import (
+    ASSIGNMENT,
+    BUILT_IN,
+    CANONICALIZATION,
+    COST,
+    INSTEAD,
+    PLAIN,
+    SAME_CLASS,
+    WITHOUT,
+    Counterpart,
+    flag,
+)
+from budgetfrontier.tools.heritrix.reading import Reading, label, with_class
+from budgetfrontier.tools.heritrix.seeds import seeds
+from budgetfrontier.tools.heritrix.spring import Bean, BeanList, BeanMap, Beans, Remark, Text, Value, inner
+
+CONFIGURATION = "crawler-beans.cxml"
+_AGENT = "Mozilla/5.0 (compatible; heritrix/@VERSION@ +@OPERATOR_CONTACT_URL@)"
+_UNREAD = "no counterpart; left out"
+_SHEETS = ("Sheet", "SurtPrefixesSheetAssociation", "DecideRuledSheetAssociation")
+
+
+class Migration(NamedTuple):
+    """A configuration: its text, texts of further files by name, and the remarks on it."""
+
+    text: str
+    files: dict[str, str]
+    remarks: list[Remark]
+
+
+def configuration(source: Path) -> Path:
+    """Return the configuration of a job folder, or the file itself. Raises FrontierError if there is none."""
+    path = source / CONFIGURATION if source.is_dir() else source
+    if path.suffix == ".groovy" or (not path.exists() and (source / "crawler-beans.groovy").exists()):
+        raise FrontierError(f"{source}: a configuration in Groovy is a program, which is not run; only cxml is read")
+    if not path.exists():
+        raise FrontierError(f"{path}: there is no such file; give the folder of a job of Heritrix 3")
+    return path
+
+
+def migrate(source: Path, stem: str) -> Migration:
+    """Return the configuration of a job as YAML. `stem` begins the names of further files. Raises FrontierError."""
+    path = configuration(source)
+    reading = Reading(Beans(path), stem)
+    if reading.of_class("BdbFrontier", "WorkQueueFrontier") is None:
+        raise FrontierError(f"{path}: there is no bean of the class BdbFrontier; is it a job of Heritrix 3?")
+    for name in ("fetch", "scope", "frontier"):
+        reading.put(name, {})
+    reading.put("crawl", "crawl")
+    seed_rules = seeds(reading, path.parent)
+    decide_rules.scope(reading, path.parent, seed_rules)
+    for bean in reading.beans.every():
+        _plain(reading, bean)
+    _agent(reading)
+    _frontier(reading)
+    _fetch(reading)
+    _output(reading)
+    _canonicalization(reading)
+    _sheets(reading)
+    for value in reading.beans.top:
+        _list_unread(reading, value)
+    remarks = sorted([*reading.beans.remarks, *reading.remarks], key=lambda remark: remark.line)
+    return Migration(_yaml(path, reading.settings, remarks), reading.files, remarks)
+
+
+def _plain(reading: Reading, bean: Bean) -> None:
+    """Set the settings of the properties that have one."""
+    for name, plain in PLAIN.get(SAME_CLASS.get(bean.name, bean.name), {}).items():
+        value = reading.convert(bean, name, plain.convert, None)
+        if value is None and plain.default is not None:
+            value = plain.convert(plain.default)
+        if value not in (None, ""):
+            reading.put(plain.setting, value)
+
+
+def _agent(reading: Reading) -> None:
+    """Set the user agent: Heritrix's name in its template becomes that of this crawler."""
+    bean = reading.of_class("CrawlMetadata")
+    url = reading.text(bean, "operatorContactUrl") if bean else ""
+    template = (reading.text(bean, "userAgentTemplate") if bean else "") or _AGENT
+    if not url.startswith(("http://", "https://")):
+        line = bean.lines.get("operatorContactUrl", bean.line) if bean else 1
+        reading.remark(line, "metadata.operatorContactUrl", "it is no URL; write a page of yours into fetch.user_agent")
+        template = template.replace(" +@OPERATOR_CONTACT_URL@", "").replace("@OPERATOR_CONTACT_URL@", "")
+    agent = template.replace("heritrix/@VERSION@", f"budgetfrontier/{__version__}").replace("@VERSION@", __version__)
+    reading.put("fetch.user_agent", agent.replace("@OPERATOR_CONTACT_URL@", url))
+
+
+def _frontier(reading: Reading) -> None:
+    """Set the policies."""
+    reading.put("frontier.retire_when", "reached")
+    preparer, frontier = reading.of_class("FrontierPreparer"), reading.of_class("BdbFrontier", "WorkQueueFrontier")
+    cost = _policy(reading, preparer, "costAssignmentPolicy", "CostAssignmentPolicy")
+    if cost is not None:
+        _name_policy(reading, cost, "frontier.cost_policy", COST, "unit")
+    assignment = _policy(reading, preparer, "queueAssignmentPolicy", "QueueAssignmentPolicy")
+    if assignment is None:
+        reading.put("frontier.queue_assignment_policy", "surt-authority")
+    else:
+        _name_policy(reading, assignment, "frontier.queue_assignment_policy", ASSIGNMENT, "surt-authority")
+        if not reading.convert(assignment, "deferToPrevious", flag, True):
+            line = assignment.lines["deferToPrevious"]
+            reading.remark(line, f"{label(assignment)}.deferToPrevious=false", "a URI stays in its queue")
+        for name, nothing in (("parallelQueues", "1"), ("forceQueueAssignment", "")):
+            if (text := reading.text(assignment, name, nothing)) not in (nothing, ""):
+                reading.remark(assignment.lines[name], f"{label(assignment)}.{name}={brief(text)}", _UNREAD)
+    if frontier is not None:
+        for name in ("queuePrecedencePolicy", "uriUniqFilter"):
+            reading.use(frontier, name)
+    if preparer is not None:
+        for name in ("uriPrecedencePolicy", "canonicalizationPolicy"):
+            reading.use(preparer, name)
+
+
+def _policy(reading: Reading, preparer: Bean | None, name: str, ending: str) -> Bean | None:
+    """Return the bean of a policy: that of the preparer, or the one that Spring finds by its class."""
+    value = reading.use(preparer, name) if preparer else None
+    if isinstance(value, Bean):
+        return value
+    return next((bean for bean in reading.beans.top if bean.name.endswith(ending)), None)
+
+
+def _name_policy(reading: Reading, bean: Bean, setting: str, names: dict[str, str], default: str) -> None:
+    if bean.name not in names:
+        reading.remark(bean.line, with_class(bean), f"there is no such policy; `{default}` is set")
+    reading.put(setting, names.get(bean.name, default))
+
+
+def _fetch(reading: Reading) -> None:
+    """Set what fetches have besides numbers."""
+    bean = reading.of_class("FetchHTTP")
+    if bean is None:
+        return
+    if reading.text(bean, "sslTrustLevel", "OPEN").upper() == "OPEN":
+        reading.put("fetch.verify_tls", False)
+    headers = [text.text.strip() for text in reading.texts(reading.use(bean, "acceptHeaders"))]
+    if pairs := {name.strip(): value.strip() for name, _, value in (each.partition(":") for each in headers)}:
+        reading.put("fetch.requests", [{"match": "*", "headers": pairs}])
+    host, port = reading.text(bean, "httpProxyHost"), reading.text(bean, "httpProxyPort", "0")
+    if host:
+        reading.put("fetch.proxy", f"http://{host}" + (f":{port}" if port not in ("0", "") else ""))
+    for name in ("httpProxyUser", "httpProxyPassword"):
+        if reading.text(bean, name):
+            reading.remark(
+                bean.lines[name],
+                f"{label(bean)}.{name}",
+                "not copied; write it as http://${USER}:${PASSWORD}@HOST:PORT",
+            )
+
+
+def _output(reading: Reading) -> None:
+    """Set whether pages are stored and sitemaps read."""
+    controller = reading.of_class("CrawlController")
+    if controller is not None and reading.convert(controller, "pauseAtStart", flag, False):
+        reading.remark(controller.lines["pauseAtStart"], "crawlController.pauseAtStart", "write `crawl --paused`")
+    writer = reading.of_class("WARCWriterChainProcessor", "WARCWriterProcessor", "ARCWriterProcessor")
+    reading.put("output.warc", writer is not None)
+    reading.put("links.sitemaps", reading.of_class("ExtractorSitemap") is not None)
+    if reading.of_class("ExtractorHTTP") is not None:  # it adds /favicon.ico to the links of each host
+        reading.put("links.favicon", True)
+
+
+def _canonicalization(reading: Reading) -> None:
+    """Set which differences between URLs count; all of Heritrix's default rules apply if there is no list."""
+    bean = reading.of_class("RulesCanonicalizationPolicy")
+    rules = reading.use(bean, "rules") if bean else None
+    section: dict[str, Any] = {"strip_tracking": False, "sort_query": False}
+    if isinstance(rules, BeanList):
+        section |= dict.fromkeys(CANONICALIZATION.values(), False)
+        for item in rules.items:
+            rule = reading.beans.resolved(item)
+            if not isinstance(rule, Bean):
+                continue
+            if not reading.convert(rule, "enabled", flag, True):
+                continue
+            if name := CANONICALIZATION.get(rule.name):
+                section[name] = True
+            else:
+                reading.remark(rule.line, rule.name, "no rule of frontier.canonicalization does the same; left out")
+                for each in rule.properties:
+                    reading.use(rule, each)
+    reading.put("frontier.canonicalization", section)
+
+
+def _sheets(reading: Reading) -> None:
+    """Set the overrides for sheets and their associations; longer SURT prefixes come later, as in Heritrix."""
+    of_surts: list[tuple[str, dict[str, Any]]] = []
+    of_rules: list[tuple[int, dict[str, Any]]] = []
+    associated: set[str] = set()
+    for bean in reading.beans.every():
+        if bean.name not in _SHEETS[1:]:
+            continue
+        names = [text.text.strip() for text in reading.texts(reading.use(bean, "targetSheetNames"))]
+        associated.update(names)
+        changed: dict[str, Any] = {}
+        for name in names:
+            changed |= _sheet(reading, bean, name)
+        if bean.name == "SurtPrefixesSheetAssociation":
+            for text in reading.texts(reading.use(bean, "surtPrefixes")):
+                of_surts.append(("surt:" + text.text.strip().partition("://")[2], changed))
+        else:
+            order = reading.convert(bean, "order", int, 0)
+            rules = reading.use(bean, "rules")
+            match = decide_rules.pattern(reading, rules) if isinstance(rules, Bean) else None
+            if match is None:
+                reading.remark(bean.line, f"{label(bean)} (rules)", "only a MatchesRegexDecideRule is read; left out")
+            else:
+                of_rules.append((order, {"match": match, "set": changed}))
+    found = [{"match": match, "set": changed} for match, changed in sorted(of_surts, key=lambda each: len(each[0]))]
+    found += [each for _, each in sorted(of_rules, key=lambda each: each[0])]
+    if overrides := [each for each in found if each["set"]]:
+        reading.put("overrides", overrides)
+    for bean in reading.beans.every():
+        if bean.name == "Sheet" and bean.id not in associated:
+            reading.use(bean, "map")
+            reading.remark(bean.line, f"the sheet {label(bean)}", "it is associated with nothing; left out")
+
+
+def _sheet(reading: Reading, association: Bean, name: str) -> dict[str, Any]:
+    """Return the settings of a sheet, as overrides name them."""
+    sheet = reading.beans.by_id.get(name)
+    changes = reading.use(sheet, "map") if sheet is not None else None
+    if not isinstance(changes, BeanMap):
+        reading.remark(association.line, f"the sheet {brief(name)}", "there is no such sheet in the file; left out")
+        return {}
+    found: dict[str, Any] = {}
+    for path, value in changes.items.items():
+        setting = _in_sheet(reading, path, reading.beans.resolved(value))
+        if setting is None:
+            if all(remark.line != changes.lines[path] for remark in reading.remarks):
+                reading.remark(changes.lines[path], f"{name}: {path}", _UNREAD)
+        else:
+            found |= setting
+    return found
+
+
+def _in_sheet(reading: Reading, path: str, value: Value | None) -> dict[str, Any] | None:
+    """Return the setting of one entry of a sheet, None if there is none for some URIs only."""
+    bean_name, _, name = path.partition(".")
+    bean = reading.beans.by_id.get(bean_name)
+    if bean is not None and isinstance(value, Bean) and value.name in COST:
+        return {"cost_policy": COST[value.name]}
+    if bean is not None and isinstance(value, Bean) and value.name == "BaseQueuePrecedencePolicy":
+        return {"precedence": reading.convert(value, "basePrecedence", int, 3)}
+    if bean is None or not isinstance(value, Text):
+        return None
+    kind = SAME_CLASS.get(bean.name, bean.name)
+    if (kind, name) == ("DispositionProcessor", "forceRetire"):  # retired at its turn, before any URI
+        return {"queue_total_budget": 0} if value.text.strip() == "true" else {}
+    plain: Counterpart | None = PLAIN.get(kind, {}).get(name)
+    setting = plain.setting.removeprefix("frontier.") if plain else ""
+    if plain is None or setting not in per_uri():
+        return None
+    try:
+        return {setting: plain.convert(value.text)}
+    except ValueError:
+        return None
+
+
+def _list_unread(reading: Reading, value: Value) -> None:
+    """Remark on the beans and properties that nothing has asked for."""
+    if not isinstance(value, Bean):
+        for each in inner(value):
+            _list_unread(reading, each)
+        return
+    why = WITHOUT.get(value.name)
+    known = SAME_CLASS.get(value.name, value.name)
+    if why is None and not _is_known(reading, value):
+        why = _UNREAD
+    if why is not None:
+        reading.remark(value.line, with_class(value), why)
+        return
+    for name, each in value.properties.items():
+        if name == "processors" or reading.is_used(value, name):
+            _list_unread(reading, each)
+            continue
+        shown = f"={brief(each.text.strip(), 40)}" if isinstance(each, Text) and each.text.strip() else ""
+        why = INSTEAD.get(f"{known}.{name}", _UNREAD)
+        reading.remark(value.lines[name], f"{label(value)}.{name}{shown}", why)
+
+
+def _is_known(reading: Reading, bean: Bean) -> bool:
+    """Return whether a class is one that this program knows, or is read where it stands."""
+    if SAME_CLASS.get(bean.name, bean.name) in PLAIN or bean.name in BUILT_IN or bean.name in _SHEETS:
+        return True
+    if bean.name.endswith(("DecideRule", "DecideRuleSequence", "CostAssignmentPolicy", "QueueAssignmentPolicy")):
+        return True  # with remarks of their own
+    return bean.name in CANONICALIZATION or bean.name.endswith(("CanonicalizationPolicy", "Rule", "FixupQueryString"))
+
+
+def _yaml(path: Path, settings: dict[str, Any], remarks: list[Remark]) -> str:
+    """Return the configuration as text, with the remarks as comments."""
+    head = [f"# From {path.name} of Heritrix 3. For what is not set: `budgetfrontier check-config FILE --print`."]
+    if remarks:
+        head += ["#", "# Left out, or not the same here, by line of that file:"]
+        head += [f"#   {remark.line}: {_clean(remark.what)}: {_clean(remark.why)}" for remark in remarks]
+    order = ("crawl", "seeds", "scope", "frontier", "overrides", "fetch", "links", "limits", "output")
+    body = {name: settings[name] for name in order if name in settings}
+    body |= {name: value for name, value in settings.items() if name not in body}
+    dumped = yaml.dump(
+        body, Dumper=_WholeDumper, sort_keys=False, allow_unicode=True, width=10**6, default_flow_style=False
+    )
+    return "\n".join(head) + "\n\n" + dumped
+
+
+def _clean(text: str) -> str:
+    return " ".join(text.split())
+
+
+class _WholeDumper(yaml.SafeDumper):
+    """A dumper that writes a value again in each of its places, without anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Return True: nothing is an alias."""
+        return True
