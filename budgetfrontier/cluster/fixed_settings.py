@@ -14,6 +14,7 @@ _FIXED: Final = (
     "frontier.canonicalization",
     "frontier.canonicalization_policy",
     "frontier.keep_urls",
+    "frontier.duplicates",
     "cluster.partitions",
 )
 """With another assignment or number, a host would be in two partitions; the frontier itself refuses the others."""

@@ -1,8 +1,8 @@
-"""The choices fixed when a frontier is created: canonical form, public suffix list, and whether URLs are kept.
+"""The choices fixed when a frontier is created: canonical form, suffix list, kept URLs, how duplicates are found.
 
 With another canonical form, URIs that were seen would be admitted again; with another suffix list, URIs of one host
-would go to two queues; and a table of some of the URLs would be useless. So the first and the last are compared at each
-opening, and the second is stored.
+would go to two queues; and a table of some of the URLs, or a filter of some, would be useless. So all but the list are
+compared at each opening, and that is stored.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.rules.duplicates import BLOOM
 from budgetfrontier.settings import Settings, policy_factory
-from budgetfrontier.settings.checks import NEEDS_URLS
+from budgetfrontier.settings.checks import NEEDS_EXACT, NEEDS_URLS
 from budgetfrontier.settings.differences import changes
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.environment import Environment
@@ -68,6 +69,30 @@ def check_kept_urls(env: Environment, counters: Counters, stored: Settings | Non
         f"{env.path} was created without `frontier.keep_urls`, which is fixed at creation: leave it out, or export it "
         "and import it into a new frontier"
     )
+
+
+def check_duplicates(env: Environment, stored: Settings | None, settings: Settings) -> None:
+    """Raise SettingsError if `settings` ask for another way to recognize URIs seen, or for another Bloom filter.
+
+    `stored` are the settings before; if they were lost, the record of a Bloom filter says that there is one.
+    """
+    asked = settings.frontier
+    if asked.keep_urls and asked.duplicates != "exact":
+        raise SettingsError(NEEDS_EXACT)
+    if stored is None:
+        differ = meta.read_filter(env.txn, env.db[keys.META]) is not None and asked.duplicates != BLOOM
+        was = "a Bloom filter"
+    else:
+        kept = stored.frontier
+        both = kept.duplicates == asked.duplicates == BLOOM
+        differ = kept.duplicates != asked.duplicates or (both and kept.bloom != asked.bloom)
+        sizes = f" and `bloom: {{expected: {kept.bloom.expected}, error: {kept.bloom.error}}}`"
+        was = f"`duplicates: {kept.duplicates}`{sizes if kept.duplicates == BLOOM else ''}"
+    if differ:
+        raise SettingsError(
+            f"{env.path} was created with {was}, which is fixed at creation: set it as it was, or export the frontier "
+            "and import it into a new one"
+        )
 
 
 def _as_it_was(stored: Settings | None, settings: Settings) -> str:

@@ -552,7 +552,8 @@ class Frontier:
         """Verify every invariant. Raises CorruptFrontier with those violated. O(everything)."""
         self._guard.operate(self._tables.flush, changes=0)
         self._guard.attempt(self._tables.flush)  # queued hooks may have used the frontier
-        self._guard.read(lambda: check(self._tables.env.txn, self._tables.env.db))
+        env = self._tables.env
+        self._guard.read(lambda: check(env.txn, env.db, None if env.memory else env.path))
 
     # -- steering
 

@@ -280,11 +280,15 @@ class Guard:
                 tables.series.record(now)
             else:
                 tables.series.behind = True
+            if tables.filter is not None:
+                tables.filter.fold_if_due()
             tables.flush()
             tables.removed.sync()
             tables.env.commit()
             tables.queues.committed()
             tables.removed.committed()
+            if tables.filter is not None:
+                tables.filter.committed()
         self.commits.begin()
 
     def commit_after_lease(self, leased: int, wanted: int) -> None:

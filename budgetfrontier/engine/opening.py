@@ -63,6 +63,8 @@ def open_parts(
         opened = SettingsAtOpen(kernel, settings)
         hooks = load_hooks(opened.settings.hooks) if hooks is None else hooks
         fixed_at_creation.check_kept_urls(env, kernel.counters, opened.stored, opened.settings)
+        fixed_at_creation.check_duplicates(env, opened.stored, opened.settings)
+        kernel.tables.open_filter(opened.settings.frontier)
         opened.put_in_force()
         if opened.settings.frontier.keep_urls:
             kernel.tables.keep_urls(lambda: now)

@@ -19,12 +19,15 @@ from budgetfrontier.engine.removed_files import RemovedFiles
 from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.engine.runs import Runs
 from budgetfrontier.engine.seed_table import SeedTable
+from budgetfrontier.engine.seen_filter import SeenFilter
 from budgetfrontier.engine.series import Series
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.engine.url_table import UrlTable
+from budgetfrontier.rules.duplicates import BLOOM
 from budgetfrontier.rules.run_history import may_crawl
 from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.overrides import Override
+from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.environment import Environment
@@ -62,6 +65,8 @@ class Tables:
         """Whether `Turns.stopped_before_lease` has to be asked before each lease."""
         self.observed = False
         """Whether `Finisher.observe` has to be called at each end of an attempt."""
+        self.filter: SeenFilter | None = None
+        """The Bloom filter of the URIs seen; None without `duplicates: bloom`."""
         self.longest_delay = 0.0
         """The longest wait that the settings of this run could give a queue, in seconds."""
         self.random = Random()
@@ -97,6 +102,11 @@ class Tables:
         canonical = policy_factory.canonicalization(self.in_force.frontier)
         self.urls = UrlTable(self.env, self.counters, self.queues, canonical, now)
         self.pending.urls = self.future.urls = self.urls
+
+    def open_filter(self, frontier: FrontierSettings) -> None:
+        """Read or begin the Bloom filter, if the frontier has one. Raises MissingExtra, CorruptFrontier."""
+        if frontier.duplicates == BLOOM:
+            self.filter = SeenFilter(self.env, frontier.bloom)
 
     def bury(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
         """Move a URI from its queue to the dead letters."""

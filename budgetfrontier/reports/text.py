@@ -20,7 +20,7 @@ from budgetfrontier.reports.layout import EXACT, ListingLayout
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.rules.verdict import is_hung, process_line
 from budgetfrontier.storage.removed import FOLDER
-from budgetfrontier.storage.report import Report, status_line
+from budgetfrontier.storage.report import BloomUse, Report, status_line
 
 LEGEND = (
     "queue precedence currentSize totalEnqueues sessionBalance lastCost (averageCost) lastDequeueTime wakeTime "
@@ -155,12 +155,18 @@ def _by_reason(counts: dict[str, int]) -> str:
     return f" ({reasons})" if reasons else ""
 
 
+def _bloom(use: BloomUse | None) -> str:
+    if use is None:
+        return ""
+    return f" ({use.recorded / use.expected:.1%} of the Bloom filter's {use.expected}; its error is {use.error:.1e})"
+
+
 def _queues(report: Report, overview: Overview) -> Iterator[str]:
     count = {state: report.totals.queues.get(state, 0) for state in QueueState}
     active = count[QueueState.IN_PROCESS] + count[QueueState.READY] + count[QueueState.SNOOZED]
     waiting = "; ".join(f"p{precedence}: {n}" for precedence, n in overview.inactive_by_precedence())
     yield from _title("QUEUES")
-    yield f" Already included size:     {report.totals.seen}"
+    yield f" Already included size:     {report.totals.seen}{_bloom(report.bloom)}"
     yield "               pending:     0"
     yield ""
     yield f" All class queues map size: {sum(count.values())}"

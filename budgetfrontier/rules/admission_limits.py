@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.model import Directive
+from budgetfrontier.rules.duplicates import BLOOM
 from budgetfrontier.rules.uri_outcomes import comes_again
 
 if TYPE_CHECKING:
@@ -15,15 +16,17 @@ if TYPE_CHECKING:
 
 MAX_QUEUED, MAX_QUEUE_SIZE = "max_queued", "max_queue_size"
 """The reasons for which a URI is FULL: the settings that limit the frontier, and its queue."""
+BLOOM_EXPECTED = "bloom.expected"
+"""The setting that limits how many URIs are recorded as seen with `duplicates: bloom`."""
 MAXSIZE = "maxsize"
 """The limit of a scheduler for asyncio, an argument of it: the frontier itself is not asked then."""
-LIMITS = frozenset((MAX_QUEUED, MAX_QUEUE_SIZE, MAXSIZE))
+LIMITS = frozenset((MAX_QUEUED, MAX_QUEUE_SIZE, BLOOM_EXPECTED, MAXSIZE))
 """All reasons for which a URI is FULL; none of them is a reason for which one is INVALID."""
 
 
 def any_limit(frontier: FrontierSettings) -> bool:
-    """Return whether the frontier or its queues are limited, overrides aside."""
-    return bool(frontier.max_queued or frontier.max_queue_size)
+    """Return whether the frontier or its queues are limited, overrides aside. A Bloom filter may be full."""
+    return bool(frontier.max_queued or frontier.max_queue_size or frontier.duplicates == BLOOM)
 
 
 def has_room(limit: int, held: int, more: int) -> bool:

@@ -1,4 +1,4 @@
-"""Duplicates: which URIs are the same, by the fingerprint of their canonical form, unless `force`.
+"""Duplicates: which URIs are the same, by the fingerprint of their canonical form, unless `force`; and Bloom filters.
 
 `engine.admission.seen` admits each fingerprint once, and keeps the table of those. `engine.admission.candidates` writes
 the fingerprint of a URL out for speed.
@@ -7,9 +7,31 @@ the fingerprint of a URL out for speed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import exp, log
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
+
+BLOOM, NOOP = "bloom", "noop"
+"""Values of the setting `duplicates`, besides the default."""
+MOST_UNFOLDED = 1_000_000
+"""The most fingerprints in the table `seen` that are not in the Bloom filter yet."""
+
+
+def bloom_size(expected: int, error: float) -> tuple[int, int]:
+    """Return the bits of a Bloom filter for so many fingerprints with this error, and the hashes of each."""
+    bits = -expected * log(error) / log(2) ** 2
+    return (int(bits) + 7) // 8 * 8, int(bits / expected * log(2))
+
+
+def bloom_error(number: int, bits: int, hashes: int) -> float:
+    """Return the share of new fingerprints that a Bloom filter with so many takes for known ones."""
+    return float((1 - exp(-hashes * number / bits)) ** hashes)
+
+
+def most_unfolded(expected: int) -> int:
+    """Return the number of fingerprints beyond which those in the table `seen` move to the Bloom filter."""
+    return min(max(expected // 16, 1), MOST_UNFOLDED)
 
 
 def fingerprint(uri: CrawlUri, url: str, canonical: Callable[[str], str]) -> bytes | None:

@@ -17,6 +17,9 @@ NEEDS_URLS = (
     "frontier is created"
 )
 
+NEEDS_EXACT = "keep_urls records every URL with its state: leave `frontier.duplicates` as it is by default, exact"
+NO_PARTITIONS = "a crawl in partitions cannot have a Bloom filter: `frontier.duplicates` is exact or noop there"
+
 SNAPSHOT_COMMANDS = {"put": ("{file}", "{name}"), "get": ("{file}", "{name}"), "list": (), "remove": ("{name}",)}
 """The commands of a place of snapshots, with the placeholders that each needs."""
 LONGEST_TOPIC: Final = 249 - len("-suffixes")

@@ -16,6 +16,7 @@ from budgetfrontier.settings.values import (
     PERIOD,
     POSITIVE_DURATION,
     POSITIVE_SIZE,
+    PROBABILITY,
     SIZE,
     TEXT,
     TEXTS,
@@ -205,6 +206,17 @@ class CanonicalizationSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
 
 
+class BloomSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The Bloom filter of `duplicates: bloom`. Both settings are fixed when a frontier is created."""
+
+    expected: Annotated[
+        int, Field("the most URIs that are recorded as seen; further ones are refused as FULL", integer(1, 10**10))
+    ] = 125_000_000
+    error: Annotated[
+        float, Field("the share of new URIs that are taken for seen once there are that many", PROBABILITY)
+    ] = 2.4e-7
+
+
 class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Budgets, order and durability."""
 
@@ -242,6 +254,13 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
         Any,
         Field("which URLs deduplication treats as equal: standard, rules, or module:name", "policy:canonicalization"),
     ] = "standard"
+    duplicates: Annotated[
+        str,
+        Field(
+            "how seen URIs are recognized: exact, bloom (in less space) or noop (not); fixed at creation",
+            choice("exact", "bloom", "noop"),
+        ),
+    ] = "exact"
     order: Annotated[
         str,
         Field(
@@ -285,6 +304,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     backoff: BackoffSettings = BackoffSettings()
     revisit: RevisitSettings = RevisitSettings()
     canonicalization: CanonicalizationSettings = CanonicalizationSettings()
+    bloom: BloomSettings = BloomSettings()
 
 
 class RequestSettings(msgspec.Struct, frozen=True, kw_only=True):

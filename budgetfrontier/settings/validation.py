@@ -15,7 +15,9 @@ from budgetfrontier.core.spelling import LONGEST
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import plugins, policy_factory, schema, url_lists
 from budgetfrontier.settings.checks import (
+    NEEDS_EXACT,
     NEEDS_URLS,
+    NO_PARTITIONS,
     SNAPSHOT_COMMANDS,
     group_objection,
     is_address,
@@ -419,6 +421,10 @@ def _conflict(section: msgspec.Struct) -> str | None:
             return "ignore_params and keep_params exclude each other; use one of them"
         case schema.FrontierSettings() if section.update_priority and not section.keep_urls:
             return NEEDS_URLS
+        case schema.FrontierSettings(keep_urls=True) if section.duplicates != "exact":
+            return NEEDS_EXACT
+        case object(frontier=schema.FrontierSettings(duplicates="bloom"), cluster=schema.ClusterSettings(kafka=str())):
+            return NO_PARTITIONS
         case schema.SnapshotSettings():
             return snapshots_objection(section.folder, **{name: getattr(section, name) for name in SNAPSHOT_COMMANDS})
         case schema.ClusterSettings():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import lmdb
@@ -18,7 +19,7 @@ from budgetfrontier.rules import crawl_states, duplicates, queue_states, queued_
 from budgetfrontier.rules.group_limits import add, without_queues
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
-from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage import bloom_file, keys, meta
 from budgetfrontier.storage.damage import report
 from budgetfrontier.storage.kept_places import place_in_future, waits_at
 from budgetfrontier.storage.recognition import FINGERPRINT
@@ -40,9 +41,12 @@ from budgetfrontier.storage.series import check_row
 from budgetfrontier.storage.uri_values import expand, restore_uri
 
 
-def check(txn: keys.Txn, db: dict[str, Any]) -> None:
-    """Raise CorruptFrontier, listing every invariant that is violated."""
-    checker = _Checker(txn, db)
+def check(txn: keys.Txn, db: dict[str, Any], folder: Path | None = None) -> None:
+    """Raise CorruptFrontier, listing every invariant that is violated. `folder` has the Bloom filter, if there is one.
+
+    Without a folder, the frontier is in memory.
+    """
+    checker = _Checker(txn, db, folder)
     try:
         problems = checker.run()
     except (lmdb.Error, LookupError, ValueError) as e:
@@ -61,8 +65,9 @@ def check_url(url: str) -> None:
 
 
 class _Checker:
-    def __init__(self, txn: keys.Txn, db: dict[str, Any]) -> None:
+    def __init__(self, txn: keys.Txn, db: dict[str, Any], folder: Path | None) -> None:
         self._txn = txn
+        self._folder = folder
         self._db = db
         self.problems: list[str] = []
         self._counters: Counters = meta.read_counters(txn, db[keys.META])
@@ -89,6 +94,7 @@ class _Checker:
         self._check_groups()
         self._check_future_and_dead()
         self._check_urls()
+        self._check_filter()
         self._check_audit()
         self._check_history()
         self._check_seeds()
@@ -323,6 +329,18 @@ class _Checker:
             recorded, counted = (queue.urls, queue.completed), (found[queue.id], completed[queue.id])
             if recorded != counted:
                 self._report(f"queue {queue.queue}: URLs, completed: {recorded}, the table says {counted}")
+
+    def _check_filter(self) -> None:
+        """Compare the Bloom filter with its record; without one, nothing of it may be left."""
+        row = meta.read_filter(self._txn, self._db[keys.META])
+        frontier = self._settings.frontier if self._settings is not None else None
+        if row is not None and frontier is not None:
+            if frontier.duplicates != duplicates.BLOOM:
+                self._report(f"meta: a Bloom filter, and `duplicates: {frontier.duplicates}`")
+            elif self._folder is not None and (why := bloom_file.objection(self._folder, row, frontier.bloom)):
+                self._report(why)
+        if frontier is not None and frontier.duplicates == duplicates.NOOP and any(self._items(keys.SEEN)):
+            self._report("seen: `duplicates: noop` records nothing")
 
     def _check_audit(self) -> None:
         for key, value in self._items(keys.AUDIT):

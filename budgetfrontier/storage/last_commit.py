@@ -47,7 +47,7 @@ class LastCommit:
         """Hold a view of the last commit. Errors in the block are not translated."""
         source = self._source()
         with source.env.begin() if isinstance(source, Environment) else source.begin() as txn:
-            yield View(txn, source.db)
+            yield View(txn, source.db, self.path)
 
     @contextmanager
     def translated(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The table `meta`: settings, adjustments, suffix list, canonicalizer's id, totals, command in progress, and a note."""
+"""The table `meta`: settings, adjustments, suffix list, canonicalizer's id, totals, command begun, note, filter."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import (
     Counters,
+    FilterRow,
     Progress,
     StartedCommand,
     decode_begun,
     decode_counters,
+    decode_filter,
     decode_progress,
 )
 
 NAMES = frozenset(
     (b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer", b"command", b"progress",
-     b"sources", b"note")
+     b"sources", b"note", b"filter")
 )  # fmt: skip
 """The keys of the table."""
 
@@ -135,3 +137,17 @@ def read_note(txn: keys.Txn, db: Any) -> bytes | None:
 def write_note(txn: keys.Txn, db: Any, note: bytes) -> None:
     """Store a note of the caller's."""
     txn.put(b"note", note, db=db)
+
+
+def read_filter(txn: keys.Txn, db: Any) -> FilterRow | None:
+    """Return which file has the Bloom filter of the URIs seen; None before the first fold, or without a filter."""
+    value = txn.get(b"filter", db=db)
+    try:
+        return None if value is None else decode_filter(value)
+    except Damage as e:
+        raise CorruptFrontier(f"the record of the Bloom filter cannot be read ({e}); restore a backup") from None
+
+
+def write_filter(txn: keys.Txn, db: Any, row: FilterRow) -> None:
+    """Store which file has the Bloom filter from this commit on."""
+    txn.put(b"filter", encode(row), db=db)

@@ -18,7 +18,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.storage import keys, meta, pending_pages, queue_listing, series, turn_order, url_search
+from budgetfrontier.storage import bloom_file, keys, meta, pending_pages, queue_listing, series, turn_order, url_search
 from budgetfrontier.storage.backup import atomic_folder, copy, copy_cache
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.invariants import check
@@ -290,15 +290,21 @@ class Reader:
         original grows with each change: FrontierError is raised once it has grown by `max_growth` bytes (default: by
         its own size, or 1 GiB if that is more), StorageFull if the disk of `path` is full. O(file).
         """
-        with atomic_folder(Path(path)) as folder, held_open(self.path) as held, self.view():
+        with (
+            atomic_folder(Path(path)) as folder,
+            held_open(self.path) as held,
+            bloom_file.held_open(self.path) as filters,
+            self.view(),
+        ):
             copy(self._last_commit.env, self.path, folder, max_growth=max_growth)
+            bloom_file.copy_filter(self.path, folder, filters)
             copy_removed(self.path, folder, held)
             copy_cache(self.path, folder)
 
     def check(self) -> None:
         """Check every invariant. Raises CorruptFrontier. O(all records)."""
         with self.view() as view:
-            check(view.txn, view.db)
+            check(view.txn, view.db, self.path)
 
     def answer(self, number: int) -> AuditEntry | None:
         """Return the audit entry of a command by its number in the mailbox; None until it is applied. O(later ones)."""
@@ -351,7 +357,11 @@ class Reader:
 
         O(URIs of its queue): 0.3 us each if the very URL is found, otherwise 3 us each to compare canonical forms; then
         O(URIs scheduled for later) and O(dead letters). With `anywhere`, the very URL is looked for on all other
-        queues, too, O(URIs). Raises PolicyError.
+        queues, too, O(URIs). A Bloom filter is read as a whole. Raises PolicyError.
         """
-        with self.view() as view:
-            return url_search.find(view, url, anywhere=anywhere)
+        try:
+            with self.view() as view:
+                return url_search.find(view, url, anywhere=anywhere)
+        except FileNotFoundError:  # a Bloom filter that has grown since: its older file is gone
+            with self.view() as view:
+                return url_search.find(view, url, anywhere=anywhere)

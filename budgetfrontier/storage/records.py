@@ -225,6 +225,14 @@ class AuditEntry(msgspec.Struct, array_like=True, gc=False):
     """Whether it was refused because the disk was full."""
 
 
+class FilterRow(msgspec.Struct, array_like=True):
+    """The file of the Bloom filter: its generation, the fingerprints in it, and the XXH3 of its bytes."""
+
+    generation: int
+    number: int
+    digest: int
+
+
 decode_queue = decoder(QueueRecord)
 decode_group = decoder(GroupRecord)
 _decode_anything = decoder(object)
@@ -238,6 +246,7 @@ decode_audit = decoder(AuditEntry)
 decode_run = decoder(RunRow)
 decode_begun = decoder(StartedCommand)
 decode_progress = decoder(Progress)
+decode_filter = decoder(FilterRow)
 
 
 def host_objection(key: bytes, row: HostRow) -> str | None:

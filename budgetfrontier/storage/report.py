@@ -11,12 +11,25 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.core.model import ROW_FIELDS, CrawlState, Process, QueueRecord, Summary
+from budgetfrontier.rules import duplicates
 from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, verdict
+from budgetfrontier.settings import Settings
 from budgetfrontier.storage import keys, meta, removed
 from budgetfrontier.storage.last_commit import LastCommit
 from budgetfrontier.storage.queue_listing import queues
 from budgetfrontier.storage.standing import standing
 from budgetfrontier.storage.view import View
+
+
+class BloomUse(msgspec.Struct):
+    """The use of a Bloom filter: URIs recorded as seen, the most, and the error of a look-up now."""
+
+    recorded: int
+    expected: int
+    error: float
+    """The share of new URIs that are taken for seen; that of the settings once as many as expected are recorded."""
+    bytes: int
+    """The size of the filter in memory, and of its file."""
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -33,6 +46,8 @@ class Report(msgspec.Struct, kw_only=True):
     """The process that runs it, and the facts that the verdict is made from."""
     removed: int = 0
     """Bytes on disk of deleted records, kept for `undo`."""
+    bloom: BloomUse | None = None
+    """The use of the Bloom filter; None without `duplicates: bloom`."""
 
     @property
     def verdict(self) -> Verdict:
@@ -56,6 +71,7 @@ class Report(msgspec.Struct, kw_only=True):
             "process": process_fields(self.standing),
             "verdict": self.verdict.to_dict(),
             "removed_bytes": self.removed,
+            "bloom": msgspec.to_builtins(self.bloom),
             "totals": msgspec.to_builtins(self.totals),
             "queues": [row(queue) for queue in self.queues],
         }
@@ -108,4 +124,15 @@ def report_head(view: View, path: Path, *, generated: float, running: Process | 
         queues=[],
         standing=standing(view, path, now=generated, totals=totals, running=running),
         removed=removed.size(path),
+        bloom=_bloom(view, settings, totals.seen),
     )
+
+
+def _bloom(view: View, settings: Settings | None, recorded: int) -> BloomUse | None:
+    """Return the use of the Bloom filter, if there is one; the newest fingerprints are not in it yet."""
+    if settings is None or settings.frontier.duplicates != duplicates.BLOOM:
+        return None
+    row, bloom = meta.read_filter(view.txn, view.db[keys.META]), settings.frontier.bloom
+    bits, hashes = duplicates.bloom_size(bloom.expected, bloom.error)
+    error = duplicates.bloom_error(0 if row is None else row.number, bits, hashes)
+    return BloomUse(recorded, bloom.expected, error, bits // 8)

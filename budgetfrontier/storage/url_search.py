@@ -12,7 +12,7 @@ from budgetfrontier.core.model import CrawlUri, DeadLetter, KeptUrl, QueueRecord
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings import policy_factory, policy_results
 from budgetfrontier.settings.schema import FrontierSettings
-from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage import bloom_file, keys, meta
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.kept_places import future_key
@@ -22,7 +22,10 @@ from budgetfrontier.storage.view import PendingUri, View, pending_uri
 
 
 def find(view: View, url: str, *, anywhere: bool = False) -> dict[str, Any]:
-    """Return the records of a URL, as `Reader.find` does. Raises PolicyError."""
+    """Return the records of a URL, as `Reader.find` does. Raises PolicyError.
+
+    FileNotFoundError: the Bloom filter of this snapshot was replaced by a newer one meanwhile.
+    """
     try:
         href = uris.parse(url)
     except InvalidUrl as e:
@@ -31,7 +34,7 @@ def find(view: View, url: str, *, anywhere: bool = False) -> dict[str, Any]:
     frontier = view.settings()[0].frontier
     canonical = _canonicalization(frontier)
     fingerprint = uris.fingerprint(canonical(href))
-    seen = view.txn.get(fingerprint, db=view.db[keys.SEEN]) is not None
+    seen = _is_seen(view, frontier, fingerprint)
     value = view.txn.get(fingerprint, db=view.db[keys.URLS]) if frontier.keep_urls else None
     pending = kept = None
     if value is not None:
@@ -61,6 +64,16 @@ def is_known(view: View, url: str) -> bool:
         return False
     fingerprint = uris.fingerprint(_canonicalization(view.settings()[0].frontier)(href))
     return any(view.txn.get(fingerprint, db=view.db[table]) is not None for table in (keys.SEEN, keys.URLS))
+
+
+def _is_seen(view: View, frontier: FrontierSettings, fingerprint: bytes) -> bool:
+    """Return whether a fingerprint is in `seen`, or in the Bloom filter, which is read for that."""
+    if view.txn.get(fingerprint, db=view.db[keys.SEEN]) is not None:
+        return True
+    row = meta.read_filter(view.txn, view.db[keys.META])
+    return (
+        row is not None and view.folder is not None and fingerprint in bloom_file.read(view.folder, row, frontier.bloom)
+    )
 
 
 def _canonicalization(frontier: FrontierSettings) -> Callable[[str], str]:

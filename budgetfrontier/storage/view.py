@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from itertools import islice, takewhile
+from pathlib import Path
 from typing import Any
 
 import lmdb
@@ -62,9 +63,11 @@ class View:
     must not be used after its transaction has ended.
     """
 
-    def __init__(self, txn: keys.Txn, db: keys.Tables) -> None:
+    def __init__(self, txn: keys.Txn, db: keys.Tables, folder: Path | None = None) -> None:
         self.txn = txn
         self.db = db
+        self.folder = folder
+        """The folder of the frontier, for those who look for a URL in its Bloom filter."""
 
     def __repr__(self) -> str:
         try:
@@ -97,7 +100,7 @@ class View:
             in_process=c.leases,
             future=c.future,
             dead=self.size(keys.DEAD),
-            seen=self.size(keys.SEEN),
+            seen=self.seen(),
             scheduled=c.scheduled,
             succeeded=c.succeeded,
             failed=c.failed,
@@ -128,6 +131,11 @@ class View:
             prerequisites_disregarded=c.prerequisites_disregarded,
             error_answers=dict(c.error_answers),
         )
+
+    def seen(self) -> int:
+        """Return the number of URIs that are recorded as seen, in the table and in the Bloom filter. O(1)."""
+        row = meta.read_filter(self.txn, self.db[keys.META])
+        return self.size(keys.SEEN) + (0 if row is None else row.number)
 
     def counters(self) -> Counters:
         """Return the stored totals."""

@@ -56,7 +56,7 @@ class _CountedView(View):
     """A view that tells how far a pass over all queues has come."""
 
     def __init__(self, view: View, progress: Callable[[float], None]) -> None:
-        super().__init__(view.txn, view.db)
+        super().__init__(view.txn, view.db, view.folder)
         self._progress = progress
 
     def stored_queues(self) -> Iterator[QueueRecord]:

@@ -212,3 +212,21 @@ def test_values_that_look_like_milliseconds_or_lack_a_unit_are_warned_of(
 def test_sizes_and_prefixes_that_can_only_be_mistakes(section: str, name: str, value: object) -> None:
     (problem,) = problems({section: {name: value}})
     assert problem.startswith(f"{section}.{name}: expected a ")
+
+
+@pytest.mark.parametrize("way", ["bloom", "noop"])
+def test_kept_urls_are_exact(files: Files, way: str) -> None:
+    yaml = f"frontier:\n  keep_urls: true\n  duplicates: {way}\n"
+    (found,) = files.problems(yaml)
+    assert found.startswith("2:3: frontier: keep_urls records every URL with its state"), found
+
+
+def test_a_crawl_in_partitions_has_no_filter(files: Files) -> None:
+    (found,) = files.problems("cluster:\n  kafka: localhost:9092\nfrontier:\n  duplicates: bloom\n")
+    assert "a crawl in partitions cannot have a Bloom filter" in found
+
+
+@pytest.mark.parametrize("error", ["0", "1", "-1", "x"])
+def test_the_error_is_between_0_and_1(files: Files, error: str) -> None:
+    (found,) = files.problems(f"frontier:\n  bloom:\n    error: {error}\n")
+    assert found.startswith("3:") and "expected a number above 0 and below 1" in found

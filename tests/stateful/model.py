@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 READY, IN_PROCESS, SNOOZED = "READY", "IN_PROCESS", "SNOOZED"
 INACTIVE, RETIRED, EXHAUSTED = "INACTIVE", "RETIRED", "EXHAUSTED"
+LIMITS = ("max_queued", "max_queue_size", "bloom.expected")
 STATES = (READY, IN_PROCESS, SNOOZED, INACTIVE, RETIRED, EXHAUSTED)
 
 PLAIN: dict[str, Any] = {
@@ -414,7 +415,13 @@ class Model:
             return "max_queued"
         if queue is not None and 0 < self.options["max_queue_size"] <= len(queue.uris):
             return "max_queue_size"
+        if self.options["duplicates"] == "bloom" and not spec["force"] and len(self.seen) >= self.options["expected"]:
+            return "bloom.expected"
         return ""
+
+    def see(self, url: str) -> None:
+        if self.options["duplicates"] != "noop":
+            self.seen.add(url)
 
     def queued(self) -> int:
         return sum(len(queue.uris) for queue in self.queues.values() if queue.state != RETIRED)
@@ -424,7 +431,7 @@ class Model:
         for spec in specs:
             url = spec["url"]
             found = via is not None and via.url != url  # a link, which has hops
-            if not spec["force"] and url in self.seen:
+            if not spec["force"] and url in self.seen:  # with `noop` it is empty
                 tally["DUPLICATE"] += 1
                 self.counts["duplicates"] += 1
                 if not found:
@@ -437,7 +444,7 @@ class Model:
                 self.counts[limit] += 1
                 continue
             if not spec["force"]:
-                self.seen.add(url)
+                self.see(url)
             if not found:
                 self.list_seed(spec, key, "WAITING")
             self.arrivals += 1
@@ -498,7 +505,7 @@ class Model:
             if url in self.seen:
                 tally["DUPLICATE"] += 1
                 continue
-            self.seen.add(url)
+            self.see(url)
             tally["ADDED"] += 1
             key = self.key_of(spec)
             if self.options["keep_urls"] and url not in self.known:
@@ -1159,8 +1166,8 @@ class Model:
             "expenditure": sum(queue.spent for queue in queues),
             "queues": {state: sum(queue.state == state for queue in queues) for state in STATES},
             "bytes": sum(queue.bytes for queue in queues),
-            "full": counts["max_queued"] + counts["max_queue_size"],
-            "full_reasons": {limit: counts[limit] for limit in ("max_queued", "max_queue_size") if counts[limit]},
+            "full": sum(counts[limit] for limit in LIMITS),
+            "full_reasons": {limit: counts[limit] for limit in LIMITS if counts[limit]},
             "invalid": counts["INVALID"],
             "invalid_reasons": {"not-text": counts["INVALID"]} if counts["INVALID"] else {},
             "given_up": counts["DEAD"],

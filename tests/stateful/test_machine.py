@@ -108,8 +108,10 @@ option_sets = st.fixed_dictionaries(
         "update_priority": booleans,
         "groups": st.sampled_from(((), (), (), *GROUPS)),
         "queue_assignment_policy": st.sampled_from(("hostname", "hostname", "ip")),
+        "duplicates": st.sampled_from(("exact", "exact", "exact", "bloom", "noop")),
+        "expected": st.sampled_from((8, 32, 10_000)),
     }
-)
+).map(lambda options: options | ({"duplicates": "exact"} if options["keep_urls"] else {}))
 moves = st.tuples(
     st.sampled_from(
         ("lease",) * 6
@@ -140,7 +142,7 @@ steering = st.lists(
 SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None, "source": None}
 NESTED = (
     "per_queue_concurrency", "polite", "max_retries", "retry_delay", "status_delay", "retry_scope", "backoff",
-    "min_interval", "groups",
+    "min_interval", "groups", "expected",
 )  # fmt: skip
 
 
@@ -152,6 +154,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
     retry = {name: options[f"{prefix}{name}"] for prefix, name in (("", "max_retries"), ("retry_", "delay"))}
     frontier = {name: value for name, value in options.items() if name not in NESTED}
     frontier["update_priority"] &= options["keep_urls"]
+    frontier["bloom"] = {"expected": options["expected"], "error": 1e-12}
     retry |= {"scope": options["retry_scope"], "status_delay": options["status_delay"]}
     frontier |= {"politeness": politeness, "retry": retry}
     frontier |= {} if options["backoff"] else {"backoff": {"delay": 0.0}}

@@ -30,6 +30,8 @@ OPTIONS: dict[str, Any] = {
     "keep_urls": False,
     "update_priority": False,
     "queue_assignment_policy": "hostname",
+    "duplicates": "exact",
+    "expected": 10_000,
 }
 
 

@@ -23,6 +23,7 @@ def test_it_is_json_with_a_row_for_each_queue(path: Path) -> None:
         "process",
         "verdict",
         "removed_bytes",
+        "bloom",
         "totals",
         "queues",
     ]

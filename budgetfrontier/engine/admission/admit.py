@@ -16,11 +16,12 @@ from budgetfrontier.core.model import Admission, CrawlUri, Tally
 from budgetfrontier.engine.admission.candidates import Batch, Candidates, Known, Plain, Special, plain_value
 from budgetfrontier.engine.admission.limits import Limits
 from budgetfrontier.engine.admission.placing import Placer
-from budgetfrontier.engine.admission.seen import SeenTable
+from budgetfrontier.engine.admission.seen import FilteredSeenTable, SeenTable
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.rules import charges, uri_order
+from budgetfrontier.rules.duplicates import NOOP
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
 from budgetfrontier.storage import keys
@@ -40,7 +41,9 @@ class Admitter:
         self._tables = tables
         self._turns = turns
         self._candidates = Candidates(tables, suffix_list)
-        self._seen = SeenTable(tables.env)
+        seen = SeenTable(tables.env)
+        seen.remembers = tables.in_force.frontier.duplicates != NOOP
+        self._seen = seen if tables.filter is None else FilteredSeenTable(seen, tables.filter)
         self._limits = Limits(tables)
         self._placer = Placer(tables, turns)
         self._updates: PriorityUpdates | None = None
@@ -318,8 +321,9 @@ class Admitter:
                 met.add(key)
                 candidates[key] = candidate
                 arrivals.add((candidate,))
+                if type(key) is bytes:
+                    self._seen.add_all((key,))
         arrivals.write()
-        self._seen.add_all(candidates.keys() - set(found.forced))
         return limits
 
     def _refuse(self, limit: str, count: int, tally: Tally | None) -> None:

@@ -110,7 +110,9 @@ class Candidates:
         self._assign = policy_factory.assignment(frontier, suffix_list, tables.hosts.address)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
         self._canonical: Any = policy_factory.canonicalization(frontier)
-        self._by_parts = self._by_authority and hasattr(self._canonical, "authority")
+        self._records_nothing = frontier.duplicates == duplicates.NOOP
+        shortcuts = self._by_authority and not self._records_nothing
+        self._by_parts = shortcuts and hasattr(self._canonical, "authority")
         self._known: BoundedCache[str, Authority] = BoundedCache(AUTHORITIES)
         plain = "".join(sorted(_UNTOUCHED & frozenset(getattr(self._canonical, "PLAIN", "")))).encode()
         self._plain = plain
@@ -289,15 +291,17 @@ class Candidates:
     # -- one URI
 
     def prepare(self, given: object, via: CrawlUri | None) -> tuple[bytes | None, Special]:
-        """Return the fingerprint of `given` (None with `force`), and its candidate.
+        """Return the fingerprint of `given` (None with `force`, or if none is recorded), and its candidate.
 
         Raises InvalidUrl and PolicyError.
         """
         if isinstance(given, str):
-            return self._prepare(given, None, via)
-        if isinstance(given, CrawlUri):
-            return self._prepare(given.url, given, via)
-        raise InvalidUrl("type", f"{type(given).__name__} is not a URI")
+            fingerprint, candidate = self._prepare(given, None, via)
+        elif isinstance(given, CrawlUri):
+            fingerprint, candidate = self._prepare(given.url, given, via)
+        else:
+            raise InvalidUrl("type", f"{type(given).__name__} is not a URI")
+        return None if self._records_nothing else fingerprint, candidate
 
     def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> tuple[bytes | None, Special]:
         if uri is not None:

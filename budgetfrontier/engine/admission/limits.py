@@ -14,7 +14,7 @@ _NONE = float("inf")
 
 
 class Limits:
-    """Compares the queued total with `max_queued`, and the size of a queue with its `max_queue_size`."""
+    """Compares totals with `max_queued` and `bloom.expected`, and the size of a queue with its `max_queue_size`."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -29,6 +29,8 @@ class Limits:
         in_force = tables.in_force
         if not in_force.has_limits:
             return True
+        if tables.filter is not None and not tables.filter.has_room(len(candidates)):
+            return False
         if not admission_limits.has_room(in_force.frontier.max_queued, tables.counters.queued, len(candidates)):
             return False
         if not (in_force.base.max_queue_size or in_force.effective.limits_queues):
@@ -60,7 +62,11 @@ class Limits:
         limit = admission_limits.limit_reached(
             frontier, settings, queued=queued, queue_size=lambda: self._queue_size(name)
         )
-        return None if limit is None or admission_limits.may_overfill(uri, via) else limit
+        if limit is not None and not admission_limits.may_overfill(uri, via):
+            return limit
+        if tables.filter is not None and not (uri is not None and uri.force) and not tables.filter.has_room(1):
+            return admission_limits.BLOOM_EXPECTED
+        return None
 
     def _queue_size(self, name: str) -> int:
         queue = self._tables.queues.look_up(name)

@@ -1,8 +1,8 @@
 """The table of the fingerprints seen, with a cache of recently seen URLs in front of it.
 
 `rules.duplicates` determines which URIs have the same fingerprint, and which have none. Every page of a site links to
-the same few URLs: the cache recognizes these without a lookup. A Bloom filter would not help, because a new URI has to
-be stored in any case, which looks it up.
+the same few URLs: the cache recognizes these without a lookup. With `duplicates: bloom`, the table has the fingerprints
+that are not in the Bloom filter yet: `engine.seen_filter`. With `noop`, no URI has a fingerprint.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from budgetfrontier.engine.admission.candidates import Batch
+from budgetfrontier.engine.seen_filter import SeenFilter
 from budgetfrontier.rules.duplicates import identifying_url
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.environment import Environment
@@ -81,3 +82,44 @@ class SeenTable:
             recent.update([url for url in urls if url is not None and len(url) <= LONGEST_RECENT])
         if refused:
             recent.difference_update(url for url in map(identifying_url, refused) if url is not None)
+
+
+class FilteredSeenTable:
+    """The table `seen` together with the Bloom filter, which knows the older fingerprints."""
+
+    def __init__(self, table: SeenTable, bloom: SeenFilter) -> None:
+        self._table = table
+        self._filter = bloom
+        self.recent = table.recent
+        self.remembers = table.remembers
+        self.remember = table.remember
+        self.forget = table.forget  # of those in the filter, none can be forgotten
+
+    def __repr__(self) -> str:
+        return f"<FilteredSeenTable {self._table!r} {self._filter!r}>"
+
+    def is_seen(self, fingerprint: bytes) -> bool:
+        """Return whether a form is known, or taken for known."""
+        return self._table.is_seen(fingerprint) or fingerprint in self._filter
+
+    def known(self, fingerprints: Iterable[bytes]) -> set[bytes]:
+        """Return those of the forms that are known."""
+        return {fingerprint for fingerprint in fingerprints if self.is_seen(fingerprint)}
+
+    def drop_seen(self, batch: Batch) -> None:
+        """Drop the candidates that are known, and add the others to the table, each form once."""
+        candidates = batch.candidates
+        for fingerprint in self.add_all(candidates.keys() - set(batch.forced)):
+            del candidates[fingerprint]
+
+    def add_all(self, fingerprints: Iterable[bytes]) -> list[bytes]:
+        """Add forms; return the known ones."""
+        old: list[bytes] = []
+        new: list[bytes] = []
+        for fingerprint in fingerprints:
+            (old if fingerprint in self._filter else new).append(fingerprint)
+        return old + self._table.add_all(new)
+
+    def add(self, fingerprint: bytes, url: str) -> bool:
+        """Add the form of a plain URL, and remember the URL; return whether the form was new."""
+        return fingerprint not in self._filter and self._table.add(fingerprint, url)

@@ -120,7 +120,7 @@ def _rebuild(path: Path, notes: Notes) -> None:
         try:
             TableRebuild(source, NewTables(env), notes, path).run(now=time.time())
             with env.begin() as txn:
-                check(txn, {name: env.open_db(name.encode(), txn=txn, create=False) for name in keys.TABLES})
+                check(txn, {name: env.open_db(name.encode(), txn=txn, create=False) for name in keys.TABLES}, path)
             copy(env, built, making)  # without free pages: their list has transaction numbers of the new file
             continue_numbering(making / "data.mdb", source.transaction, env.stat()["psize"])
         except CorruptFrontier as e:

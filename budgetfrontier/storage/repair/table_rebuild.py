@@ -23,7 +23,7 @@ from budgetfrontier.rules import duplicates, queue_keys, undoing
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.settings.overrides import validate_override
-from budgetfrontier.storage import keys, meta, removed
+from budgetfrontier.storage import bloom_file, keys, meta, removed
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.invariants import check_url
 from budgetfrontier.storage.lmdb_env import check_schema
@@ -33,6 +33,7 @@ from budgetfrontier.storage.records import (
     decode_begun,
     decode_counters,
     decode_dead,
+    decode_filter,
     decode_future,
     decode_host,
     decode_lease,
@@ -121,7 +122,9 @@ class TableRebuild:
                         self._tables.put(keys.META, key, value)
             except (ValueError, SettingsError, zlib.error) as e:
                 self._set_aside(keys.META, key, value, e)
-                if key not in (b"counters", b"command", b"progress"):
+                if key == b"filter":
+                    self._notes.note_change("seen: the Bloom filter is lost; URIs seen before may be fetched again")
+                elif key not in (b"counters", b"command", b"progress"):
                     self._notes.note_change(f"meta: {key!r} is lost; open the frontier with the settings of its crawl")
         self._tables.put(keys.META, b"schema", str(keys.SCHEMA).encode())
         if len(self._command) == 2:
@@ -149,6 +152,11 @@ class TableRebuild:
             decode_begun(value)
         elif key == b"progress":
             decode_progress(value)
+        elif key == b"filter":
+            row, bloom = decode_filter(value), self._findings.settings.frontier.bloom
+            if why := bloom_file.objection(self._path, row, bloom):
+                self._lacks_seen = True
+                raise ValueError(why)
         elif key == b"sources":
             meta.decode_sources(value)
         elif key not in meta.NAMES:
@@ -160,7 +168,7 @@ class TableRebuild:
                 self._tables.put(keys.SEEN, key, b"")
             else:
                 self._set_aside(keys.SEEN, key, value, "not a fingerprint")
-        self._lacks_seen = self._source.lacks(keys.SEEN)
+        self._lacks_seen |= self._source.lacks(keys.SEEN)
         if self._lacks_seen:
             self._notes.note_change("seen: a part is lost; URIs that are pending, for later or dead were added again")
         if self._lacks_seen or self._keeps_urls():

@@ -1,0 +1,187 @@
+"""The file of a Bloom filter, `seen-GENERATION.bloom` beside the data, as rbloom writes it.
+
+A new generation is written and synced ahead of the commit whose record names it: `engine.seen_filter`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import xxhash
+
+from budgetfrontier.errors import NO_ROOM, CorruptFrontier, MissingExtra, StorageFull
+from budgetfrontier.rules.duplicates import bloom_size
+from budgetfrontier.storage import keys, lock_table, meta
+from budgetfrontier.storage.lmdb_env import open_lmdb, sync_folder
+from budgetfrontier.storage.modes import opener
+from budgetfrontier.storage.records import FilterRow
+
+if TYPE_CHECKING:
+    from rbloom import Bloom
+
+    from budgetfrontier.settings.schema import BloomSettings
+
+_NAME = re.compile(r"seen-([0-9]{1,19})\.bloom")
+_CHUNK = 1 << 20
+_HEAD = 8  # bytes before the bits: the number of hashes
+_NUMBER_OF_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+def new(bloom: BloomSettings) -> Bloom:
+    """Return an empty filter. Raises MissingExtra."""
+    try:
+        from rbloom import Bloom
+    except ImportError as error:
+        raise MissingExtra("bloom") from error
+    return Bloom(bloom.expected, bloom.error, _hash)
+
+
+def read(folder: Path, row: FilterRow, bloom: BloomSettings) -> Bloom:
+    """Return a filter from its file. Raises MissingExtra, FileNotFoundError, and CorruptFrontier if it is damaged."""
+    empty = new(bloom)
+    path = folder / _file_name(row.generation)
+    if path.stat().st_size != _size(bloom):
+        raise CorruptFrontier(_damage(path, row, "its length is wrong"))
+    return type(empty).load(str(path), _hash)
+
+
+def objection(folder: Path, row: FilterRow, bloom: BloomSettings) -> str:
+    """Return what is wrong with the file of a filter, which is read as a whole; "" if it is as it was written."""
+    path = folder / _file_name(row.generation)
+    try:
+        with open(path, "rb") as file:
+            size, digest = _digest(file)
+    except OSError as e:
+        return _damage(path, row, e.strerror or str(e))
+    right = size == _size(bloom) and digest == row.digest
+    return "" if right else _damage(path, row, "its bytes are not those that were written")
+
+
+def write(folder: Path, generation: int, bloom: Bloom) -> int:
+    """Write and sync the file of a generation; return the digest of its bytes. Raises StorageFull, OSError."""
+    path = folder / _file_name(generation)
+    try:
+        open(path, "wb", opener=opener).close()  # for its mode
+        bloom.save(str(path))
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            digest = _digest(file)[1]
+        sync_folder(folder)
+    except OSError as e:
+        with suppress(OSError):
+            path.unlink()
+        number = _NUMBER_OF_ERROR.search(str(e))  # rbloom gives it in the message alone
+        if (int(number[1]) if number and e.errno is None else e.errno) in NO_ROOM:
+            raise StorageFull(
+                f"the disk of {folder} is full: the Bloom filter of the URIs seen needs twice its {_on_disk(bloom):,} "
+                "bytes while it is written. Free some space, and open the frontier again"
+            ) from e
+        raise
+    return digest
+
+
+def remove_others(folder: Path, generation: int) -> None:
+    """Remove the files of all generations but one: older ones, and one that was never committed."""
+    for number, path in _files(folder).items():
+        if number != generation:
+            with suppress(OSError):  # it takes space, and does no harm
+                path.unlink()
+
+
+# -- copies
+
+
+@contextmanager
+def held_open(folder: Path) -> Iterator[dict[int, BinaryIO]]:
+    """Open the files of filters, so that one that is replaced while a frontier is copied is not lost."""
+    with ExitStack() as stack:
+        held: dict[int, BinaryIO] = {}
+        for number, path in _files(folder).items():
+            with suppress(FileNotFoundError):
+                held[number] = stack.enter_context(open(path, "rb"))
+        yield held
+
+
+def copy_filter(path: Path, folder: Path, held: dict[int, BinaryIO]) -> None:
+    """Copy the filter that the copy of the data file in `folder` names, if it names one, and sync it.
+
+    `held` are the files that existed before the copy began. Raises StorageFull, and CorruptFrontier if it is damaged.
+    """
+    if not held and not _files(path):
+        return
+    env = open_lmdb(folder, readonly=True, map_size=(folder / "data.mdb").stat().st_size)
+    try:
+        with env.begin() as txn:
+            row = meta.read_filter(txn, env.open_db(keys.META.encode(), txn=txn, create=False))
+    finally:
+        lock_table.close(env)
+        (folder / "lock.mdb").unlink(missing_ok=True)
+    if row is None:
+        return
+    name = _file_name(row.generation)
+    try:
+        with held.get(row.generation) or open(path / name, "rb") as source:
+            digest = _copy(source, folder / name)
+    except FileNotFoundError as e:
+        raise CorruptFrontier(_damage(path / name, row, "it is missing")) from e
+    except OSError as e:
+        if e.errno in NO_ROOM:
+            raise StorageFull(f"the disk of {folder} is full; the copy is not made, {path} is as it was") from e
+        raise
+    if digest != row.digest:
+        raise CorruptFrontier(_damage(path / name, row, "its bytes are not those that were written"))
+
+
+def _copy(source: BinaryIO, target: Path) -> int:
+    hasher = xxhash.xxh3_64()
+    with open(target, "xb", buffering=0, opener=opener) as file:
+        while chunk := source.read(_CHUNK):
+            hasher.update(chunk)
+            while chunk:
+                chunk = chunk[file.write(chunk) :]
+        os.fsync(file.fileno())
+    return hasher.intdigest()
+
+
+def _hash(fingerprint: bytes) -> int:
+    """Return a fingerprint as the signed number of 128 bits that rbloom takes."""
+    return int.from_bytes(fingerprint, "big", signed=True)
+
+
+def _file_name(generation: int) -> str:
+    return f"seen-{generation}.bloom"
+
+
+def _files(folder: Path) -> dict[int, Path]:
+    """Return the files of a frontier by generation."""
+    found = ((_NAME.fullmatch(path.name), path) for path in (folder.iterdir() if folder.is_dir() else ()))
+    return {int(name[1]): path for name, path in found if name is not None}
+
+
+def _size(bloom: BloomSettings) -> int:
+    return _HEAD + bloom_size(bloom.expected, bloom.error)[0] // 8
+
+
+def _on_disk(bloom: Bloom) -> int:
+    return _HEAD + bloom.size_in_bits // 8
+
+
+def _digest(file: BinaryIO) -> tuple[int, int]:
+    """Return the length of a file, and the digest of its bytes."""
+    hasher, size = xxhash.xxh3_64(), 0
+    while chunk := file.read(_CHUNK):
+        hasher.update(chunk)
+        size += len(chunk)
+    return size, hasher.intdigest()
+
+
+def _damage(path: Path, row: FilterRow, why: str) -> str:
+    return (
+        f"{path}, the Bloom filter with {row.number:,} of the URIs seen: {why}. Restore a backup; or repair the "
+        "frontier, after which URIs seen before may be fetched again"
+    )
