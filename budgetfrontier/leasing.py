@@ -56,7 +56,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     dir: Path
     queued: int
-    """URIs that may be leased; those of RETIRED queues are not counted."""
+    """URIs that may be leased; those of RETIRED and INELIGIBLE queues are not counted."""
     delayed: int
     """URIs scheduled for later."""
     leased: int

@@ -374,7 +374,7 @@ class Scheduler:
         }
 
     async def qsize(self) -> int:
-        """Return how many URIs are queued, without those handed out and those of RETIRED queues."""
+        """Return how many URIs are queued, without those handed out and those of RETIRED or INELIGIBLE queues."""
         return (await self.stats())["queued"]
 
     async def idle(self) -> bool:
@@ -397,7 +397,8 @@ class Scheduler:
     async def join(self) -> None:
         """Wait until nothing is queued, handed out or scheduled for later, or until the scheduler has closed.
 
-        URIs in RETIRED queues do not count. While an operator has paused the crawl, the call keeps waiting.
+        URIs in RETIRED and INELIGIBLE queues do not count. While an operator has paused the crawl, the call keeps
+        waiting.
         """
         if not self._ended:
             await self._request(self._worker.join, None)

@@ -162,7 +162,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     reserved: Number = 0
     """The cost of the URIs under these leases."""
     position: KeyPosition = 0
-    """Its position in the ring, in the FIFO of its precedence, or in the list of retired queues."""
+    """Its position in the ring, in the FIFO of its precedence, or in the list of INELIGIBLE or RETIRED queues."""
     row: KeyPosition = 0
     """Its key in the table `active`; 0 if it is not there."""
     by_name: bool = False
@@ -342,7 +342,7 @@ class Summary(msgspec.Struct, kw_only=True):
     state: CrawlState
     pause_reason: str | None
     queued: int
-    """URIs pending in queues that are not RETIRED, including leased ones."""
+    """URIs pending in queues that are neither RETIRED nor INELIGIBLE, including leased ones."""
     in_process: int
     """Leases not finished."""
     future: int

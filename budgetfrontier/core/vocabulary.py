@@ -15,6 +15,7 @@ class QueueState(StrEnum):
     IN_PROCESS = "IN_PROCESS"  # has leases, and no more may be given
     SNOOZED = "SNOOZED"  # waits for its wake time
     INACTIVE = "INACTIVE"  # has URIs, waits in the FIFO of its precedence
+    INELIGIBLE = "INELIGIBLE"  # has URIs, and a precedence at or beyond the floor: waits for no activation
     RETIRED = "RETIRED"  # over budget, or retired by the operator; keeps its URIs
     EXHAUSTED = "EXHAUSTED"  # holds no URI
 

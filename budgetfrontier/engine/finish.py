@@ -11,7 +11,7 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.rules import backoff, charges, queue_states, uri_outcomes, wake_times
 from budgetfrontier.rules.backoff import OVERLOADED
-from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED, SNOOZED
+from budgetfrontier.rules.queue_states import IN_PROCESS, INELIGIBLE, READY, RETIRED, SNOOZED
 from budgetfrontier.rules.run_history import shortened
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL
@@ -100,7 +100,7 @@ class Finisher:
                 self._note_early(lease, "" if ending is None else ending.reason, now)
             remove(key)  # copies `PendingTable.remove`
             queue.queued -= 1
-            if queue.state is not RETIRED:
+            if queue.state is IN_PROCESS or (queue.state is not RETIRED and queue.state is not INELIGIBLE):
                 counters.queued -= 1
             queue.balance -= cost  # copies `charges.charge`
             queue.expenditure += cost

@@ -13,7 +13,7 @@ from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.errors import PolicyError, WrongType
 from budgetfrontier.rules import queue_states
-from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
+from budgetfrontier.rules.queue_states import IN_PROCESS, INELIGIBLE, READY, RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL
 from budgetfrontier.rules.uri_outcomes import ERROR
@@ -205,7 +205,7 @@ class BatchFinisher:
         ring_back, best_waiting = counters.ring_back, rotation.best_waiting
         items: Iterator[Finish | None] = repeat(None) if timed is None else iter(timed)
         charged, cost_before = tables.busiest.charged, -1
-        written = retired = spent = others = size = received = 0
+        written = uncounted = spent = others = size = received = 0
         try:
             for lease in leases:
                 if asked:
@@ -267,7 +267,7 @@ class BatchFinisher:
                         snooze(queue, latest)
                 else:
                     others += 1
-                    retired += state is RETIRED  # copies `queued_totals.is_queued`
+                    uncounted += state is RETIRED or state is INELIGIBLE  # copies `queued_totals.is_queued`
                     after = queue_states.after_finish(queue, settings, now, best_waiting)
                     if after is not state:
                         counters.ring_back = ring_back
@@ -277,7 +277,7 @@ class BatchFinisher:
             self._remove(ended[written:], now)
             counters.ring_back = ring_back
             counters.succeeded += len(ended)
-            counters.queued -= len(ended) - retired
+            counters.queued -= len(ended) - uncounted
             counters.expenditure += spent
             counters.bytes += received
             counters.in_process -= len(ended) - others

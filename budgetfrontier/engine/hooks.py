@@ -18,7 +18,7 @@ from budgetfrontier.core.spelling import nearest
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.live_queue import record_of
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, INELIGIBLE, READY, RETIRED, SNOOZED
 from budgetfrontier.settings import plugins
 from budgetfrontier.storage.records import DeadRow, dead_letter, expanded
 
@@ -68,7 +68,7 @@ class Hooks:
         state = queue.state
         if state is RETIRED:
             name = "on_retire"
-        elif state is INACTIVE and before in _ACTIVE:
+        elif state in (INACTIVE, INELIGIBLE) and before in _ACTIVE:
             name = "on_deactivate"
         elif before is INACTIVE and state in _ACTIVE:
             name = "on_activate"

@@ -15,7 +15,7 @@ from itertools import chain, islice
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.url_table import Arrival, New, UrlTable
-from budgetfrontier.rules.queue_states import RETIRED
+from budgetfrontier.rules.queue_states import INELIGIBLE, RETIRED
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.environment import Environment
@@ -42,7 +42,7 @@ MOST_REMOVED = 1 << 17
 MOST_SKIPPED = 64
 """Records that are passed over in one look before those of them that wait for their deletion are deleted."""
 DROPPED = 64
-"""Commits without room for runs after which all are dropped: their queues may have been RETIRED."""
+"""Commits without room for runs after which all are dropped: their queues may have been RETIRED or INELIGIBLE."""
 
 _pack = keys.u32.pack
 
@@ -261,7 +261,7 @@ class PendingTable:
         """Take a record that is out from its queue."""
         self.removed.append(key)
         queue.queued -= 1
-        if queue.state is not RETIRED:  # copies `queued_totals.is_queued`
+        if queue.state is not RETIRED and queue.state is not INELIGIBLE:  # copies `queued_totals.is_queued`
             self._counters.queued -= 1
 
     def delete(self, queue: QueueRecord, key: bytes) -> None:

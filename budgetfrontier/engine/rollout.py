@@ -1,8 +1,9 @@
 """The roll-out of a change of settings, a few hundred queues at a time, so that no call has to wait long.
 
-First, if precedences may have changed, the INACTIVE queues move to their new FIFOs, because they have waited longer.
-Then every RETIRED queue that its operator did not retire by name goes to the back of its FIFO, in the order of
-retirement. The progress is part of the totals, so that it survives a crash.
+First, if precedences may have changed, the INACTIVE queues move to their new FIFOs, because they have waited longer;
+then the INELIGIBLE ones that are before the precedence floor now go to the back of theirs. At last every RETIRED queue
+that its operator did not retire by name goes to the back of its FIFO, in the order of retirement. The progress is part
+of the totals, so that it survives a crash.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ STEP = 500  # queues, some 10 ms
 
 
 class Rollout:
-    """Applies a change of settings to the INACTIVE and RETIRED queues that have not been processed yet."""
+    """Applies a change of settings to the INACTIVE, INELIGIBLE and RETIRED queues that have not been processed yet."""
 
     def __init__(self, tables: Tables, turns: Turns) -> None:
         self._tables = tables
@@ -41,7 +42,7 @@ class Rollout:
     ) -> None:
         """Put a change of settings in force: every RETIRED queue that is not retired by name is reconsidered.
 
-        So are the INACTIVE queues if the change may give them another `precedence`, or if their head URIs may have
+        So are the queues that wait, if the change may give them another `precedence`, or if their head URIs may have
         another one than the URIs placed last. The first hundreds are processed at once, others with later calls.
         O(leases out).
         """
@@ -54,11 +55,12 @@ class Rollout:
             self._turns.go_on(queue, now)
 
     def _begin(self, *, precedence: bool) -> None:
-        """Start a roll-out: process all queues RETIRED now and, if precedences may have changed, all INACTIVE ones."""
+        """Start a roll-out for all queues RETIRED now and, if precedences may have changed, all that wait."""
         counters = self._counters
         if precedence:
             counters.regrade_precedence = counters.regrade_position = 0
-            counters.regrade_upto = counters.fifo_back
+            counters.lifted_upto, counters.lift_upto = 0, counters.ineligible_back
+            counters.regrade_upto = max(counters.fifo_back, min(counters.lift_upto, 1))
         counters.revived_upto = 0
         counters.revive_upto = counters.retired_back
 
@@ -66,24 +68,33 @@ class Rollout:
         """Apply the change to the next queues. O(limit)."""
         if not self.waiting:
             return
-        regraded = list(self._regraded(limit))  # before any of them moves
+        regraded = self._regraded(limit)
         for queue in self._tables.queues.each(regraded):
             self._turns.settings.refresh(queue)
+            self._tables.rotation.apply_floor(queue)
         limit -= len(regraded)
         if not self._counters.regrade_upto and limit > 0:
-            for queue in self._tables.queues.each(list(self._revived(limit))):
+            for queue in self._tables.queues.each(self._next_of(keys.RETIRED, "revived_upto", "revive_upto", limit)):
                 if queue_states.is_revived_by_change(queue):
                     self._turns.unretire(queue)
 
-    def _regraded(self, limit: int) -> Iterator[int]:
+    def _regraded(self, limit: int) -> list[int]:
+        """Return the next queues that wait, before any of them moves: the INACTIVE ones, then the INELIGIBLE ones."""
+        counters = self._counters
+        if not counters.regrade_upto:
+            return []
+        found = list(self._in_fifos(limit))
+        if len(found) < limit:
+            found += self._next_of(keys.INELIGIBLE, "lifted_upto", "lift_upto", limit - len(found))
+            if not counters.lift_upto:
+                counters.regrade_upto = 0
+        return found
+
+    def _in_fifos(self, limit: int) -> Iterator[int]:
         """Yield the INACTIVE queues by precedence and position, except those that joined their FIFO since."""
         counters = self._counters
         cursor = self._tables.env.txn.cursor(self._tables.env.db[keys.INACTIVE])
-        while counters.regrade_upto and limit:
-            at = keys.fifo.pack(counters.regrade_precedence, counters.regrade_position + 1)
-            if not cursor.set_range(at):
-                counters.regrade_upto = 0
-                return
+        while limit and cursor.set_range(keys.fifo.pack(counters.regrade_precedence, counters.regrade_position + 1)):
             precedence, position = keys.fifo.unpack(cursor.key())
             if position <= counters.regrade_upto:
                 counters.regrade_precedence, counters.regrade_position = precedence, position
@@ -92,17 +103,19 @@ class Rollout:
             elif precedence < queue_states.WORST_PRECEDENCE:
                 counters.regrade_precedence, counters.regrade_position = precedence + 1, 0
             else:
-                counters.regrade_upto = 0
-
-    def _revived(self, limit: int) -> Iterator[int]:
-        """Yield the RETIRED queues in the order of retirement, except those retired since."""
-        counters = self._counters
-        cursor = self._tables.env.txn.cursor(self._tables.env.db[keys.RETIRED])
-        for _ in range(limit):
-            found = cursor.set_range(keys.u64.pack(counters.revived_upto + 1))
-            position = keys.u64.unpack(cursor.key())[0] if found else 0
-            if not found or position > counters.revive_upto:
-                counters.revive_upto = counters.revived_upto = 0
                 return
-            counters.revived_upto = position
-            yield keys.u32.unpack(cursor.value())[0]
+
+    def _next_of(self, table: str, done: str, upto: str, limit: int) -> list[int]:
+        """Return the next queues of a list in its order, except those that came since; `done` and `upto` are totals."""
+        counters, found = self._counters, list[int]()
+        cursor = self._tables.env.txn.cursor(self._tables.env.db[table])
+        while len(found) < limit:
+            more = cursor.set_range(keys.u64.pack(getattr(counters, done) + 1))
+            position = keys.u64.unpack(cursor.key())[0] if more else 0
+            if not more or position > getattr(counters, upto):
+                setattr(counters, done, 0)
+                setattr(counters, upto, 0)
+                break
+            setattr(counters, done, position)
+            found.append(keys.u32.unpack(cursor.value())[0])
+        return found

@@ -21,11 +21,13 @@ from budgetfrontier.rules import queued_totals, wake_times
 from budgetfrontier.rules.queue_states import (
     IN_PROCESS,
     INACTIVE,
+    INELIGIBLE,
     NONE_WAITING,
     READY,
     RETIRED,
     SNOOZED,
     WORST_PRECEDENCE,
+    while_waiting,
 )
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.storage import keys
@@ -49,7 +51,11 @@ class Rotation:
         """A lower bound of the wake times of the snoozed, and of groups that others wait for."""
         self.waiting: SortedDict[int, int] = SortedDict()
         """INACTIVE queues, by precedence."""
+        self.floor = NONE_WAITING
+        """The precedence from which on queues are INELIGIBLE where they would be INACTIVE."""
         self.best_waiting = NONE_WAITING
+        """The best precedence of INACTIVE queues, at most the last one before the floor: an active queue beyond that
+        yields."""
         self.on_move: Callable[[QueueRecord, QueueState], None] | None = None
         """A callback for changes of state that hooks may want: the queue as it is now, and its state before."""
         self._load()
@@ -58,7 +64,7 @@ class Rotation:
         c = self._counters
         return (
             f"<Rotation {len(self.ring)} READY, {c.in_process} IN_PROCESS, {c.snoozed} SNOOZED, {c.inactive} INACTIVE, "
-            f"{c.retired} RETIRED>"
+            f"{c.ineligible} INELIGIBLE, {c.retired} RETIRED>"
         )
 
     def _load(self) -> None:
@@ -79,8 +85,22 @@ class Rotation:
             for key in cursor.iternext(keys=True, values=False) if cursor.first() else ():
                 if key != keys.SENTINEL:
                     self.waiting[keys.fifo.unpack(key)[0]] += 1
-        self.best_waiting = self.waiting.peekitem(0)[0] if self.waiting else NONE_WAITING
+        self._find_best()
         self.next_wake = self.first_wake()
+
+    def _find_best(self) -> None:
+        best = self.waiting.peekitem(0)[0] if self.waiting else NONE_WAITING
+        self.best_waiting = min(best, self.floor - 1) if self.floor < NONE_WAITING else best
+
+    def set_floor(self, floor: int | None) -> None:
+        """Set the precedence floor; queues that wait are moved by `apply_floor`, one by one."""
+        self.floor = NONE_WAITING if floor is None else floor
+        self._find_best()
+
+    def apply_floor(self, queue: QueueRecord) -> None:
+        """Move an INACTIVE queue that is at the floor or beyond, or an INELIGIBLE one that is not any more."""
+        if queue.state in (INACTIVE, INELIGIBLE) and queue.state is not while_waiting(queue.precedence, self.floor):
+            self.move(queue, INACTIVE)
 
     def first_wake(self) -> float:
         """Return the earliest wake time of the snoozed and of groups, NEVER if there are none."""
@@ -88,13 +108,23 @@ class Rotation:
         first = float(keys.timed.unpack(cursor.key())[0]) if cursor.set_range(keys.FIRST) else NEVER
         return min(first, self._groups.first_wake()) if self._counters.groups else first
 
-    def move(self, queue: QueueRecord, state: QueueState, *, front: bool = False) -> None:
+    def move(
+        self, queue: QueueRecord, state: QueueState, *, front: bool = False, precedence: int | None = None
+    ) -> None:
         """Take a queue out of its place and put it where `state` says: at the back there, or the ring's front.
 
-        Leaving RETIRED, or going there, moves its URIs in or out of the totals. Moving within a state is to its back.
+        It gets another `precedence` on the way, if one is given; a queue at the floor or beyond is not INACTIVE, but
+        INELIGIBLE.
+
+        Leaving RETIRED or INELIGIBLE, or going there, moves its URIs in or out of the totals. Moving within a state is
+        to its back.
         """
         before = queue.state
         self._leave(queue, before)
+        if precedence is not None:
+            queue.precedence = precedence
+        if state is INACTIVE and queue.precedence >= self.floor:  # copies `queue_states.while_waiting`
+            state = INELIGIBLE
         queue.state = state
         counters = self._counters
         if state is READY:
@@ -108,13 +138,21 @@ class Rotation:
                 self.next_wake = queue.wake_time
         elif state is INACTIVE:
             self._enter_fifo(queue)
+        elif state is INELIGIBLE:
+            counters.ineligible += 1
+            counters.ineligible_back += 1
+            queue.position = counters.ineligible_back
+            key = keys.u64.pack(queue.position)
+            self._env.txn.put(key, keys.u32.pack(queue.id), db=self._env.db[keys.INELIGIBLE])
         elif state is RETIRED:
             counters.retired += 1
             counters.retired_by_name += queue.by_name
             counters.retired_back += 1
             queue.position = counters.retired_back
             self._env.txn.put(keys.u64.pack(queue.position), keys.u32.pack(queue.id), db=self._env.db[keys.RETIRED])
-        if state is RETIRED or before is RETIRED:  # no other change of state changes these totals
+        if (  # copies `queued_totals.is_queued`: no other change of state changes these totals
+            state is RETIRED or before is RETIRED or state is INELIGIBLE or before is INELIGIBLE
+        ):
             queued, future_retired = queued_totals.change(queue, before, state)
             counters.queued += queued
             counters.future_retired += future_retired
@@ -156,6 +194,9 @@ class Rotation:
                 self._env.txn.delete(keys.timed.pack(queue.wake_time, queue.id), db=self._env.db[keys.SNOOZED])
         elif state is INACTIVE:
             self._leave_fifo(queue)
+        elif state is INELIGIBLE:
+            counters.ineligible -= 1
+            self._env.txn.delete(keys.u64.pack(queue.position), db=self._env.db[keys.INELIGIBLE])
         elif state is RETIRED:
             counters.retired -= 1
             counters.retired_by_name -= queue.by_name
@@ -195,16 +236,14 @@ class Rotation:
         self.waiting[precedence] -= 1
         if not self.waiting[precedence]:
             del self.waiting[precedence]
-            self.best_waiting = self.waiting.peekitem(0)[0] if self.waiting else NONE_WAITING
+            self._find_best()
 
     def set_precedence(self, queue: QueueRecord, precedence: int) -> None:
-        """Give a queue another precedence; an INACTIVE one goes to the back of that FIFO."""
+        """Give a queue another precedence; one that waits goes to the back of that FIFO, or is INELIGIBLE."""
         if precedence == queue.precedence:
             return
-        if queue.state is INACTIVE:
-            self._leave_fifo(queue)
-            queue.precedence = precedence
-            self._enter_fifo(queue)
+        if queue.state is INACTIVE or (queue.state is INELIGIBLE and precedence < self.floor):
+            self.move(queue, INACTIVE, precedence=precedence)
         queue.precedence = precedence
 
     def set_wake(self, queue: QueueRecord, wake_time: float) -> None:

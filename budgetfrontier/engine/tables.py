@@ -88,6 +88,7 @@ class Tables:
         """Put settings in force; values in queues follow, by revision."""
         self.in_force = SettingsInForce(settings, adjustments, random=self.random.random)
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
+        self.rotation.set_floor(self.in_force.frontier.precedence_floor)
         self.in_force.grouping.use(self.suffix_list)
         grouped = self.counters.groups > 0  # of settings before, until their queues have left them
         self.guarded, self.observed = self.in_force.guarded or grouped, self.in_force.observed or grouped

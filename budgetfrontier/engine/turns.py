@@ -10,7 +10,7 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import has_completed, must_retire
-from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease
+from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INELIGIBLE, READY, RETIRED, SNOOZED, may_lease
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.head_urls import NO_URL
@@ -92,7 +92,7 @@ class Turns:
         queue.queued += count
         queue.enqueued += count
         state = queue.state
-        if state is not RETIRED:  # copies `queued_totals.is_queued`
+        if state is not RETIRED and state is not INELIGIBLE:  # copies `queued_totals.is_queued`
             tables.counters.queued += count
         if state is not EXHAUSTED and state is not IN_PROCESS:  # copies `queue_states.after_arrival`: it stays
             return
@@ -109,7 +109,14 @@ class Turns:
     # -- activation and leases
 
     def activate(self, queue: QueueRecord, settings: QueueSettings, precedence: int, now: float) -> None:
-        """Give an INACTIVE queue a fresh balance and its place among the active, or retire it."""
+        """Give an INACTIVE queue a fresh balance and its place among the active, or retire it.
+
+        If its precedence has come to be beyond the floor, it is INELIGIBLE instead.
+        """
+        if precedence >= self._rotation.floor:
+            self.settings.take_budgets(queue, settings, precedence)
+            self._rotation.apply_floor(queue)
+            return
         budgets.take_budgets(queue, settings, self._tables.counters.settings_revision)
         self._clip(queue, now)
         if queue.max_completed:

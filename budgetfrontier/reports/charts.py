@@ -17,6 +17,7 @@ STATES = (
     QueueState.READY,
     QueueState.SNOOZED,
     QueueState.INACTIVE,
+    QueueState.INELIGIBLE,
     QueueState.RETIRED,
     QueueState.EXHAUSTED,
 )
@@ -43,6 +44,8 @@ def states_bar(counts: Mapping[str, int], *, link: str = "") -> str:
     total, left, parts, legend = sum(counts.values()) or 1, 0.0, [], []
     for state in STATES:
         count = counts.get(state, 0)
+        if state is QueueState.INELIGIBLE and not count:
+            continue  # few crawls have a floor
         width = 1000 * count / total
         if count:
             width = max(width, 2.0)

@@ -326,10 +326,18 @@ class _Explainer:
         with self._reader.view() as view:
             explanation.settings = setting_sources(view, uri.url, queue.queue, uri.source)
 
-    def _adjust(self, queue: QueueRecord, *, total: int | None = None, replenish: int | None = None) -> str | None:
+    def _adjust(
+        self,
+        queue: QueueRecord,
+        *,
+        total: int | None = None,
+        replenish: int | None = None,
+        precedence: int | None = None,
+    ) -> str | None:
         arguments = ["--match", f"queue:{queue.queue}"]
         arguments += [] if total is None else ["--total-budget", str(total)]
         arguments += [] if replenish is None else ["--replenish", str(replenish)]
+        arguments += [] if precedence is None else ["--set", f"precedence={precedence}"]
         return self._command("adjust", *arguments)
 
     def _explain_queue(self, explanation: Explanation, queue: QueueRecord) -> None:
@@ -354,6 +362,8 @@ class _Explainer:
                 self._explain_wait(explanation, queue, f"{name} is SNOOZED")
             case QueueState.INACTIVE:
                 self._explain_inactive(explanation, queue)
+            case QueueState.INELIGIBLE:
+                self._explain_ineligible(explanation, queue)
             case QueueState.RETIRED:
                 self._explain_retired(explanation, queue)
             case QueueState.EXHAUSTED:
@@ -477,6 +487,19 @@ class _Explainer:
         if queue.wake_time > self._now:
             self._explain_wait(explanation, queue, "Once activated, it is SNOOZED")
         self._explain_budgets(explanation, queue)
+
+    def _explain_ineligible(self, explanation: Explanation, queue: QueueRecord) -> None:
+        floor = self._reader.settings.frontier.precedence_floor or 0
+        helps = floor > 0 and self._reader.settings.frontier.precedence_policy == "base"
+        explanation.add(
+            "ineligible",
+            f"Queue {queue.queue} is INELIGIBLE: its precedence, {queue.precedence}, is not better than "
+            f"precedence_floor, {floor}. It hands nothing out before it gets a lower one"
+            f"{', as the command does' if helps else ''}.",
+            verdict=Outlook.BLOCKED,
+            command=self._adjust(queue, precedence=floor - 1) if helps else None,
+        )
+        self._explain_wait_then(explanation, queue, "Once it is activated")
 
     def _explain_retired(self, explanation: Explanation, queue: QueueRecord) -> None:
         name, reasons_before = f"Queue {queue.queue}", len(explanation.reasons)

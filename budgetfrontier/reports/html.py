@@ -76,6 +76,8 @@ def _document(
     yield from _spend(overview)
     for queue_state in ORDER:
         shown = overview.listed(queue_state)
+        if queue_state is QueueState.INELIGIBLE and not shown:
+            continue
         yield from _table(queue_state, shown, report.totals.queues.get(queue_state, 0), now)
     yield "</main></body></html>\n"
 

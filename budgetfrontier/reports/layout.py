@@ -34,11 +34,12 @@ HEADS = {
 }
 """The short names of columns, for their heads on a terminal."""
 
-_BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "1", "2", "31", "32", "33", "36"
+_BOLD, _DIM, _RED, _GREEN, _YELLOW, _MAGENTA, _CYAN = "1", "2", "31", "32", "33", "35", "36"
 _COLOURS = {
     "READY": _GREEN,
     "IN_PROCESS": _CYAN,
     "SNOOZED": _YELLOW,
+    "INELIGIBLE": _MAGENTA,
     "RETIRED": _RED,
     "EXHAUSTED": _DIM,
     "RUNNING": _GREEN,

@@ -97,7 +97,7 @@ def sourcetags(entries: Iterable[CrawlLogLine], *, limit: int | None) -> Rows:
         yield _text(source), _text(host), count, size
 
 
-_STATES = ("", "READY", "IN_PROCESS", "SNOOZED", "INACTIVE", "RETIRED", "EXHAUSTED")
+_STATES = ("", "READY", "IN_PROCESS", "SNOOZED", "INACTIVE", "INELIGIBLE", "RETIRED", "EXHAUSTED")
 
 
 def hosts(entries: Iterable[CrawlLogLine] | None, queues: Iterable[QueueRecord], *, limit: int | None) -> Rows:

@@ -61,7 +61,7 @@ COUNTERS = {
 }
 """The totals that only grow, by their name in Summary; the names of their metrics end with `_total`."""
 GAUGES = {
-    "queued": ("urls_queued", "URIs pending in queues that are not RETIRED, leased ones included."),
+    "queued": ("urls_queued", "URIs pending in queues that are neither RETIRED nor INELIGIBLE, leased ones included."),
     "in_process": ("leases", "Leases not finished."),
     "future": ("urls_future", "URIs scheduled for later."),
     "dead": ("dead_letters", "Dead letters there are now."),
@@ -213,7 +213,7 @@ def _families(found: Mapping[str, MetricsReading]) -> Iterator[Metric]:
         "verdict_info", "Whether the crawl goes on, or why not; level is good, warn or bad.", ["slug", "level"],
         lambda one: {(one.verdict.slug, one.verdict.level): 1.0},
     )  # fmt: skip
-    yield gauge("urls_retired", "URIs held in RETIRED queues.", lambda one: one.standing.held)
+    yield gauge("urls_retired", "URIs held in RETIRED and INELIGIBLE queues.", lambda one: one.standing.held)
     yield gauge(
         "process_alive", "Whether a process has the frontier open.", lambda one: float(one.standing.process.alive)
     )

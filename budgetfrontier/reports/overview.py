@@ -25,6 +25,7 @@ ORDER: dict[QueueState, Callable[[QueueRecord], Any]] = {
     QueueState.READY: attrgetter("position"),
     QueueState.SNOOZED: attrgetter("wake_time", "id"),
     QueueState.INACTIVE: attrgetter("precedence", "position"),
+    QueueState.INELIGIBLE: attrgetter("position"),
     QueueState.RETIRED: attrgetter("position"),
 }
 """The states that a report lists, in Heritrix's order, each with the sort key for the turns of its queues."""

@@ -60,10 +60,10 @@ _NAMES = {
 
 
 def fate_of(found: ListedSeed) -> SeedStatus:
-    """Return the fate of a seed; one waiting on a RETIRED queue is STRANDED."""
+    """Return the fate of a seed; one waiting on a RETIRED or INELIGIBLE queue is STRANDED."""
     if found.row.fate is SeedFate.WAITING and found.leased:
         return SeedStatus.LEASED
-    if found.row.fate is SeedFate.WAITING and found.state is QueueState.RETIRED:
+    if found.row.fate is SeedFate.WAITING and found.state in (QueueState.RETIRED, QueueState.INELIGIBLE):
         return SeedStatus.STRANDED
     if found.row.fate is SeedFate.SUCCEEDED and (found.row.redirect or _is_redirect(_code_in(found.row))):
         return SeedStatus.REDIRECTED

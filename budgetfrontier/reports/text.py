@@ -97,6 +97,8 @@ def render(
     lines += _section(f"{overview.limit} LONGEST QUEUES", overview.longest(overview.limit), now, layout)
     for state in ORDER:
         shown = overview.listed(state)
+        if state is QueueState.INELIGIBLE and not shown:
+            continue  # as Heritrix does
         title = f"{state.replace('_', '-')} QUEUES"
         lines += _section(title, shown, now, layout, more=report.totals.queues.get(state, 0) - len(shown))
     last = (*_spend(overview), "", f"process: {clean(process_line(report.standing))}", summary_line(report))
@@ -175,6 +177,8 @@ def _queues(report: Report, overview: Overview) -> Iterator[str]:
     yield f"                         Ready: {count[QueueState.READY]}"
     yield f"                       Snoozed: {count[QueueState.SNOOZED]}"
     yield f"           Inactive queues: {count[QueueState.INACTIVE]}" + (f" ({waiting})" if waiting else "")
+    if count[QueueState.INELIGIBLE]:
+        yield f"         Ineligible queues: {count[QueueState.INELIGIBLE]}"
     yield f"            Retired queues: {count[QueueState.RETIRED]}"
     yield f"          Exhausted queues: {count[QueueState.EXHAUSTED]}"
     yield ""

@@ -17,7 +17,7 @@ POLICY = "policy: "
 
 
 def is_empty(*, queued: int, leases: int, future: int, future_retired: int) -> bool:
-    """Return whether nothing is queued, out, or scheduled for later; URIs that wait for RETIRED queues do not count."""
+    """Return whether nothing is queued, out, or scheduled for later, except for RETIRED and INELIGIBLE queues."""
     return not queued and not leases and future <= future_retired
 
 

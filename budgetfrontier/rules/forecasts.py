@@ -36,7 +36,7 @@ class Forecast(NamedTuple):
 
 
 class Held(NamedTuple):
-    """The sums over the queues that are not RETIRED, from a scan of all of them."""
+    """The sums over the queues whose URIs count as queued, from a scan of all of them."""
 
     spendable: int
     """The sum of what queues with total budgets may spend before they are over them."""
@@ -88,9 +88,9 @@ class Holdings:
 
         `terms`, called with each queue that counts, sets its budgets to those in force, and returns its terms.
         """
-        add, retired = self._add, QueueState.RETIRED
+        add, retired, ineligible = self._add, QueueState.RETIRED, QueueState.INELIGIBLE
         for queue in queues:
-            if (queue.queued or queue.future) and queue.state is not retired:
+            if (queue.queued or queue.future) and queue.state is not retired and queue.state is not ineligible:
                 add(queue, terms(queue))
             yield queue
 

@@ -14,13 +14,22 @@ if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import QueueSettings
 
 READY, IN_PROCESS, SNOOZED = QueueState.READY, QueueState.IN_PROCESS, QueueState.SNOOZED
-INACTIVE, RETIRED, EXHAUSTED = QueueState.INACTIVE, QueueState.RETIRED, QueueState.EXHAUSTED
+INACTIVE, INELIGIBLE = QueueState.INACTIVE, QueueState.INELIGIBLE
+RETIRED, EXHAUSTED = QueueState.RETIRED, QueueState.EXHAUSTED
 
 ACTIVE = frozenset((READY, IN_PROCESS, SNOOZED))
 
 WORST_PRECEDENCE = 0xFFFF
 NONE_WAITING = WORST_PRECEDENCE + 1
-"""The value used for the best precedence of INACTIVE queues if there are none."""
+"""The value used for the best precedence of INACTIVE queues if there are none, and for the floor without one."""
+
+
+def while_waiting(precedence: int, floor: int | None) -> QueueState:
+    """Return the state of a queue that waits for its activation: INELIGIBLE at the precedence floor, or beyond.
+
+    Where another rule says INACTIVE, this one decides.
+    """
+    return INACTIVE if floor is None or precedence < floor else INELIGIBLE
 
 
 def ready_or_snoozed(queue: QueueRecord, now: float) -> QueueState:
@@ -90,8 +99,9 @@ def after_finish(
 ) -> QueueState:
     """Return the state of a queue once an attempt has been charged.
 
-    `best_waiting` is the best precedence of the INACTIVE queues; `retire`: the finish asks for it. The order of the
-    questions is the rule. A queue that yields to a better precedence forfeits its balance.
+    `best_waiting` is the best precedence of the INACTIVE queues, at most the last one before the floor; `retire`: the
+    finish asks for it. The order of the questions is the rule. A queue that yields to a better precedence forfeits its
+    balance.
     """
     state = queue.state
     if retire or state is RETIRED:
@@ -100,8 +110,8 @@ def after_finish(
         return RETIRED
     if not queue.queued:
         return EXHAUSTED
-    if state is INACTIVE:
-        return INACTIVE
+    if state is INACTIVE or state is INELIGIBLE:
+        return state
     if queue.balance <= 0:
         return IN_PROCESS if queue.out else INACTIVE
     if best_waiting < queue.precedence:
@@ -126,8 +136,8 @@ def after_lease_lost(queue: QueueRecord, now: float) -> QueueState:
         return RETIRED
     if not queue.queued:
         return EXHAUSTED
-    if queue.state is INACTIVE:
-        return INACTIVE
+    if queue.state is INACTIVE or queue.state is INELIGIBLE:
+        return queue.state
     if queue.balance <= 0:
         return IN_PROCESS if queue.out else INACTIVE
     return ready_or_snoozed(queue, now)

@@ -1,14 +1,14 @@
-"""The totals of queued URIs: those of a RETIRED queue, now or for later, keep no crawl from finishing."""
+"""The totals of queued URIs: those of a RETIRED or INELIGIBLE queue, now or for later, keep no crawl open."""
 
 from __future__ import annotations
 
 from budgetfrontier.core.model import QueueRecord, QueueState
-from budgetfrontier.rules.queue_states import RETIRED
+from budgetfrontier.rules.queue_states import INELIGIBLE, RETIRED
 
 
 def is_queued(state: QueueState) -> bool:
-    """Return whether the URIs of a queue in this state count as queued: a RETIRED one keeps its URIs uncounted."""
-    return state is not RETIRED
+    """Return whether the URIs of a queue in this state count as queued: RETIRED and INELIGIBLE ones do not."""
+    return state is not RETIRED and state is not INELIGIBLE
 
 
 def share(queue: QueueRecord, state: QueueState) -> tuple[int, int]:

@@ -72,9 +72,9 @@ class Standing(msgspec.Struct, kw_only=True):
     over_budget: bool = False
     """Whether all INACTIVE queues looked at are over budget: they will retire on their turn."""
     held: int = 0
-    """URIs in RETIRED queues."""
+    """URIs in RETIRED and INELIGIBLE queues."""
     held_future: int = 0
-    """URIs scheduled for later in RETIRED queues."""
+    """URIs scheduled for later in RETIRED and INELIGIBLE queues."""
     retired_by_name: int = 0
     """The RETIRED queues that no change of settings revives."""
     rate: float | None = None
@@ -192,6 +192,13 @@ def _over(s: Standing) -> Verdict:
     totals, counts = s.totals, s.totals.queues
     how = "paused at its finish" if totals.state is CrawlState.PAUSED else "finished"
     retired, held = counts.get(QueueState.RETIRED, 0), s.held + totals.future
+    if held and (ineligible := counts.get(QueueState.INELIGIBLE, 0)):
+        left = f"only ineligible queues are left ({ineligible:,}"
+        if retired:
+            left = f"only ineligible and retired queues are left ({ineligible:,} and {retired:,}"
+        ways = "`adjust` the precedence of those to be crawled, or raise precedence_floor"
+        text = f"The crawl is {how}: {left}, with {counted(held, 'URI')}); {ways}."
+        return Verdict("ineligible", "warn", text, _command(s, "queues", "--state", "INELIGIBLE"))
     if retired and held:
         left = f"only retired queues are left ({retired:,}, with {counted(held, 'URI')})"
         ways = "`unretire` revives them" if s.retired_by_name == retired else "`adjust` a budget to revive them"
@@ -354,7 +361,7 @@ def pause_sentence(s: Standing) -> str:
 
 
 def _later(s: Standing) -> int:
-    """Return the number of URIs scheduled for later that wait for no RETIRED queue."""
+    """Return the number of URIs scheduled for later that wait for no RETIRED or INELIGIBLE queue."""
     return max(s.totals.future - s.held_future, 0)
 
 

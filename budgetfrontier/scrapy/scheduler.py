@@ -36,6 +36,7 @@ from budgetfrontier.settings.policies.assignment import Single
 
 LEASE_TTL = 1e9  # seconds: Scrapy has timeouts of its own, and the leases of a process that died are given back anyway
 MIN_COMMIT_INTERVAL = 0.05  # seconds
+_UNCOUNTED = (QueueState.RETIRED, QueueState.INELIGIBLE)  # the totals do not count their URIs as queued
 
 log = logging.getLogger(__name__)
 
@@ -312,17 +313,17 @@ class Scheduler:
             return 0
         if self._paused_at_finish():
             return 0
-        if in_flight and summary.queues.get(QueueState.RETIRED):  # `queued` does not count URIs of retired queues
-            in_flight = sum(not self._is_retired(lease.queue) for lease in self._in_flight.leases())
+        if in_flight and any(map(summary.queues.get, _UNCOUNTED)):
+            in_flight = sum(not self._is_uncounted(lease.queue) for lease in self._in_flight.leases())
         return max(summary.queued - in_flight, 0) + summary.future
 
     def _paused_at_finish(self) -> bool:
         frontier = self.frontier
         return frontier.state is CrawlState.PAUSED and frontier.summary().pause_reason == crawl_states.FINISH
 
-    def _is_retired(self, queue: str) -> bool:
+    def _is_uncounted(self, queue: str) -> bool:
         record = self.frontier.queue(queue)
-        return record is not None and record.state is QueueState.RETIRED
+        return record is not None and record.state in _UNCOUNTED
 
     @property
     def mqs(self) -> Size:

@@ -247,6 +247,13 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     precedence_policy: Annotated[
         Any, Field("how the precedence is determined: base, or module:name", "policy:precedence")
     ] = "base"
+    precedence_floor: Annotated[
+        int | None,
+        Field(
+            "the precedence from which on queues are INELIGIBLE, not crawled; null: none are",
+            optional(PRECEDENCE),
+        ),
+    ] = None
     politeness_policy: Annotated[
         Any, Field("how long a queue waits: standard, or module:name", "policy:politeness")
     ] = "standard"

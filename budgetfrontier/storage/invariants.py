@@ -80,6 +80,7 @@ class _Checker:
         self._given_out = {
             QueueState.READY: (c.ring_front, c.ring_back),
             QueueState.INACTIVE: (1, c.fifo_back),
+            QueueState.INELIGIBLE: (1, c.ineligible_back),
             QueueState.RETIRED: (1, c.retired_back),
         }
 
@@ -174,8 +175,9 @@ class _Checker:
             self._check_row(found, queue_id, QueueState.INACTIVE, position)
             if queue_id in self._queues and self._queues[queue_id].precedence != precedence:
                 self._report(f"queue {self._queues[queue_id].queue}: waits in the FIFO of precedence {precedence}")
-        for key, value in self._items(keys.RETIRED):
-            self._check_row(found, keys.u32.unpack(value)[0], QueueState.RETIRED, keys.u64.unpack(key)[0])
+        for state, table in (QueueState.RETIRED, keys.RETIRED), (QueueState.INELIGIBLE, keys.INELIGIBLE):
+            for key, value in self._items(table):
+                self._check_row(found, keys.u32.unpack(value)[0], state, keys.u64.unpack(key)[0])
         nowhere = (QueueState.IN_PROCESS, QueueState.EXHAUSTED)
         for queue in self._queues.values():
             expected = [] if queue.state in nowhere else [queue.state]
@@ -190,6 +192,7 @@ class _Checker:
             first, last = self._given_out.get(queue.state, (queue.position, queue.position))
             if not first <= queue.position <= last:
                 self._report(f"queue {queue.queue}: {queue.state} at {queue.position}, a position never given out")
+            self._check_floor(queue)
 
     def _check_groups(self) -> None:
         """Compare the groups with their queues: a group with queues that wait has to have something that ends that."""
@@ -240,6 +243,15 @@ class _Checker:
         found[queue_id].append(state)
         if at is not None and queue.position != at:
             self._report(f"queue {queue.queue}: its record says position {queue.position}, the index says {at}")
+
+    def _check_floor(self, queue: QueueRecord) -> None:
+        """Report a queue that waits on the wrong side of the precedence floor, if no change is rolled out."""
+        if self._settings is None or self._counters.regrade_upto:
+            return
+        floor = self._settings.frontier.precedence_floor
+        waits = queue_states.while_waiting(queue.precedence, floor)
+        if queue.state in (QueueState.INACTIVE, QueueState.INELIGIBLE) and queue.state is not waits:
+            self._report(f"queue {queue.queue}: {queue.state} at precedence {queue.precedence}, the floor is {floor}")
 
     def _check_leases(self) -> None:
         out: Counter[int] = Counter()
@@ -393,6 +405,7 @@ class _Checker:
             "snoozed": states[QueueState.SNOOZED],
             "inactive": states[QueueState.INACTIVE],
             "parked": sum(q.parked > 0 for q in all_queues),
+            "ineligible": states[QueueState.INELIGIBLE],
             "retired": states[QueueState.RETIRED],
             "retired_by_name": sum(q.by_name for q in all_queues if q.state is QueueState.RETIRED),
             "penalties": sum(q.penalties for q in all_queues),

@@ -23,6 +23,7 @@ INACTIVE = "inactive"  # precedence, position -> queue id
 ACTIVE = "active"  # position in the ring -> queue id (READY queues)
 SNOOZED = "snoozed"  # wake time, queue id -> nothing
 RETIRED = "retired"  # position -> queue id
+INELIGIBLE = "ineligible"  # position -> queue id
 LEASES = "leases"  # lease id -> LeaseRow
 FUTURE = "future"  # due time, ordinal -> FutureRow
 DEAD = "dead"  # ordinal -> DeadRow
@@ -41,7 +42,7 @@ GROUP_WAKES = "group_wakes"  # wake time, group id -> nothing
 
 TABLES = (
     META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT, RUNS,
-    SERIES, URLS, SEEDS, SEED_KEYS, HOSTS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES,
+    SERIES, URLS, SEEDS, SEED_KEYS, HOSTS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES, INELIGIBLE,
 )  # fmt: skip
 
 # Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction

@@ -30,7 +30,7 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     state: CrawlState = CrawlState.NEW
     pause_reason: str | None = None
     queued: Number = 0
-    """URIs in queues that are not RETIRED."""
+    """URIs in queues that are neither RETIRED nor INELIGIBLE."""
     scheduled: Number = 0
     succeeded: Number = 0
     failed: Number = 0
@@ -41,7 +41,7 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     expenditure: Number = 0
     future: Number = 0
     future_retired: Number = 0
-    """The part of `future` in RETIRED queues."""
+    """The part of `future` in RETIRED and INELIGIBLE queues."""
     queues: Number = 0
     ready: Number = 0
     in_process: Number = 0
@@ -115,6 +115,11 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     group_id: Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)] = 0
     parked: Number = 0
     """The part of `snoozed` that waits for a group."""
+    ineligible: Number = 0
+    ineligible_back: KeyPosition = 0
+    lifted_upto: KeyPosition = 0
+    """With `lift_upto`, the same for INELIGIBLE queues; until that is done, `regrade_upto` is not 0."""
+    lift_upto: KeyPosition = 0
 
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):

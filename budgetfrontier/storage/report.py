@@ -99,8 +99,8 @@ def status_line(totals: Summary) -> str:
     active = q["READY"] + q["IN_PROCESS"] + q["SNOOZED"]
     return (
         f"{totals.state} - {sum(q.values())} URI queues: {active} active ({q['IN_PROCESS']} in-process; "
-        f"{q['READY']} ready; {q['SNOOZED']} snoozed); {q['INACTIVE']} inactive; 0 ineligible; "
-        f"{q['RETIRED']} retired; {q['EXHAUSTED']} exhausted"
+        f"{q['READY']} ready; {q['SNOOZED']} snoozed); {q['INACTIVE']} inactive; "
+        f"{q['INELIGIBLE']} ineligible; {q['RETIRED']} retired; {q['EXHAUSTED']} exhausted"
     )
 
 

@@ -65,6 +65,7 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     """The epoch of the run that wrote it, as in the ids of its leases."""
     prerequisites_succeeded: Number = 0
     prerequisites_disregarded: Number = 0
+    ineligible: Number = 0
 
 
 _STATES = {
@@ -72,6 +73,7 @@ _STATES = {
     "in_process_queues": QueueState.IN_PROCESS,
     "snoozed": QueueState.SNOOZED,
     "inactive": QueueState.INACTIVE,
+    "ineligible": QueueState.INELIGIBLE,
     "retired": QueueState.RETIRED,
     "exhausted": QueueState.EXHAUSTED,
 }

@@ -13,6 +13,7 @@ INDEXED = {
     QueueState.READY: keys.ACTIVE,
     QueueState.SNOOZED: keys.SNOOZED,
     QueueState.INACTIVE: keys.INACTIVE,
+    QueueState.INELIGIBLE: keys.INELIGIBLE,
     QueueState.RETIRED: keys.RETIRED,
     QueueState.IN_PROCESS: keys.LEASES,
 }
@@ -23,6 +24,7 @@ _LAYOUTS = {
     QueueState.READY: keys.u64,
     QueueState.SNOOZED: keys.timed,
     QueueState.INACTIVE: keys.fifo,
+    QueueState.INELIGIBLE: keys.u64,
     QueueState.RETIRED: keys.u64,
     QueueState.IN_PROCESS: keys.u64,
 }  # of the keys of their tables

@@ -90,6 +90,7 @@ class View:
             QueueState.IN_PROCESS: c.in_process,
             QueueState.SNOOZED: c.snoozed,
             QueueState.INACTIVE: c.inactive,
+            QueueState.INELIGIBLE: c.ineligible,
             QueueState.RETIRED: c.retired,
         }
         states[QueueState.EXHAUSTED] = c.queues - sum(states.values())

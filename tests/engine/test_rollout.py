@@ -147,6 +147,26 @@ def test_precedences_change_a_part_at_a_time(to_revive: bool) -> None:
         assert {i: queue.precedence for i, queue in states.items() if queue} == expected
 
 
+def test_queues_are_lifted_over_the_floor_a_part_at_a_time(tmp_path: Path) -> None:
+    settings = make_settings(precedence_floor=4)
+    with Frontier.open(tmp_path / "f", settings) as frontier:
+        frontier.adjust(precedence=7)
+        frontier.schedule_many(f"https://h{i:02}.test/" for i in range(HOSTS))
+        frontier.adjust(precedence=1)
+        assert frontier.summary().queues["INELIGIBLE"] == HOSTS - 10
+        assert crawl_state(frontier) == "RUNNING"
+        frontier.check()
+    with Frontier.open(tmp_path / "f") as frontier:
+        frontier.check()
+        assert drain(frontier) == [f"h{i:02}.test" for i in range(HOSTS)]
+        frontier.schedule_many(f"https://h{i:02}.test/more" for i in range(HOSTS))
+        frontier.adjust(precedence=7)
+        assert frontier.summary().queues["INELIGIBLE"] == 10
+        assert drain(frontier) == []
+        assert frontier.summary().queues["INELIGIBLE"] == HOSTS
+        frontier.check()
+
+
 def test_any_change_gives_waiting_queues_the_precedence_of_their_head_uris() -> None:
     lifted = [{"match": "regex:/first", "set": {"precedence": 1}}]
     with Frontier.open(":memory:", make_settings(overrides=lifted)) as frontier:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,8 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.rules import queued_totals, wake_times
 from budgetfrontier.rules.queue_states import READY, SNOOZED
 from budgetfrontier.storage.keys import TABLES
-from tests.support import START, crawl, kernel, memory, on_disk, pages, state
+from budgetfrontier.storage.report import status_line
+from tests.support import START, crawl, kernel, make_settings, memory, on_disk, pages, state
 
 pytestmark = pytest.mark.usefixtures("same_ids")
 
@@ -37,6 +39,97 @@ def test_the_best_precedence_is_activated_first() -> None:
     with memory(overrides=overrides) as f:
         f.schedule_many(pages("ABC", 2))
         assert crawl(f) == "BBCCAA"
+
+
+def states(f: Frontier) -> dict[str, str]:
+    """The queues by the first letters of their hosts."""
+    return {row.queue[0]: str(row.state) for row in f.report().queues}
+
+
+FLOOR: dict[str, Any] = {
+    "precedence_floor": 5,
+    "overrides": [
+        {"match": "queue:b.test", "set": {"precedence": 5}},
+        {"match": "queue:c.test", "set": {"precedence": 4}},
+    ],
+}
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_queues_at_the_floor_are_ineligible_and_do_not_keep_the_crawl_from_finishing(hold: bool) -> None:
+    with memory(hold_queues=hold, **FLOOR) as f:
+        f.schedule_many(pages("ABC", 2))
+        assert sorted(crawl(f)) == ["A", "A", "C", "C"]
+        assert (f.state, f.summary().queued, f.next_ready_in()) == ("FINISHED", 0, None)
+        assert states(f) == {"a": "EXHAUSTED", "b": "INELIGIBLE", "c": "EXHAUSTED"}
+        f.schedule("https://b.test/more")
+        assert f.state == "FINISHED"
+        queue = f.queue("b.test")
+        assert queue is not None
+        assert (queue.queued, f.summary().queues["INELIGIBLE"]) == (3, 1)
+        assert "0 inactive; 1 ineligible; 0 retired; 2 exhausted" in status_line(f.summary())
+        assert f.verdict().slug == "ineligible"
+
+
+def test_a_pause_at_the_finish_does_not_wait_for_queues_at_the_floor() -> None:
+    with memory(pause_at_finish=True, **FLOOR) as f:
+        f.schedule_many(pages("AB", 1))
+        assert crawl(f) == "A"
+        assert f.state == "PAUSED"
+
+
+def test_a_better_precedence_makes_an_ineligible_queue_inactive_and_a_worse_one_ineligible_again() -> None:
+    with memory(**FLOOR) as f:
+        f.schedule_many(pages("B", 2))
+        assert crawl(f) == ""
+        f.adjust(match="queue:b.test", precedence=1)
+        assert (states(f), f.state, f.summary().queued) == ({"b": "INACTIVE"}, "RUNNING", 2)
+        f.adjust(match="queue:b.test", precedence=9)
+        assert (states(f), f.state) == ({"b": "INELIGIBLE"}, "FINISHED")
+        f.check()
+
+
+def test_an_active_queue_that_comes_to_the_floor_is_ineligible_after_its_next_finish() -> None:
+    with memory(precedence_floor=5) as f:
+        f.schedule_many(pages("A", 3))
+        assert crawl(f, limit=1) == "A"
+        f.adjust(precedence=5)
+        assert states(f) == {"a": "READY"}
+        assert crawl(f) == "A"
+        assert states(f) == {"a": "INELIGIBLE"}
+
+
+def test_an_ineligible_queue_can_be_retired_brought_back_emptied_and_filled_again(tmp_path: Path) -> None:
+    with on_disk(tmp_path, **FLOOR) as f:
+        f.schedule_many(pages("B", 2))
+        f.retire("b.test")
+        assert states(f) == {"b": "RETIRED"}
+        f.unretire("b.test")
+        assert states(f) == {"b": "INELIGIBLE"}
+        assert (f.delete(queue="b.test"), states(f)) == (2, {"b": "EXHAUSTED"})
+        f.undo(f.audit(limit=1)[0].id)
+        assert (states(f), f.summary().queued) == ({"b": "INELIGIBLE"}, 0)
+
+
+def test_a_changed_floor_lifts_queues_or_sets_them_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "f"
+    for floor, expected in ((None, "INACTIVE"), (3, "INELIGIBLE"), (4, "INACTIVE"), (0, "INELIGIBLE")):
+        with Frontier.open(folder, make_settings(precedence_floor=floor)) as f:
+            f.schedule_many(pages("A", 1))
+            assert states(f) == {"a": expected}
+            f.check()
+
+
+def test_an_arrival_with_a_better_precedence_lifts_its_queue() -> None:
+    overrides = [{"match": "regex:/low", "set": {"precedence": 7}}]
+    with memory(precedence_floor=5, overrides=overrides) as f:
+        f.schedule("https://a.test/low")
+        assert states(f) == {"a": "INELIGIBLE"}
+        f.schedule(CrawlUri("https://a.test/high", priority=1))
+        assert (states(f), f.summary().queued) == ({"a": "INACTIVE"}, 2)
+        f.schedule("https://a.test/low/2")
+        assert (states(f), f.summary().queued) == ({"a": "INELIGIBLE"}, 0)
+        f.check()
 
 
 def test_snoozed_queues_come_back_by_wake_time_and_behind_the_ready() -> None:

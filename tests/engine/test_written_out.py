@@ -38,6 +38,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
             {"match": "regex:.*/1[0-9]*", "set": {"balance_replenish_amount": 2, "precedence": 1}},
         ],
     },
+    "a precedence floor": {
+        "precedence_floor": 3,
+        "precedence": 2,
+        "overrides": [
+            {"match": "host:d.test", "set": {"precedence": 4}},
+            {"match": "regex:.*/1[0-9]*", "set": {"precedence": 3}},
+        ],
+    },
     "precedence by a policy": {
         "precedence_policy": "tests.engine.test_written_out:by_host",
         "balance_replenish_amount": 2,

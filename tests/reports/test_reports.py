@@ -58,7 +58,7 @@ def make_report(
     totals = Summary(
         state=state,
         pause_reason=pause_reason,
-        queued=sum(q.queued for q in queues if q.state is not QueueState.RETIRED),
+        queued=sum(q.queued for q in queues if q.state not in (QueueState.INELIGIBLE, QueueState.RETIRED)),
         in_process=sum(q.out for q in queues),
         future=future,
         dead=2,
@@ -108,8 +108,8 @@ def test_summary_line_counts_each_state() -> None:
     queues = [queue(f"{state}.test", state) for state in QueueState]
     line = text.summary_line(make_report(*queues, state=CrawlState.PAUSED, pause_reason="finish"))
     assert line == (
-        "PAUSE - 6 URI queues: 3 active (1 in-process; 1 ready; 1 snoozed); "
-        "1 inactive; 0 ineligible; 1 retired; 1 exhausted"
+        "PAUSE - 7 URI queues: 3 active (1 in-process; 1 ready; 1 snoozed); "
+        "1 inactive; 1 ineligible; 1 retired; 1 exhausted"
     )
 
 
@@ -126,6 +126,13 @@ def test_sections_come_in_heritrix_s_order() -> None:
         "RETIRED QUEUES",
         "SPEND",
     ]
+
+
+def test_ineligible_queues_have_a_line_and_a_section_where_there_are_any() -> None:
+    rendered = text.render(make_report(queue("far.test", QueueState.INELIGIBLE, precedence=300, queued=2)), now=NOW)
+    assert "         Ineligible queues: 1\n" in rendered
+    assert section(rendered, "INELIGIBLE QUEUES")[1].startswith("far.test 300 2 ")
+    assert "neligible queues" not in text.render(make_report(), now=NOW)
 
 
 def test_a_queue_s_line_follows_the_legend() -> None:
@@ -413,7 +420,7 @@ def test_html_shows_every_state_and_fetches_nothing() -> None:
     page = Page(html.render(make_report(*(queue(f"{s.lower()}.test", s, queued=1) for s in QueueState)), now=NOW))
     for state in ORDER:
         assert f"{state.lower()}.test" in page.text
-    assert "RUN - 6 URI queues" in page.text
+    assert "RUN - 7 URI queues" in page.text
     names = {tag for tag, _ in page.tags}
     assert "svg" in names and not names & {"script", "link", "img", "iframe", "a", "object"}
     assert not any("src" in attributes or "href" in attributes for _, attributes in page.tags)

@@ -885,6 +885,14 @@ def test_uris_for_later_in_retired_queues_are_left_in_them() -> None:
     assert verdict(given).slug == "retired" and "(1, with 3 URIs)" in verdict(given).text
 
 
+def test_queues_at_the_precedence_floor_that_are_left_are_named_with_the_retired_ones() -> None:
+    found = verdict(standing(CrawlState.FINISHED, queues(ineligible=2), succeeded=20, more={"held": 5}))
+    assert (found.slug, found.level) == ("ineligible", "warn")
+    assert "only ineligible queues are left (2, with 5 URIs)" in found.text
+    found = verdict(standing(CrawlState.FINISHED, queues(ineligible=2, retired=1), succeeded=20, more={"held": 5}))
+    assert "only ineligible and retired queues are left (2 and 1, with 5 URIs)" in found.text
+
+
 @pytest.mark.parametrize(
     ("ago", "told"),
     [(0.99, "just now"), (1.0, "1s ago"), (1.9, "2s ago"), (-60.0, "just now"), (-61.0, "1m1s ahead of this clock")],

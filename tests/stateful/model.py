@@ -10,9 +10,11 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 READY, IN_PROCESS, SNOOZED = "READY", "IN_PROCESS", "SNOOZED"
-INACTIVE, RETIRED, EXHAUSTED = "INACTIVE", "RETIRED", "EXHAUSTED"
+INACTIVE, INELIGIBLE, RETIRED, EXHAUSTED = "INACTIVE", "INELIGIBLE", "RETIRED", "EXHAUSTED"
 LIMITS = ("max_queued", "max_queue_size", "bloom.expected")
-STATES = (READY, IN_PROCESS, SNOOZED, INACTIVE, RETIRED, EXHAUSTED)
+STATES = (READY, IN_PROCESS, SNOOZED, INACTIVE, INELIGIBLE, RETIRED, EXHAUSTED)
+UNCOUNTED = (INELIGIBLE, RETIRED)
+"""Their URIs keep no crawl from finishing."""
 
 PLAIN: dict[str, Any] = {
     "fetch_seconds": None,
@@ -161,6 +163,7 @@ class Model:
         self.queues: dict[str, Queue] = {}
         self.ring: list[Queue] = []
         self.fifos: dict[int, list[Queue]] = {}
+        self.ineligible: list[Queue] = []
         self.retired: list[Queue] = []
         self.leases: dict[int, Lease] = {}
         self.future: list[tuple[float, Uri]] = []
@@ -236,18 +239,23 @@ class Model:
         if state == SNOOZED == queue.state:
             return
         before = queue.state
-        for place in (self.ring, self.retired, *self.fifos.values(), *(group.parked for group in self.groups.values())):
+        places = (self.ring, self.ineligible, self.retired, *self.fifos.values())
+        for place in (*places, *(group.parked for group in self.groups.values())):
             if queue in place:
                 place.remove(queue)
         if state == READY and not surely and not self.may_hand_out(queue):
             state = IN_PROCESS
         elif state == READY and queue.wake > self.now:
             state = SNOOZED
+        elif state == INACTIVE and self.below_floor(queue):
+            state = INELIGIBLE
         queue.state = state
         if state == READY:
             self.ring.append(queue)
         elif state == INACTIVE:
             self.fifos.setdefault(queue.precedence, []).append(queue)
+        elif state == INELIGIBLE:
+            self.ineligible.append(queue)
         elif state == RETIRED:
             self.retired.append(queue)
         if queue.group and before == READY != state and not queue.out and self.groups[queue.group].parked:
@@ -349,6 +357,14 @@ class Model:
             group.wake = max(group.wake, self.now + seconds)
         self.let_go_on(queue.group)
 
+    def below_floor(self, queue: Queue) -> bool:
+        """Its precedence is that of the floor, or worse."""
+        return queue.precedence >= (self.options["precedence_floor"] or 1 << 16)
+
+    def precedence_changed(self, queue: Queue) -> None:
+        if queue.state == INACTIVE or (queue.state == INELIGIBLE and not self.below_floor(queue)):
+            self.move(queue, INACTIVE)
+
     def reconsider(self, queue: Queue) -> None:
         """What may go out has changed."""
         if queue.state in (READY, IN_PROCESS) and (queue.state == READY) != self.may_hand_out(queue):
@@ -356,7 +372,9 @@ class Model:
 
     def activate(self, queue: Queue) -> None:
         self.take(queue, self.head(queue))
-        if self.spent(queue):
+        if self.below_floor(queue):
+            self.move(queue, INACTIVE)
+        elif self.spent(queue):
             self.move(queue, RETIRED)
         else:
             queue.balance = queue.replenish
@@ -377,8 +395,8 @@ class Model:
             self.move(queue, INACTIVE)
         elif queue.state == EXHAUSTED:
             self.activate(queue)
-        elif queue.state == INACTIVE and queue.precedence != before:
-            self.move(queue, INACTIVE)
+        elif queue.precedence != before and queue.state != IN_PROCESS:
+            self.precedence_changed(queue)
         elif queue.state == IN_PROCESS:
             self.reconsider(queue)
 
@@ -389,8 +407,8 @@ class Model:
     def empty(self) -> bool:
         return not (
             self.leases
-            or any(queue.uris for queue in self.queues.values() if queue.state != RETIRED)
-            or any(self.queues[uri.queue].state != RETIRED for _, uri in self.future)
+            or any(queue.uris for queue in self.queues.values() if queue.state not in UNCOUNTED)
+            or any(self.queues[uri.queue].state not in UNCOUNTED for _, uri in self.future)
         )
 
     def settle(self) -> None:
@@ -424,7 +442,7 @@ class Model:
             self.seen.add(url)
 
     def queued(self) -> int:
-        return sum(len(queue.uris) for queue in self.queues.values() if queue.state != RETIRED)
+        return sum(len(queue.uris) for queue in self.queues.values() if queue.state not in UNCOUNTED)
 
     def schedule(self, *specs: dict[str, Any], within: bool = False, via: Uri | None = None) -> Counter[str]:
         tally: Counter[str] = Counter()
@@ -776,11 +794,13 @@ class Model:
             self.move(queue, RETIRED)
         elif not queue.uris:
             self.move(queue, EXHAUSTED)
-        elif queue.state == INACTIVE:
+        elif queue.state in (INACTIVE, INELIGIBLE):
             pass
         elif queue.balance <= 0:
             self.move(queue, IN_PROCESS if queue.out else INACTIVE)
-        elif any(fifo for precedence, fifo in self.fifos.items() if precedence < queue.precedence):
+        elif self.below_floor(queue) or any(
+            fifo for precedence, fifo in self.fifos.items() if precedence < queue.precedence
+        ):
             queue.balance = 0
             self.move(queue, INACTIVE)
         elif queue.state != READY or queue.wake > self.now or not self.may_hand_out(queue):
@@ -982,13 +1002,13 @@ class Model:
 
     def settings_changed(self) -> None:
         self.revision += 1
-        waiting = [(queue, queue.precedence) for queue in self.waiting()]
+        waiting = [(queue, queue.precedence) for queue in [*self.waiting(), *self.ineligible]]
         for queue in self.queues.values():
             if queue.uris:
                 self.take(queue, self.head(queue))
         for queue, before in waiting:
             if queue.precedence != before:
-                self.move(queue, INACTIVE)
+                self.precedence_changed(queue)
         for queue in list(self.retired):
             if not queue.by_name:
                 self.move(queue, INACTIVE if queue.uris else EXHAUSTED)

@@ -28,7 +28,7 @@ from budgetfrontier.storage.records import decode_group, decode_url
 from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.testing import crash
 from tests.examples import few
-from tests.stateful.model import PLAIN, Model, Seed
+from tests.stateful.model import PLAIN, UNCOUNTED, Model, Seed
 from tests.stateful.undoing import discard, undo
 from tests.support import kernel
 
@@ -91,6 +91,7 @@ option_sets = st.fixed_dictionaries(
         "retire_when": st.sampled_from(("exceeded", "reached")),
         "error_penalty_amount": st.sampled_from((0, 2)),
         "precedence": st.just(3),
+        "precedence_floor": st.sampled_from((None, None, 4)),
         "max_queued": st.sampled_from((0, 0, 0, 9, 30)),
         "max_queue_size": st.sampled_from((0, 0, 0, 3, 8)),
         "order": st.sampled_from(("fifo", "lifo")),
@@ -821,7 +822,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 if not soonest or self.model.state in ("PAUSED", "FINISHED"):
                     break
                 wait = min(soonest) - self.clock.time()
-                if all(state != "RETIRED" for _, state in later):
+                if not any(state in UNCOUNTED for _, state in later):
                     same("next_ready_in", self.frontier.next_ready_in(), pytest.approx(wait))
                 self.time_passes(wait)
 

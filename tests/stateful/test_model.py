@@ -32,6 +32,7 @@ OPTIONS: dict[str, Any] = {
     "queue_assignment_policy": "hostname",
     "duplicates": "exact",
     "expected": 10_000,
+    "precedence_floor": None,
 }
 
 

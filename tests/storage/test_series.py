@@ -25,8 +25,8 @@ def test_a_row_has_every_total_of_a_summary() -> None:
     row = series.row_of(totals, 5.0)
     numbers = {name for name in Summary.__struct_fields__ if type(getattr(totals, name)) is int}
     assert {name: getattr(row, name) for name in numbers} == {name: getattr(totals, name) for name in numbers}
-    states = (row.ready, row.in_process_queues, row.snoozed, row.inactive, row.retired, row.exhausted)
-    assert states == tuple(totals.queues[state] for state in QueueState)
+    states = (row.ready, row.in_process_queues, row.snoozed, row.inactive, row.ineligible, row.retired)
+    assert (*states, row.exhausted) == tuple(totals.queues[state] for state in QueueState)
     assert (row.time, row.begins) == (5.0, False)
     assert len(encode(row)) < 120
 

@@ -16,7 +16,7 @@ LEGEND = (
     "   mem-use-KB  heap-size-KB   congestion   max-depth   avg-depth"
 )
 _WIDTHS = (12, 12, 13, 17, 11, 14, 14, 13, 14, 13, 12, 12)  # of the columns after the timestamp, matching the legend
-_LEFT_OUT = (QueueState.RETIRED, QueueState.EXHAUSTED)  # their URIs are not counted as queued
+_LEFT_OUT = (QueueState.INELIGIBLE, QueueState.RETIRED, QueueState.EXHAUSTED)  # their URIs are not counted as queued
 
 
 class Statistics:

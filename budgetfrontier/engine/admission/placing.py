@@ -11,7 +11,7 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.url_table import New
 from budgetfrontier.rules import budgets, uri_order
-from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, RETIRED
+from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INELIGIBLE, RETIRED
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
@@ -186,7 +186,7 @@ class Arrivals:
             ):
                 queue.queued += 1
                 queue.enqueued += 1
-                if state is not RETIRED:
+                if state is not RETIRED and state is not INELIGIBLE:  # copies `queued_totals.is_queued`
                     queued += 1
             else:
                 self._turns.arrived(queue, 1, special.short, settings, asked, now)

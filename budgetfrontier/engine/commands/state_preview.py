@@ -6,14 +6,14 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from budgetfrontier.core.model import QueueRecord, Summary
+from budgetfrontier.core.model import QueueRecord, QueueState, Summary
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import crawl_states, queue_states, wake_times
-from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
+from budgetfrontier.rules.queue_states import INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
-from budgetfrontier.storage.head_urls import HeadUrls
+from budgetfrontier.storage.head_urls import NO_URL, HeadUrls
 from budgetfrontier.storage.records import Counters
 from budgetfrontier.storage.view import View
 
@@ -83,8 +83,19 @@ def _retire(view: View, queue: QueueRecord, args: dict[str, Any], now: float) ->
 
 def _unretire(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
     if queue.state is RETIRED:
-        queue.state = queue_states.after_unretirement(queue)
+        queue.state = state_once_revived(view, queue)
     queue.by_name = False
+
+
+def state_once_revived(view: View, queue: QueueRecord) -> QueueState:
+    """Return the state of a RETIRED queue that is brought back; a policy for its precedence is not asked again."""
+    state, frontier = queue_states.after_unretirement(queue), view.settings()[0].frontier
+    if state is not INACTIVE or frontier.precedence_floor is None:
+        return state
+    precedence = queue.precedence
+    if queue.revision != view.counters().settings_revision and frontier.precedence_policy == "base":
+        precedence = view.in_force().for_uri(HeadUrls(view).url(queue) or NO_URL, queue.queue).precedence
+    return queue_states.while_waiting(precedence, frontier.precedence_floor)
 
 
 def _snooze(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
@@ -124,7 +135,7 @@ def repace(view: View, queue: QueueRecord, chosen: dict[str, Any], before: dict[
     if chosen["max_completed"] != before["max_completed"]:
         queue.max_completed = chosen["max_completed"]
         if queue.state is RETIRED and not queue.by_name:
-            queue.state = queue_states.after_unretirement(queue)
+            queue.state = state_once_revived(view, queue)
 
 
 _COMMANDS: dict[str, Callable[[View, QueueRecord, dict[str, Any], float], None]] = {

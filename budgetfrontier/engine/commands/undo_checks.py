@@ -13,10 +13,17 @@ from budgetfrontier.engine.commands import restoring, undo_bury
 from budgetfrontier.engine.commands.adjustment import Edit, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
 from budgetfrontier.engine.commands.preview import withdrawn
-from budgetfrontier.engine.commands.state_preview import crawl_after, look_at_crawl, look_at_queue, repace, set_waits
+from budgetfrontier.engine.commands.state_preview import (
+    crawl_after,
+    look_at_crawl,
+    look_at_queue,
+    repace,
+    set_waits,
+    state_once_revived,
+)
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
-from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED, after_unretirement
+from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
 from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, PACING, PAUSING, RETIRING, WAITING, command_of
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.matching import disjoint, parse_match
@@ -167,7 +174,7 @@ def _restored(view: View, queue: QueueRecord, entry: AuditEntry, command: str, n
         if was["state"] == RETIRED:
             changed.state = RETIRED
         elif queue.state is RETIRED:
-            changed.state = after_unretirement(queue)
+            changed.state = state_once_revived(view, queue)
     elif command in PACING:
         repace(view, changed, was, after, now)
     else:

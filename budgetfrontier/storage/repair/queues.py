@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.rules import crawl_states, queue_keys, queue_states, queued_totals
-from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, INELIGIBLE, READY, RETIRED, SNOOZED
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
@@ -23,6 +23,7 @@ from budgetfrontier.storage.repair.group_rebuild import GroupRebuild
 from budgetfrontier.storage.repair.new_tables import NewTables
 from budgetfrontier.storage.repair.notes import Notes
 from budgetfrontier.storage.repair.pages import Salvage
+from budgetfrontier.storage.turn_order import INDEXED
 
 LAST_ORDINAL = 1 << 48  # more than any frontier gives out: higher ordinals are damaged, as are positions beyond these
 FIRST_POSITION, LAST_POSITION = 1 << 24, 3 << 62
@@ -127,6 +128,9 @@ class QueueRebuild:
         queue.landed = self._findings.landed[number]
         queue.urls, queue.completed = self._findings.urls[number], self._findings.completed[number]
         correct(queue, self._now)
+        if queue.state in (INACTIVE, INELIGIBLE):
+            floor = self._findings.settings.frontier.precedence_floor
+            queue.state = queue_states.while_waiting(queue.precedence, floor)
         self._groups.check(queue)
 
     def _from_indexes(self) -> dict[int, QueueRecord]:
@@ -145,9 +149,10 @@ class QueueRebuild:
                 if (len(key), len(value)) == (10, 4):
                     precedence, position = keys.fifo.unpack(key)
                     add(keys.u32.unpack(value)[0], INACTIVE, precedence=precedence, position=position)
-            for key, value in self._source.records(keys.RETIRED):
-                if (len(key), len(value)) == (8, 4):
-                    add(keys.u32.unpack(value)[0], RETIRED, position=keys.u64.unpack(key)[0])
+            for state in INELIGIBLE, RETIRED:
+                for key, value in self._source.records(INDEXED[state]):
+                    if (len(key), len(value)) == (8, 4):
+                        add(keys.u32.unpack(value)[0], state, position=keys.u64.unpack(key)[0])
             for key, value in self._source.records(keys.PARKED):
                 if (len(key), len(value)) == (keys.parked.size, keys.u32.size):
                     group, position = keys.parked.unpack(key)
@@ -229,7 +234,7 @@ class QueueRebuild:
         self._totals = totals = replace(stored, **dict.fromkeys(_COUNTED, 0))
         if not FIRST_POSITION < totals.ring_front <= totals.ring_back < LAST_POSITION:
             totals.ring_front, totals.ring_back = Counters().ring_front, Counters().ring_back
-        for name in "fifo_back", "retired_back":
+        for name in "fifo_back", "ineligible_back", "retired_back":
             if not 0 <= getattr(totals, name) < LAST_POSITION:
                 setattr(totals, name, 0)
 
@@ -261,8 +266,10 @@ class QueueRebuild:
         totals.succeeded = max(totals.succeeded, parts)
         for name in "revived_upto", "revive_upto":
             setattr(totals, name, min(getattr(totals, name), totals.retired_back))
-        for name in "regrade_position", "regrade_upto":
-            setattr(totals, name, min(getattr(totals, name), totals.fifo_back))
+        for name in "lifted_upto", "lift_upto":
+            setattr(totals, name, min(getattr(totals, name), totals.ineligible_back))
+        totals.regrade_position = min(totals.regrade_position, totals.fifo_back)
+        totals.regrade_upto = min(totals.regrade_upto, max(totals.fifo_back, min(totals.lift_upto, 1)))
         totals.regrade_precedence = min(totals.regrade_precedence, queue_states.WORST_PRECEDENCE)
         self._settle()
         for name in (*_COUNTED, *_GIVEN_OUT, "prerequisites", "succeeded", "state") if stored else ():
@@ -293,7 +300,7 @@ class QueueRebuild:
             totals.pause_reason = crawl_states.FINISH
 
 
-_BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
+_BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", INELIGIBLE: "ineligible_back", RETIRED: "retired_back"}
 """The states in which queues wait in an order, each with the field of the totals that has its last position."""
 
 _REPORTED_FIELDS = (
@@ -304,16 +311,16 @@ _REPORTED_FIELDS = (
 )  # fmt: skip
 _COUNTED = (
     "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
-    "snoozed", "inactive", "retired", "retired_by_name", "leases", "urls", "completed", "url_queues",
+    "snoozed", "inactive", "ineligible", "retired", "retired_by_name", "leases", "urls", "completed", "url_queues",
     "active_url_queues", "own_budgets", "groups", "parked",
 )  # fmt: skip
 _GIVEN_OUT = (
-    "epoch", "ordinal", "queue_id", "ring_front", "ring_back", "fifo_back", "retired_back", "audit", "command",
-    "settings_revision", "group_id",
+    "epoch", "ordinal", "queue_id", "ring_front", "ring_back", "fifo_back", "ineligible_back", "retired_back", "audit",
+    "command", "settings_revision", "group_id",
 )  # fmt: skip
 _INDEXES = (
-    keys.QUEUE_IDS, keys.ACTIVE, keys.SNOOZED, keys.INACTIVE, keys.RETIRED, keys.PARKED, keys.GROUP_IDS,
-    keys.GROUP_WAKES,
+    keys.QUEUE_IDS, keys.ACTIVE, keys.SNOOZED, keys.INACTIVE, keys.INELIGIBLE, keys.RETIRED, keys.PARKED,
+    keys.GROUP_IDS, keys.GROUP_WAKES,
 )  # fmt: skip
 
 
@@ -334,7 +341,7 @@ def _index_row(queue: QueueRecord) -> tuple[str, bytes, bytes]:
     number = keys.u32.pack(queue.id)
     if queue.state is INACTIVE:
         return keys.INACTIVE, keys.fifo.pack(queue.precedence, queue.position), number
-    return keys.ACTIVE if queue.state is READY else keys.RETIRED, keys.u64.pack(queue.position), number
+    return INDEXED[queue.state], keys.u64.pack(queue.position), number
 
 
 def correct(queue: QueueRecord, now: float) -> None:

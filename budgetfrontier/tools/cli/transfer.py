@@ -230,7 +230,7 @@ def _exported(reader: Reader, chosen: Sequence[tuple[str, int, int]]) -> Iterato
 def _turn(queue: QueueRecord) -> tuple[int, float, int]:
     """Return the sort key that puts queues in the order of their turns."""
     state = queue.state
-    rank = ("IN_PROCESS", "READY", "SNOOZED", "INACTIVE", "RETIRED", "EXHAUSTED").index(state)
+    rank = ("IN_PROCESS", "READY", "SNOOZED", "INACTIVE", "INELIGIBLE", "RETIRED", "EXHAUSTED").index(state)
     first = queue.wake_time if state == "SNOOZED" else queue.precedence if state == "INACTIVE" else 0
     return rank, first, queue.position
 

@@ -34,10 +34,11 @@ _STATES = {
     QueueState.READY: "green",
     QueueState.SNOOZED: "yellow",
     QueueState.INACTIVE: "blue",
+    QueueState.INELIGIBLE: "magenta",
     QueueState.RETIRED: "red",
     QueueState.EXHAUSTED: "bright_black",
 }
-_MARKS = dict(zip(STATES, "█▓▒░▚·", strict=True))  # distinguish the states without colours
+_MARKS = dict(zip(STATES, "█▓▒░▤▚·", strict=True))  # distinguish the states without colours
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _BAR = 100  # columns at the most
 _NUMBERS = ("queued", "expenditure", "errors", "total_budget", "balance", "enqueued")
@@ -216,6 +217,8 @@ def _legend(counts: Mapping[str, int], number: Callable[[int], str]) -> Text:
     for state in STATES:
         name = "OUT" if state is QueueState.IN_PROCESS else str(state)
         count = counts.get(state, 0)
+        if state is QueueState.INELIGIBLE and not count:
+            continue  # few crawls have a floor
         found.append(f"{_MARKS[state]} ", style=_STATES[state])
         found.append(f"{name} {number(count)}  ", style="" if count else "dim")
     found.rstrip()

@@ -42,6 +42,8 @@ STATES: dict[str, Callable[[Frontier], object]] = {
     "READY": _woken,
     "RETIRED": lambda f: f.retire("a.test"),
     "RETIRED for its budget": _over_budget,
+    "INELIGIBLE": lambda f: f.adjust(precedence=7),
+    "RETIRED, and beyond the floor": lambda f: (f.retire("a.test"), f.adjust(precedence=7)),
     "EXHAUSTED": lambda f: f.delete(queue="a.test"),
 }
 
@@ -49,12 +51,12 @@ STATES: dict[str, Callable[[Frontier], object]] = {
 @pytest.fixture(params=STATES)
 def frontier(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Frontier]:
     """A frontier with a queue in each state."""
-    f = on_disk(tmp_path, ManualClock(START), politeness={"min_delay": "60s", "max_delay": "60s"})
+    f = on_disk(tmp_path, ManualClock(START), politeness={"min_delay": "60s", "max_delay": "60s"}, precedence_floor=5)
     f.schedule_many(pages("A", 3))
     STATES[request.param](f)
     f.commit()
     queue = f.queue("a.test")
-    assert queue is not None and queue.state == request.param.split()[0]
+    assert queue is not None and queue.state == request.param.replace(",", "").split()[0]
     yield f
     f.close()
 

@@ -30,6 +30,7 @@ from tests.support import on_disk, pages
         ("waiting.test", {"precedence": -1}, "INACTIVE"),
         ("waiting.test", {"position": 0}, "INACTIVE"),
         ("waiting.test", {"position": (1 << 64) - 1}, "INACTIVE"),
+        ("waiting.test", {"state": QueueState.INELIGIBLE, "position": 1}, "INACTIVE"),
         ("polite.test", {"wake_time": float("nan")}, "SNOOZED"),
         ("polite.test", {"wake_time": float("-inf"), "block": float("inf")}, "SNOOZED"),
     ],
@@ -44,6 +45,18 @@ def test_a_state_that_cannot_be_becomes_one_that_can(path: Path, name: str, fiel
         queue = reader.queue(name)
         assert queue is not None and queue.state == state
     assert [len(queue) for queue in look(path)["pending"]] == [len(queue) for queue in before]
+
+
+def test_a_queue_at_the_precedence_floor_is_ineligible_again(tmp_path: Path) -> None:
+    with on_disk(tmp_path, precedence_floor=3) as f:
+        f.schedule_many(pages("ABC", 2))
+    with damaging(tmp_path / "frontier") as damage:
+        damage.change_queue("a.test", state=QueueState.INACTIVE)
+        damage.change_queue("b.test", position=70)
+    assert_repaired(tmp_path / "frontier")
+    with Reader(tmp_path / "frontier") as reader:
+        summary = reader.summary()
+    assert (summary.queues["INELIGIBLE"], summary.queued, summary.state) == (3, 0, "FINISHED")
 
 
 def test_a_field_that_cannot_be_read_takes_no_other_with_it(path: Path) -> None:

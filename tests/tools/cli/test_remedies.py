@@ -37,6 +37,11 @@ def without_replenishment(job: Path, key: str) -> None:
         assert f.lease(1) == []
 
 
+def beyond_the_floor(job: Path, key: str) -> None:
+    with opened(job, precedence_floor=3) as f:
+        f.schedule(f"http://{key}/")
+
+
 def retired(job: Path, key: str) -> None:
     with opened(job) as f:
         f.schedule(f"http://{key}/")
@@ -85,6 +90,7 @@ def paused_for_its_scope(job: Path, key: str) -> None:
 SITUATIONS: dict[str, Callable[[Path, str], None]] = {
     "over-total-budget": over_budget,
     "no-replenishment": without_replenishment,
+    "ineligible": beyond_the_floor,
     "retired-by-name": retired,
     "retired": retired_by_a_worker,
     "snoozed": snoozed,
