@@ -130,18 +130,31 @@ COST = {
 }
 ASSIGNMENT = {
     "HostnameQueueAssignmentPolicy": "hostname",
+    "HostnameQueueAssignmentPolicyWithLimits": "hostname",
     "SurtAuthorityQueueAssignmentPolicy": "surt-authority",
-    "AssignmentLevelSurtQueueAssignmentPolicy": "registered-domain",
-    "TopmostAssignedSurtQueueAssignmentPolicy": "registered-domain",
+    "SurtAuthorityQueueAssignmentPolicyWithLimits": "surt-authority",
+    "AssignmentLevelSurtQueueAssignmentPolicy": "topmost-assigned-surt",
+    "TopmostAssignedSurtQueueAssignmentPolicy": "topmost-assigned-surt",
+    "IPQueueAssignmentPolicy": "ip",
+    "BucketQueueAssignmentPolicy": "bucket",
 }
+ASSIGNMENT_OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], Any]] = {
+    "limit": ("limit", whole, -1),
+    "parallelQueues": ("parallel_queues", whole, 1),
+    "parallelQueuesRandomAssignment": ("parallel_queues_random_assignment", flag, False),
+}
+"""Options of these policies: the name here, how the value is read, and the default of both."""
 CANONICALIZATION = {
-    "StripUserinfoRule": "strip_userinfo",
-    "StripWWWRule": "strip_www",
-    "StripWWWNRule": "strip_www",
-    "StripSessionIDs": "strip_session_ids",
-    "StripSessionCFIDs": "strip_session_ids",
+    "LowercaseRule": "lowercase",
+    "StripUserinfoRule": "strip-userinfo",
+    "StripWWWRule": "strip-www",
+    "StripWWWNRule": "strip-www-n",
+    "StripSessionIDs": "strip-session-ids",
+    "StripSessionCFIDs": "strip-session-cfids",
+    "FixupQueryString": "fix-query",
+    "StripExtraSlashes": "strip-extra-slashes",
 }
-"""Rules and the settings of `frontier.canonicalization` that do the same."""
+"""Rules of the canonicalization policy `rules`, which also has `regex`."""
 
 BUILT_IN = frozenset(
     [

@@ -18,6 +18,7 @@ from budgetfrontier.settings.values import brief
 from budgetfrontier.tools.heritrix import decide_rules
 from budgetfrontier.tools.heritrix.counterparts import (
     ASSIGNMENT,
+    ASSIGNMENT_OPTIONS,
     BUILT_IN,
     CANONICALIZATION,
     COST,
@@ -116,18 +117,30 @@ def _frontier(reading: Reading) -> None:
         reading.put("frontier.queue_assignment_policy", "surt-authority")
     else:
         _name_policy(reading, assignment, "frontier.queue_assignment_policy", ASSIGNMENT, "surt-authority")
+        _options(reading, assignment)
         if not reading.convert(assignment, "deferToPrevious", flag, True):
             line = assignment.lines["deferToPrevious"]
             reading.remark(line, f"{label(assignment)}.deferToPrevious=false", "a URI stays in its queue")
-        for name, nothing in (("parallelQueues", "1"), ("forceQueueAssignment", "")):
-            if (text := reading.text(assignment, name, nothing)) not in (nothing, ""):
-                reading.remark(assignment.lines[name], f"{label(assignment)}.{name}={brief(text)}", _UNREAD)
+        if text := reading.text(assignment, "forceQueueAssignment"):
+            line = assignment.lines["forceQueueAssignment"]
+            reading.remark(line, f"{label(assignment)}.forceQueueAssignment={brief(text)}", _UNREAD)
     if frontier is not None:
         for name in ("queuePrecedencePolicy", "uriUniqFilter"):
             reading.use(frontier, name)
     if preparer is not None:
         for name in ("uriPrecedencePolicy", "canonicalizationPolicy"):
             reading.use(preparer, name)
+
+
+def _options(reading: Reading, bean: Bean) -> None:
+    """Set the options of the queue assignment policy, if it has any."""
+    options: dict[str, Any] = {}
+    for name, (option, read, default) in ASSIGNMENT_OPTIONS.items():
+        if (value := reading.convert(bean, name, read, default)) != default:
+            options[option] = value
+    if options:
+        name = ASSIGNMENT.get(bean.name, "surt-authority")
+        reading.put("frontier.queue_assignment_policy", {name: options})
 
 
 def _policy(reading: Reading, preparer: Bean | None, name: str, ending: str) -> Bean | None:
@@ -182,22 +195,27 @@ def _canonicalization(reading: Reading) -> None:
     """Set which differences between URLs count; all of Heritrix's default rules apply if there is no list."""
     bean = reading.of_class("RulesCanonicalizationPolicy")
     rules = reading.use(bean, "rules") if bean else None
-    section: dict[str, Any] = {"strip_tracking": False, "sort_query": False}
-    if isinstance(rules, BeanList):
-        section |= dict.fromkeys(CANONICALIZATION.values(), False)
-        for item in rules.items:
-            rule = reading.beans.resolved(item)
-            if not isinstance(rule, Bean):
-                continue
-            if not reading.convert(rule, "enabled", flag, True):
-                continue
-            if name := CANONICALIZATION.get(rule.name):
-                section[name] = True
-            else:
-                reading.remark(rule.line, rule.name, "no rule of frontier.canonicalization does the same; left out")
-                for each in rule.properties:
-                    reading.use(rule, each)
-    reading.put("frontier.canonicalization", section)
+    if bean is None or not isinstance(rules, BeanList):
+        reading.put("frontier.canonicalization_policy", "rules")
+        return
+    found = [_rule(reading, rule) for rule in map(reading.beans.resolved, rules.items) if isinstance(rule, Bean)]
+    reading.put("frontier.canonicalization_policy", {"rules": [rule for rule in found if rule is not None]})
+
+
+def _rule(reading: Reading, bean: Bean) -> Any:
+    """Return a rule of canonicalization; None if it is turned off, or with a remark if there is none."""
+    if not reading.convert(bean, "enabled", flag, True):
+        return None
+    if bean.name in CANONICALIZATION:
+        return CANONICALIZATION[bean.name]
+    if bean.name != "RegexRule" or not reading.text(bean, "regex"):
+        for each in bean.properties:
+            reading.use(bean, each)
+        reading.remark(bean.line, with_class(bean), "no rule of canonicalization does the same; left out")
+        return None
+    pattern = reading.text(bean, "regex").replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!")
+    form = reading.text(bean, "format")
+    return {"regex": pattern, "format": form} if form else {"regex": pattern}
 
 
 def _sheets(reading: Reading) -> None:
@@ -303,7 +321,7 @@ def _is_known(reading: Reading, bean: Bean) -> bool:
         return True
     if bean.name.endswith(("DecideRule", "DecideRuleSequence", "CostAssignmentPolicy", "QueueAssignmentPolicy")):
         return True  # with remarks of their own
-    return bean.name in CANONICALIZATION or bean.name.endswith(("CanonicalizationPolicy", "Rule", "FixupQueryString"))
+    return bean.name in CANONICALIZATION or bean.name.endswith(("CanonicalizationPolicy", "Rule"))
 
 
 def _yaml(path: Path, settings: dict[str, Any], remarks: list[Remark]) -> str:
