@@ -156,37 +156,15 @@ CANONICALIZATION = {
 }
 """Rules of the canonicalization policy `rules`, which also has `regex`."""
 
-BUILT_IN = frozenset(
-    [
-        "BdbModule",
-        "BdbServerCache",
-        "BdbUriUniqFilter",
-        "CandidateChain",
-        "CandidateScoper",
-        "CandidatesProcessor",
-        "ConfigFile",
-        "ConfigPathConfigurer",
-        "ConfigString",
-        "CrawlerLoggerModule",
-        "DispositionChain",
-        "ExtractorCSS",
-        "ExtractorHTTP",
-        "ExtractorRobotsTxt",
-        "ExtractorSitemap",
-        "FetchChain",
-        "FetchHistoryProcessor",
-        "ContentDigestHistoryLoader",
-        "ContentDigestHistoryStorer",
-        "PreconditionEnforcer",
-        "Preselector",
-        "SheetOverlaysManager",
-        "TextSeedModule",
-        "ActionDirectory",
-        "CheckpointService",
-        "CredentialStore",
-        "CostUriPrecedencePolicy",
-    ]
+DUPLICATES = {"BloomUriUniqFilter": "bloom", "NoopUriUniqFilter": "noop"}
+_BUILT_IN = (
+    "ActionDirectory BdbModule BdbServerCache BdbUriUniqFilter CandidateChain CandidateScoper CandidatesProcessor "
+    "CheckpointService ConfigFile ConfigPathConfigurer ConfigString ContentDigestHistoryLoader "
+    "ContentDigestHistoryStorer CostUriPrecedencePolicy CrawlerLoggerModule CredentialStore DispositionChain "
+    "ExtractorCSS ExtractorHTTP ExtractorRobotsTxt ExtractorSitemap FetchChain FetchHistoryProcessor "
+    "PreconditionEnforcer Preselector SheetOverlaysManager TextSeedModule "
 )
+BUILT_IN = frozenset(_BUILT_IN.split())
 """Classes whose work a crawl does here without a setting."""
 
 WITHOUT: Mapping[str, str] = {

@@ -22,6 +22,7 @@ from budgetfrontier.tools.heritrix.counterparts import (
     BUILT_IN,
     CANONICALIZATION,
     COST,
+    DUPLICATES,
     INSTEAD,
     PLAIN,
     SAME_CLASS,
@@ -127,6 +128,9 @@ def _frontier(reading: Reading) -> None:
     if frontier is not None:
         for name in ("queuePrecedencePolicy", "uriUniqFilter"):
             reading.use(frontier, name)
+    for name, duplicates in DUPLICATES.items():
+        if reading.of_class(name) is not None:
+            reading.put("frontier.duplicates", duplicates)
     if preparer is not None:
         for name in ("uriPrecedencePolicy", "canonicalizationPolicy"):
             reading.use(preparer, name)
@@ -143,12 +147,12 @@ def _options(reading: Reading, bean: Bean) -> None:
         reading.put("frontier.queue_assignment_policy", {name: options})
 
 
-def _policy(reading: Reading, preparer: Bean | None, name: str, ending: str) -> Bean | None:
+def _policy(reading: Reading, preparer: Bean | None, name: str, kind: str) -> Bean | None:
     """Return the bean of a policy: that of the preparer, or the one that Spring finds by its class."""
     value = reading.use(preparer, name) if preparer else None
     if isinstance(value, Bean):
         return value
-    return next((bean for bean in reading.beans.top if bean.name.endswith(ending)), None)
+    return next((bean for bean in reading.beans.top if kind in bean.name), None)
 
 
 def _name_policy(reading: Reading, bean: Bean, setting: str, names: dict[str, str], default: str) -> None:
@@ -317,9 +321,9 @@ def _list_unread(reading: Reading, value: Value) -> None:
 
 def _is_known(reading: Reading, bean: Bean) -> bool:
     """Return whether a class is one that this program knows, or is read where it stands."""
-    if SAME_CLASS.get(bean.name, bean.name) in PLAIN or bean.name in BUILT_IN or bean.name in _SHEETS:
+    if SAME_CLASS.get(bean.name, bean.name) in PLAIN or bean.name in (*BUILT_IN, *DUPLICATES) or bean.name in _SHEETS:
         return True
-    if bean.name.endswith(("DecideRule", "DecideRuleSequence", "CostAssignmentPolicy", "QueueAssignmentPolicy")):
+    if any(kind in bean.name for kind in ("DecideRule", "CostAssignmentPolicy", "QueueAssignmentPolicy")):
         return True  # with remarks of their own
     return bean.name in CANONICALIZATION or bean.name.endswith(("CanonicalizationPolicy", "Rule"))
 

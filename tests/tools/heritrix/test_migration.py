@@ -198,3 +198,18 @@ def test_the_default_profile_of_the_published_jar(tmp_path: Path) -> None:
         "fetchDns (FetchDNS)", "metadata.operatorContactUrl", "the sheet forceRetire", "the sheet highPrecedence",
         "the sheet smallBudget", "the sheet veryPolite",
     ]  # fmt: skip
+
+
+def test_policies_have_their_options(tmp_path: Path) -> None:
+    source = job(
+        tmp_path,
+        '<bean id="uniq" class="org.archive.crawler.util.BloomUriUniqFilter"/>',
+        '<bean id="queues" class="org.archive.crawler.frontier.HostnameQueueAssignmentPolicyWithLimits">',
+        '<property name="limit" value="2"/><property name="parallelQueues" value="4"/></bean>',
+        '<bean id="same" class="org.archive.modules.canonicalize.RulesCanonicalizationPolicy"><property name="rules">',
+        '<list><bean class="org.archive.modules.canonicalize.LowercaseRule"/></list></property></bean>',
+    )
+    frontier = migrated(source, tmp_path / "out")[0].frontier
+    assert frontier.duplicates == "bloom"
+    assert frontier.queue_assignment_policy == {"hostname": {"limit": 2, "parallel_queues": 4}}
+    assert frontier.canonicalization_policy == {"rules": ["lowercase"]}
