@@ -75,6 +75,7 @@ PLAIN: Mapping[str, Mapping[str, Counterpart]] = {
         "queueTotalBudget": Counterpart("frontier.queue_total_budget"),
         "balanceReplenishAmount": Counterpart("frontier.balance_replenish_amount", _sessions),
         "errorPenaltyAmount": Counterpart("frontier.error_penalty_amount", whole, "100"),
+        "precedenceFloor": Counterpart("frontier.precedence_floor", whole, "255"),
         "maxRetries": Counterpart("frontier.retry.max_retries"),
         "retryDelaySeconds": Counterpart("frontier.retry.delay", _seconds),
         "maxOutlinks": Counterpart("links.max_per_page", whole, "6000"),
@@ -188,7 +189,6 @@ WITHOUT: Mapping[str, str] = {
 
 INSTEAD: Mapping[str, str] = {
     "BdbFrontier.snoozeLongMs": "Heritrix 3 does not read it either",
-    "BdbFrontier.precedenceFloor": "there is no floor of precedence",
     "BdbFrontier.recoveryLogEnabled": "no recovery log is needed",
     "BdbFrontier.dumpPendingAtClose": "`budgetfrontier export` writes the pending URIs",
     "DispositionProcessor.maxPerHostBandwidthUsageKbSec": "bandwidth is not limited",

@@ -113,8 +113,9 @@ def test_a_crawl_of_parts_of_sites(tmp_path: Path) -> None:
 def test_what_has_no_counterpart_is_listed(tmp_path: Path) -> None:
     settings, remarks = migrated(JOBS / "unusual", tmp_path)
     assert [seed.url for seed in settings.seeds] == ["http://a.example/"]
+    assert settings.frontier.precedence_floor == 10
     assert [rule.rule for rule in settings.scope.rules] == ["all"]
-    assert [*remarks] == [4, 5, 6, 7, 8, 18, 20, 23, 24, 25, 29, 32, 38, 44, 47, 48, 49, 51, 53]
+    assert [*remarks] == [4, 5, 6, 7, 8, 18, 20, 23, 24, 25, 29, 32, 38, 44, 48, 49, 51, 53]
 
 
 @pytest.mark.parametrize("name", NAMES)
