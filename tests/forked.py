@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import faulthandler
 import gc
 import importlib
 import multiprocessing
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Thread
 from typing import Any, BinaryIO, Self, TextIO
 
 from tests.support import PATIENCE
@@ -106,19 +108,37 @@ class ForkedProcess:
 
     def communicate(self, timeout: float = PATIENCE) -> tuple[str, str]:
         """Read both pipes to their ends, close them, and wait for the end of the process."""
-        said = "", ""
+        said = ["", ""]
         if not self.stdout.closed:
-            with ThreadPoolExecutor(1) as thread:
-                errors = thread.submit(self.stderr.read)
-                said = self.stdout.read(), errors.result(timeout)
+            pipes = enumerate((self.stdout, self.stderr))
+            threads = [Thread(target=_read, args=(pipe, said, place), daemon=True) for place, pipe in pipes]
+            for thread in threads:
+                thread.start()
+            _join(threads, timeout)
+            if any(thread.is_alive() for thread in threads):
+                self.send_signal(signal.SIGABRT)  # `faulthandler` writes where it hangs
+                _join(threads, 10.0)
+                raise AssertionError(f"its output has not ended after {timeout:g} s; it: {self.poll()}; {said}")
         self.wait(timeout)
         self.close()
-        return said
+        return said[0], said[1]
 
     def close(self) -> None:
         """Close the pipes."""
         self.stdout.close()
         self.stderr.close()
+
+
+def _read(pipe: TextIO, said: list[str], place: int) -> None:
+    with suppress(ValueError):  # it was closed, after a hang
+        said[place] = pipe.read()
+
+
+def _join(threads: Sequence[Thread], timeout: float) -> None:
+    """Wait for the end of threads, for so long at the most."""
+    deadline = time.monotonic() + timeout
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _call(
@@ -136,6 +156,7 @@ def _call(
     stderr.close()
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
+    faulthandler.enable(sys.stderr)
     gc.freeze()
     code: Any = 0
     try:
