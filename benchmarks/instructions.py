@@ -40,6 +40,7 @@ DRAINS: dict[str, dict[str, Any]] = {
     "one host": {},
     "politeness": {"politeness": {"min_delay": 1}},
     "total budgets": {"queue_total_budget": 100_000},
+    "quotas": {"quotas": {"host": {"urls": 1_000_000, "bytes": 10**12}}},
     "overrides": {
         "overrides": [{"match": f"host:site{i}.example.com", "set": {"error_penalty_amount": 50}} for i in range(50)]
     },

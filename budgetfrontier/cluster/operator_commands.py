@@ -18,6 +18,8 @@ from budgetfrontier.engine.commands.runner import OVERTAKING
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.server import frontier_calls
+from budgetfrontier.settings.checks import LABELS_IN_PARTITIONS
+from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage.records import AuditEntry
 
 MOST_WAITING: Final = 1000
@@ -135,6 +137,8 @@ def refusal(op: str, args: dict[str, Any]) -> Exception | None:
     """Return why a command could be applied in no partition; None if it could."""
     try:
         operations.check_command(op, replicable(op, args | {"id": 0} if op in OF_ENTRIES else args))
+        if op == "adjust" and validate_override(args["match"], args["set"]).set.get("quotas.label"):
+            return FrontierError(LABELS_IN_PARTITIONS)
     except (FrontierError, TypeError, ValueError, KeyError) as e:
         return e if isinstance(e, FrontierError) else FrontierError(f"{op}: {type(e).__name__}: {e}")
     return None

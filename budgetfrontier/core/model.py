@@ -336,6 +336,31 @@ class Tally(msgspec.Struct, kw_only=True, eq=False):
         )
 
 
+class FetchStats(msgspec.Struct, array_like=True, gc=False):
+    """The count of what has been fetched of a host, of a queue, or with a label.
+
+    A URI counts once an attempt ends it: as a success (SUCCESS) or an error (FAILURE, DEAD). The bytes of all attempts
+    count: those of a success, or of any other. A success is novel unless its `finish` says that its payload is not.
+    """
+
+    successes: Number = 0
+    errors: Number = 0
+    novel: Number = 0
+    success_bytes: Number = 0
+    error_bytes: Number = 0
+    novel_bytes: Number = 0
+
+    @property
+    def urls(self) -> int:
+        """All URIs that were fetched, or given up."""
+        return self.successes + self.errors
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all attempts."""
+        return self.success_bytes + self.error_bytes
+
+
 class Summary(msgspec.Struct, kw_only=True):
     """The counters of a frontier that cost O(1) to read. `summary["queued"]` is the same as `summary.queued`."""
 
@@ -397,6 +422,8 @@ class Summary(msgspec.Struct, kw_only=True):
     prerequisites_disregarded: int = 0
     error_answers: dict[str, int] = {}
     """The SUCCESSes, prerequisites aside, that were finished with a status of 400 or more, by status."""
+    quota_denials: int = 0
+    """URIs that were DISREGARDED before a fetch because a quota was used up."""
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)

@@ -134,3 +134,10 @@ NO_ROBOTS = "robots.txt unreachable"
 """The beginning of the reason of a dead letter after its robots.txt was given up; the cause of that follows."""
 BAD_PORT = "is a port that browsers refuse to open"
 """The words in the reason of a fetch that was refused for its port; of the others, the address was refused."""
+
+AMOUNTS = ("successes", "errors", "urls", "novel", "success_bytes", "error_bytes", "bytes", "novel_bytes")
+"""The amounts that a quota may limit, by their names in FetchStats."""
+QUOTA_KINDS = ("host", "queue", "label")
+"""The kinds of quotas, by the names of the settings in `frontier.quotas`."""
+QUOTA = "quota"
+"""The reason of a URI that is DISREGARDED because a quota is used up."""

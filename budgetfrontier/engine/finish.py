@@ -153,6 +153,8 @@ class Finisher:
             spent = lease.cost + charges.penalty(outcome, settings) if charges.is_charged(outcome) else 0
             self._turns.groups.ended(queue, lease, spent, size, rest, now)
         tables = self._tables
+        if ending is None or ending.outcome is _SUCCESS:
+            tables.tallies.succeeded(lease, ending)
         if ending is not None and ending.address and tables.in_force.needs_addresses:
             tables.hosts.reported(uris.host(lease.uri.url), ending.address, now)
 
@@ -238,6 +240,8 @@ class Finisher:
             self._give_up(queue, key, tables.pending.value(key), reason or "dead", now)
         if key[DIRECTIVE] == _HIGHEST and outcome not in (_RETRY, Outcome.DEFERRED):
             counters.prerequisites += 1
+        if tables.observed:
+            tables.tallies.failed(lease, ending, outcome)
         if charges.is_charged(outcome):
             _note_failure(queue, reason, now)
             penalty = charges.penalty(outcome, settings)

@@ -185,7 +185,7 @@ class BatchFinisher:
                 hooks.finished(lease, item.outcome)
 
     def end_successes(self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float) -> None:
-        """End leases as successes without a reason, with no details but waits and `size`. Raises PolicyError.
+        """End leases as successes without a reason, with no details that change where they go. Raises PolicyError.
 
         This is `Finisher.finish` without a call for each lease, and with the totals changed once: a lease and its end
         take 30 % fewer instructions. Each copy names its rule; tests/engine/test_written_out.py compares them.
@@ -365,4 +365,5 @@ def _kind(item: Any) -> int:
         return _OTHER
     if item.status >= ERROR:  # it is counted, or the host rests
         return _OTHER
-    return _BARE if item.fetch_seconds is None and item.crawl_delay is None and not item.size else _TIMED
+    said = item.size or item.address or item.novel is False
+    return _TIMED if said or item.fetch_seconds is not None or item.crawl_delay is not None else _BARE

@@ -21,6 +21,8 @@ class LeaseByQueue:
     def __init__(self, tables: Tables, turns: Turns) -> None:
         self._tables = tables
         self._turns = turns
+        self._left = 0
+        """Turns without a lease that this call may still give, those of URIs that are stopped before theirs."""
 
     def __repr__(self) -> str:
         return f"<LeaseByQueue of {self._turns!r}>"
@@ -32,7 +34,7 @@ class LeaseByQueue:
         The READY queues come first; then INACTIVE ones are activated. Raises PolicyError; URIs in `leased` are out.
         """
         rotation, counters = self._tables.rotation, self._tables.counters
-        first, turns = self._tables.leases.next_id, MAX_TURNS
+        first, turns, self._left = self._tables.leases.next_id, MAX_TURNS, MAX_TURNS
         try:
             for _ in range(len(rotation.ring)):
                 if queues <= 0 or len(leased) >= limit:
@@ -61,7 +63,7 @@ class LeaseByQueue:
         self, leased: list[Lease], queue: QueueRecord, per_queue: int, ttl: float, now: float, limit: int
     ) -> None:
         """Hand out URIs of one queue, out of its turn: an INACTIVE one is activated. Raises PolicyError."""
-        first = self._tables.leases.next_id
+        first, self._left = self._tables.leases.next_id, MAX_TURNS
         try:
             if queue.state is INACTIVE:
                 settings, precedence = self._turns.settings.asked(queue, self._turns.settings.head_uri(queue))
@@ -93,7 +95,9 @@ class LeaseByQueue:
         count, limit = 0, max(limit - len(leased), min(per_queue, LARGEST_TURN))
         while count < limit and queue_states.may_lease(queue, most, settings.reached):
             if tables.guarded and self._stops(queue, now):
-                stopped = True
+                if queue.state is READY and not self._turns.cut_short:
+                    continue  # its head was disregarded
+                stopped = queue.state is not READY
                 break
             found = self._take(queue, ttl, now)
             if found is None:
@@ -115,13 +119,17 @@ class LeaseByQueue:
         return count
 
     def _stops(self, queue: QueueRecord, now: float) -> bool:
-        """Return whether the turn of a queue ends before its next URI."""
+        """Return whether the next URI of a queue is not leased: its turn ends, or the URI was disregarded."""
         found = self._tables.pending.head(queue.id)
         if found is None:
             return False  # it is damaged
         head = restore_pending(*found, queue.queue)
         settings = self._tables.in_force.for_uri(head.url, queue.queue, head.source)
-        return self._turns.stopped_before_lease(queue, head, settings, now, popped=False)
+        if not self._turns.stopped_before_lease(queue, head, settings, now, popped=False):
+            return False
+        self._left -= 1
+        self._turns.cut_short |= self._left <= 0
+        return True
 
     def _take(self, queue: QueueRecord, ttl: float, now: float) -> Lease | None:
         pending, leases = self._tables.pending, self._tables.leases
@@ -130,6 +138,8 @@ class LeaseByQueue:
             return None
         key, value = run.pop(), run.pop()
         uri = restore_pending(key, value, queue.queue)
+        if uri.source:
+            self._tables.note_label()
         attempts, deliveries = tries(value)
         cost, expires = uri.cost or 0, now + ttl
         lease = Lease(leases.next_id, queue.queue, uri, cost, expires, deliveries + 1, attempts + 1, queue.id, key)

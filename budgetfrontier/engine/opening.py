@@ -116,6 +116,8 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
     ]
     for lease in leases:
         tables.leases.keep(lease)
+        if lease.uri.source:
+            tables.note_label()
         tables.pending.taken.add(lease.key)
     if not keep_leases:
         kernel.lease_expiry.drop(leases, now)

@@ -50,11 +50,11 @@ class SettingsInForce:
         self.has_limits = admission_limits.any_limit(frontier) or self.effective.limits_queues
         """The frontier, or some queue, may be full."""
         self.grouping = Grouping(settings.groups)
-        self.guarded = bool(settings.groups)
+        self.guarded = bool(settings.groups or self.effective.quotas)
         """Some setting has to be asked before each lease."""
         self.needs_addresses = policy_factory.goes_by_address(frontier)
         """Some setting asks for the addresses of hosts."""
-        self.observed = bool(settings.groups) or self.needs_addresses
+        self.observed = self.guarded or self.needs_addresses
         """Some setting asks for more at the end of an attempt than the charge and the rest of its queue."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.constant_costs: dict[str, int] = {}

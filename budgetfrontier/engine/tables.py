@@ -22,6 +22,7 @@ from budgetfrontier.engine.seed_table import SeedTable
 from budgetfrontier.engine.seen_filter import SeenFilter
 from budgetfrontier.engine.series import Series
 from budgetfrontier.engine.settings_in_force import SettingsInForce
+from budgetfrontier.engine.tallies import Tallies
 from budgetfrontier.engine.url_table import UrlTable
 from budgetfrontier.rules.duplicates import BLOOM
 from budgetfrontier.rules.run_history import may_crawl
@@ -57,6 +58,7 @@ class Tables:
         self.removed = RemovedFiles(env, counters)
         self.runs = Runs(env)
         self.busiest = BusiestQueues()
+        self.tallies = Tallies(env)
         self.urls: UrlTable | None = None
         """The kept URLs; None without `frontier.keep_urls`."""
         self.suffix_list: str | None = None
@@ -67,6 +69,8 @@ class Tables:
         """Whether `Finisher.observe` has to be called at each end of an attempt."""
         self.filter: SeenFilter | None = None
         """The Bloom filter of the URIs seen; None without `duplicates: bloom`."""
+        self.labelled = False
+        """Whether a URI with a label has been leased."""
         self.longest_delay = 0.0
         """The longest wait that the settings of this run could give a queue, in seconds."""
         self.random = Random()
@@ -90,13 +94,19 @@ class Tables:
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
         self.rotation.set_floor(self.in_force.frontier.precedence_floor)
         self.in_force.grouping.use(self.suffix_list)
+        self.tallies.kinds = self.in_force.effective.quotas
         grouped = self.counters.groups > 0  # of settings before, until their queues have left them
-        self.guarded, self.observed = self.in_force.guarded or grouped, self.in_force.observed or grouped
+        self.guarded = self.in_force.guarded or grouped
+        self.observed = self.in_force.observed or grouped or self.labelled
 
     def use_suffix_list(self, suffix_list: str | None) -> None:
         """Take the registered domains of groups from the public suffix list that is stored in the frontier."""
         self.suffix_list = suffix_list
         self.in_force.grouping.use(suffix_list)
+
+    def note_label(self) -> None:
+        """Note that a URI with a label is leased: its end is counted for that."""
+        self.labelled = self.observed = True
 
     def keep_urls(self, now: Callable[[], float]) -> None:
         """Keep the URLs of this frontier from now on: their canonical form is that of the settings in force."""
@@ -136,6 +146,7 @@ class Tables:
         self.busiest.settle()
         self.queues.flush()
         self.groups.flush()
+        self.tallies.flush()
         self.rotation.ring.settle()
         self.leases.flush()
         self._count()

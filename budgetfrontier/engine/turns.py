@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from budgetfrontier.core.model import CrawlUri, Lease, QueueRecord, QueueState
+from budgetfrontier.core.model import CrawlUri, Directive, Lease, QueueRecord, QueueState
+from budgetfrontier.core.vocabulary import QUOTA
 from budgetfrontier.engine.group_turns import GroupTurns
 from budgetfrontier.engine.pending import Run
 from budgetfrontier.engine.queue_settings import SettingsOfQueues
@@ -11,10 +12,11 @@ from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import has_completed, must_retire
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INELIGIBLE, READY, RETIRED, SNOOZED, may_lease
+from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.head_urls import NO_URL
-from budgetfrontier.storage.keys import FRESH
+from budgetfrontier.storage.keys import DIRECTIVE, FRESH
 from budgetfrontier.storage.uri_values import LONGEST_SHOWN, LOW_COSTS, SCHEME_OF, expand, restore_pending, tries
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
@@ -186,6 +188,8 @@ class Turns:
                         low_cost = low_costs(key[_KIND_AND_COST]) if scheme else None
                         if low_cost is None:
                             uri = restore_pending(key, value, name)
+                            if uri.source:  # its label has a tally
+                                tables.note_label()
                         else:
                             uri = CrawlUri(f"{scheme}{name}{value[_URL].decode()}", cost=low_cost)
                     except (UnicodeDecodeError, IndexError):  # it is damaged
@@ -263,6 +267,14 @@ class Turns:
         It is the last question: if the answer is no, the URI, which is the head, is leased. If it is yes, the queue has
         been moved to where it belongs. `popped`: its id and its head were taken out, and go back first.
         """
+        if self._tables.tallies.reached(uri, queue.queue, settings):
+            if popped:
+                self._give_back_turn(queue.id)
+            if settings.force_retire:
+                self._rotation.move(queue, RETIRED)
+            else:
+                self._disregard_head(queue, now)
+            return True
         waits = self.groups.state_instead(queue, uri, now)
         if waits is None:
             return False
@@ -270,6 +282,19 @@ class Turns:
             self._give_back_turn(queue.id)
         self.groups.stop(queue, waits, now)
         return True
+
+    def _disregard_head(self, queue: QueueRecord, now: float) -> None:
+        """End the head URI of a queue, uncharged, because a quota is used up."""
+        tables, counters = self._tables, self._tables.counters
+        key, value = tables.pending.head(queue.id) or _NOTHING
+        counters.disregarded += 1
+        counters.quota_denials += 1
+        if key[DIRECTIVE] == int(Directive.HIGHEST):
+            counters.prerequisites += 1
+            counters.prerequisites_disregarded += 1
+        tables.seeds.moved(key[DIRECTIVE], value, queue.queue, SeedFate.DISREGARDED, now, QUOTA)
+        tables.pending.delete(queue, key)
+        self.deleted(queue)
 
     def rest_after_lease(self, queue: QueueRecord, settings: QueueSettings, now: float) -> bool:
         """Let a READY queue that has leased a URI wait for its interval; return whether it has to."""

@@ -25,6 +25,7 @@ from budgetfrontier.rules.attempts import attempts_told, waits_for_retry
 from budgetfrontier.rules.backoff import UNAVAILABLE
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
 from budgetfrontier.rules.crawl_states import FINISH
+from budgetfrontier.rules.quotas import first_reached, quotas_of
 from budgetfrontier.rules.uri_outcomes import ERROR, attempts_after_answer
 from budgetfrontier.rules.verdict import (
     SILENT,
@@ -556,6 +557,35 @@ class _Explainer:
                 f"{subject}: its balance_replenish_amount is {replenish}, so that it has nothing to spend.",
                 verdict=Outlook.BLOCKED,
                 command=self._adjust(queue, replenish=session),
+            )
+
+        self._explain_quotas(explanation, queue, settings)
+
+    def _explain_quotas(self, explanation: Explanation, queue: QueueRecord, settings: QueueSettings) -> None:
+        """Add the quotas of a queue's next URI that are used up."""
+        if not queue.queued:
+            return
+        for kind, name, quota in quotas_of(self._first(queue), queue.queue, settings):
+            with self._reader.view() as view:
+                stats = view.tally(kind, name)
+            amount = first_reached(stats, quota)
+            if not amount:
+                continue
+            used, limits = getattr(stats, amount), dict(quota)
+            told = f"the quota of {kind} {name}, {amount} {limits[amount]:,}, is used up, with {used:,}"
+            if not settings.force_retire:
+                told = f"Its next URI will be disregarded: {told}"
+            elif queue.state is QueueState.RETIRED:
+                told = f"Queue {queue.queue} is RETIRED: {told}"
+            else:
+                told = f"It will retire on its turn without a fetch: {told}"
+            raised = {**limits, amount: used + max(limits[amount], 1)}
+            value = ", ".join(f"{each}: {limit}" for each, limit in raised.items())
+            explanation.add(
+                "over-quota",
+                f"{told}. The command raises it.",
+                verdict=Outlook.BLOCKED,
+                command=self._command("adjust", "--match", f"{kind}:{name}", "--set", f"quotas.{kind}={{{value}}}"),
             )
 
     # -- the crawl

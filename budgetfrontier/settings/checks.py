@@ -30,6 +30,12 @@ RETENTION: Final = 3
 _GZIP = b"\x1f\x8b"  # with which such files begin
 
 
+LABELS_IN_PARTITIONS = (
+    "quotas.label is not possible in a crawl in partitions: the URIs with a label are in all of them; give quotas.host "
+    "or quotas.queue"
+)
+
+
 def topics_objection(crawl: str) -> str | None:
     """Return why a crawl of this name cannot have topics of Kafka; None if it can."""
     if re.fullmatch(r"[A-Za-z0-9._-]+", crawl) and len(crawl) <= LONGEST_TOPIC:

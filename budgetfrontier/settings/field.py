@@ -66,6 +66,7 @@ _STRUCTURED = {
     "overrides": "a list of {match, set}",
     "groups": "a list of {name, match or by, ...}",
     "group_match": "a match",
+    "quota": "a mapping of amounts to limits",
     "hooks": "a list of module:name",
 }
 

@@ -10,6 +10,7 @@ import msgspec
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.bounded_cache import BoundedCache
+from budgetfrontier.core.vocabulary import QUOTA_KINDS
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.authority_index import AuthorityIndex
 from budgetfrontier.settings.matching import Match, parse_match
@@ -29,6 +30,8 @@ __all__ = [
     "value_in",
 ]
 
+Limits = tuple[tuple[str, int], ...]
+"""The amounts that a quota limits, each with its limit."""
 _CACHED = 16_384  # entries of the cache, a few MiB
 
 
@@ -63,6 +66,10 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     backoff_factor: float
     backoff_max_delay: float
     backoff_forgive_after: float
+    quota_host: Limits
+    quota_queue: Limits
+    quota_label: Limits
+    force_retire: bool
     total_adjusted: bool = False
     """Whether `queue_total_budget` is that of an adjustment."""
 
@@ -79,6 +86,7 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
         f"backoff.{name}": (f"backoff_{name}", float, float)
         for name in ("delay", "factor", "max_delay", "forgive_after")
     },
+    **{f"quotas.{kind}": (f"quota_{kind}", lambda quota: tuple(quota.items()), dict) for kind in QUOTA_KINDS},
 }
 
 
@@ -147,6 +155,12 @@ class Effective:
                 patch["total_adjusted"] = True
         self.limits_queues = any(patch.get("max_queue_size") for patch in self._patches)
         """Whether an override limits the size of queues."""
+        self.quotas = frozenset(
+            kind
+            for kind in QUOTA_KINDS
+            if getattr(self.base, f"quota_{kind}") or any(patch.get(f"quota_{kind}") for patch in self._patches)
+        )
+        """What has quotas, for any URI."""
         self._always: list[int] = []
         self._index = AuthorityIndex()
         self._labels: dict[str, list[int]] = {}

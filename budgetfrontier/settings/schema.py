@@ -169,6 +169,20 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 1800.0
 
 
+class QuotaSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Quotas: how many URIs and bytes may be fetched in all; each is replaced as a whole by overrides.
+
+    They limit successes, errors, urls, novel, success_bytes, error_bytes, bytes and novel_bytes.
+    """
+
+    host: Annotated[dict[str, int], Field("of a host, such as {successes: 1000, bytes: 1GB}", "quota", True)] = {}
+    queue: Annotated[dict[str, int], Field("of a queue, which counts for itself", "quota", True)] = {}
+    label: Annotated[dict[str, int], Field("of all URIs with the same label (source) of a seed", "quota", True)] = {}
+    force_retire: Annotated[
+        bool, Field("over a quota: retire the queue; false: its URIs are disregarded on their turn", FLAG, True)
+    ] = True
+
+
 class BackoffSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Back-off: how long a host rests that answers 429 or 503 without a Retry-After above 0."""
 
@@ -309,6 +323,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     politeness: PolitenessSettings = PolitenessSettings()
     retry: RetrySettings = RetrySettings()
     backoff: BackoffSettings = BackoffSettings()
+    quotas: QuotaSettings = QuotaSettings()
     revisit: RevisitSettings = RevisitSettings()
     canonicalization: CanonicalizationSettings = CanonicalizationSettings()
     bloom: BloomSettings = BloomSettings()

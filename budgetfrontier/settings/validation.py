@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.spelling import LONGEST
+from budgetfrontier.core.spelling import LONGEST, did_you_mean
+from budgetfrontier.core.vocabulary import AMOUNTS
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import plugins, policy_factory, schema, url_lists
 from budgetfrontier.settings.checks import (
+    LABELS_IN_PARTITIONS,
     NEEDS_EXACT,
     NEEDS_URLS,
     NO_PARTITIONS,
@@ -35,11 +37,12 @@ from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem, TooManyProb
 from budgetfrontier.settings.schema import GroupSettings, Override, RequestSettings, ScopeRule, Seed
 from budgetfrontier.settings.scope_rules import FORMS, check_rule
 from budgetfrontier.settings.unmatchable import matches_no_host, never_matches
-from budgetfrontier.settings.values import FLAG, TEXT, Type, brief, show
+from budgetfrontier.settings.values import FLAG, SIZE, TEXT, Type, brief, show
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 _DEFAULTS = schema.FrontierSettings()
+_QUOTAS = {name: Field("", SIZE if name.endswith("bytes") else schema.COUNT) for name in AMOUNTS}
 
 
 def read_settings(data: Any, base: S) -> S:
@@ -87,6 +90,7 @@ class Validator:
             "match": self._match,
             "ordered": self._each(self._ordered_rule),
             "overrides": self._each(self._override),
+            "quota": self._quota,
             "requests": self._each(self._request),
             "rules": self._each(self._rule),
             "seeds": self._each(self._seed),
@@ -124,6 +128,7 @@ class Validator:
         match settings:
             case object(frontier=schema.FrontierSettings() as frontier, cluster=schema.ClusterSettings(kafka=str())):
                 self._check_partitions(frontier)
+                self._check_labels(frontier, getattr(settings, "overrides", ()))
         return settings
 
     def _check_partitions(self, frontier: schema.FrontierSettings) -> None:
@@ -133,6 +138,14 @@ class Validator:
             return
         if why is not None:
             self._add(("frontier", "queue_assignment_policy"), why)
+
+    def _check_labels(self, frontier: schema.FrontierSettings, overrides: Sequence[Override]) -> None:
+        """Add a problem for each quota of labels in the settings of a crawl in partitions."""
+        if frontier.quotas.label:
+            self._add(("frontier", "quotas", "label"), LABELS_IN_PARTITIONS)
+        for number, override in enumerate(overrides):
+            if override.set.get("quotas.label"):
+                self._add(("overrides", number, "set"), LABELS_IN_PARTITIONS)
 
     def _warn_of_matches(self, settings: object) -> None:
         """Add warnings of patterns that match nothing, once it is known which keys the queues of the settings have."""
@@ -376,6 +389,23 @@ class Validator:
             except ValueError as error:
                 self._add((*path, str(name)), f"expected a text, got {error}")
         return texts
+
+    def _quota(self, value: Any, path: ValuePath) -> dict[str, int]:
+        if not isinstance(value, Mapping):
+            if value is not None:
+                self._add(path, f"expected a mapping such as {{successes: 1000, bytes: 1GB}}, got {show(value)}")
+            return {}
+        found: dict[str, int] = {}
+        for key, limit in value.items():
+            name, here = snake(key), (*path, str(key))
+            if name not in AMOUNTS:
+                hint = did_you_mean(name, AMOUNTS, quote='"') or f"; known here: {', '.join(AMOUNTS)}"
+                self._add_at_key(here, f'unknown amount "{brief(name)}"{hint}')
+                continue
+            if name in found:
+                self._add_at_key(here, f"this sets {name} a second time")
+            found[name] = self.value(_QUOTAS[name], limit, here, 0)
+        return found
 
     def _addresses(self, value: Any, path: ValuePath) -> dict[str, str]:
         if not isinstance(value, Mapping):

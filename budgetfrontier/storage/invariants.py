@@ -33,8 +33,10 @@ from budgetfrontier.storage.records import (
     decode_lease,
     decode_queue,
     decode_run,
+    decode_tally,
     decode_url,
     host_objection,
+    tally_of,
 )
 from budgetfrontier.storage.seed_list import decode_seed, keys_of
 from budgetfrontier.storage.series import check_row
@@ -100,6 +102,7 @@ class _Checker:
         self._check_history()
         self._check_seeds()
         self._check_hosts()
+        self._check_tallies()
         self._check_totals()
         return self.problems
 
@@ -389,6 +392,25 @@ class _Checker:
         for key, value in self._items(keys.HOSTS):
             if why := host_objection(key, decode_host(value)):
                 self._report(f"hosts: {key!r}: {why}")
+
+    def _check_tallies(self) -> None:
+        """Compare what was fetched of hosts, of queues and with labels with the totals, which count all of it."""
+        successes, errors = Counter[str](), Counter[str]()
+        for key, value in self._items(keys.TALLIES):
+            (kind, name), stats = tally_of(key), decode_tally(value)
+            successes[kind] += stats.successes
+            errors[kind] += stats.errors
+            if stats.novel > stats.successes or stats.novel_bytes > stats.success_bytes:
+                self._report(f"tallies: more of {kind} {name} is novel than was fetched")
+            if kind == "queue":
+                found = self._get(keys.QUEUE_IDS, key[1:])
+                queue = None if found is None else self._queues.get(keys.u32.unpack(found)[0])
+                if queue is None or stats.bytes > queue.bytes:
+                    self._report(f"tallies: of queue {name}, which has no record, or one with fewer bytes")
+        c = self._counters
+        for kind in successes:
+            if successes[kind] > c.succeeded or errors[kind] > c.failed + c.given_up:
+                self._report(f"tallies: the URIs of kind {kind} are more than the totals have")
 
     def _check_totals(self) -> None:
         c, all_queues = self._counters, self._queues.values()

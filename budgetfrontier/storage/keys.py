@@ -34,7 +34,7 @@ URLS = "urls"  # authority hash, fingerprint -> UrlRow, with `frontier.keep_urls
 SEEDS = "seeds"  # position -> SeedRow
 HOSTS = "hosts"  # host -> HostRow
 SEED_KEYS = "seed_keys"  # URL hash -> position; host in reverse -> nothing: `storage.seed_list`
-
+TALLIES = "tallies"  # kind, name -> FetchStats
 GROUPS = "groups"  # group id -> GroupRecord
 GROUP_IDS = "group_ids"  # name of a group -> group id
 PARKED = "parked"  # group id, position -> queue id (SNOOZED queues that wait for their group)
@@ -43,6 +43,7 @@ GROUP_WAKES = "group_wakes"  # wake time, group id -> nothing
 TABLES = (
     META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT, RUNS,
     SERIES, URLS, SEEDS, SEED_KEYS, HOSTS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES, INELIGIBLE,
+    TALLIES,
 )  # fmt: skip
 
 # Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction

@@ -17,7 +17,9 @@ from budgetfrontier.storage.records import (
     decode_lease,
     decode_queue,
     decode_run,
+    decode_tally,
     decode_url,
+    tally_of,
 )
 from budgetfrontier.storage.seed_list import decode_seed
 
@@ -93,5 +95,6 @@ SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
     keys.SEEDS: lambda key, value: len(key) == keys.u64.size and _decodes(decode_seed, value),
     keys.HOSTS: lambda key, value: b"\0" not in key and _decodes(decode_host, value),
     keys.URLS: lambda key, value: len(key) == FINGERPRINT and _decodes(decode_url, value),
+    keys.TALLIES: lambda key, value: _decodes(tally_of, key) and _decodes(decode_tally, value),
 }
 """Tests for the records of each table. Tables that are rebuilt from others are left out."""

@@ -11,6 +11,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import (
     CrawlState,
     DeadLetter,
+    FetchStats,
     GroupRecord,
     KeyPosition,
     Number,
@@ -120,6 +121,7 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     lifted_upto: KeyPosition = 0
     """With `lift_upto`, the same for INELIGIBLE queues; until that is done, `regrade_upto` is not 0."""
     lift_upto: KeyPosition = 0
+    quota_denials: Number = 0
 
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):
@@ -252,6 +254,23 @@ decode_run = decoder(RunRow)
 decode_begun = decoder(StartedCommand)
 decode_progress = decoder(Progress)
 decode_filter = decoder(FilterRow)
+decode_tally = decoder(FetchStats)
+
+_TALLIED = {"host": b"h", "queue": b"q", "label": b"l"}
+_LONGEST_NAME = 500  # bytes
+
+
+def tally_key(kind: str, name: str) -> bytes:
+    """Return the key of a tally. Names that begin with the same 500 bytes have one tally."""
+    return _TALLIED[kind] + name.encode("utf-8", "replace")[:_LONGEST_NAME]
+
+
+def tally_of(key: bytes) -> tuple[str, str]:
+    """Return the kind and the name of a tally. Raises Damage if its key cannot be one."""
+    kind = next((kind for kind, byte in _TALLIED.items() if key[:1] == byte), None)
+    if kind is None or not 1 < len(key) <= 1 + _LONGEST_NAME:
+        raise Damage(f"{key.hex()} is not the key of a tally")
+    return kind, key[1:].decode("utf-8", "replace")
 
 
 def host_objection(key: bytes, row: HostRow) -> str | None:

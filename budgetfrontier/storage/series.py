@@ -66,6 +66,7 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     prerequisites_succeeded: Number = 0
     prerequisites_disregarded: Number = 0
     ineligible: Number = 0
+    quota_denials: Number = 0
 
 
 _STATES = {

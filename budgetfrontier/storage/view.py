@@ -11,7 +11,7 @@ import lmdb
 import msgspec
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord, QueueState, StoredLease, Summary
+from budgetfrontier.core.model import CrawlUri, DeadLetter, FetchStats, QueueRecord, QueueState, StoredLease, Summary
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.settings import Settings
@@ -28,7 +28,9 @@ from budgetfrontier.storage.records import (
     decode_host,
     decode_lease,
     decode_queue,
+    decode_tally,
     restore_lease,
+    tally_key,
     whole_queue,
 )
 from budgetfrontier.storage.uri_values import decode_uri, expand, restore_uri, short_url, tries
@@ -127,6 +129,7 @@ class View:
             buried=c.buried,
             expired=c.expired,
             robots_denials=c.robots_denials,
+            quota_denials=c.quota_denials,
             prerequisites=c.prerequisites,
             prerequisites_succeeded=c.prerequisites_succeeded,
             prerequisites_disregarded=c.prerequisites_disregarded,
@@ -183,6 +186,11 @@ class View:
         """Yield every queue as stored, in order of creation. O(queues), about 1 us each."""
         cursor = self.txn.cursor(self.db[keys.QUEUES])
         return map(whole_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
+
+    def tally(self, kind: str, name: str) -> FetchStats:
+        """Return what has been fetched of a host or a queue, or with a label, as far as it was counted."""
+        value = self.txn.get(tally_key(kind, name), db=self.db[keys.TALLIES])
+        return FetchStats() if value is None else decode_tally(value)
 
     def compact_queues(self) -> Iterator[QueueRecord]:
         """Yield every queue as stored, with URLs in their short form, in order of creation.

@@ -13,6 +13,7 @@ import pytest
 
 from budgetfrontier.cluster.entries import Given, Sent, Steered, Ticked
 from budgetfrontier.cluster.inspector import Inspector
+from budgetfrontier.cluster.operator_commands import refusal
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.state import COMMANDS
 from budgetfrontier.core import protocol
@@ -143,3 +144,10 @@ def test_adjustments_stay_known_however_many_other_commands_come(owner: Owner) -
     owner.log.append(Steered(b"w", "apply", ["withdraw", {"id": b"a"}, "", "", ""], {}))
     owner.apply()
     assert owner.partition.frontier.adjustments == []
+
+
+@pytest.mark.parametrize("chosen", [{"quotas.label": {"urls": 5}}, {"quotas": {"label": {"urls": 5}}}])
+def test_labels_get_no_quota(chosen: dict[str, Any]) -> None:
+    found = refusal("adjust", {"match": "*", "set": chosen})
+    assert isinstance(found, FrontierError) and "the URIs with a label are in all of them" in str(found)
+    assert refusal("adjust", {"match": "*", "set": {"quotas.host": {"urls": 5}, "quotas.label": {}}}) is None

@@ -50,6 +50,8 @@ def lease(turns: Turns, leased: list[Lease], count: int, ttl: float, now: float)
         assert found is not None
         key, value = found
         uri = restore_uri(key[4:], value, queue.queue)
+        if uri.source:
+            tables.note_label()
         settings = tables.in_force.for_uri(uri.url, queue.queue, uri.source)
         if queue.revision != counters.settings_revision:
             turns.settings.take_budgets(queue, *turns.settings.asked(queue, uri))
@@ -59,6 +61,8 @@ def lease(turns: Turns, leased: list[Lease], count: int, ttl: float, now: float)
             left -= 1
         elif not queue_states.may_lease(queue, settings.per_queue_concurrency, settings.reached):
             rotation.move(queue, IN_PROCESS)
+        elif tables.guarded and turns.stopped_before_lease(queue, uri, settings, now, popped=False):
+            left -= 1
         else:
             attempts, deliveries = tries(value)
             cost = keys.rank.unpack(key[4:])[2]
@@ -144,6 +148,7 @@ def finish(finisher: Finisher, lease: Lease, ending: Finish | None, now: float) 
         tables.busiest.charged[lease.cost].append(queue.id)
     else:
         finisher._end(queue, lease, ending, settings, delay, now)
+    finisher.observe(queue, lease, ending, settings, rest, now)
     best = tables.rotation.best_waiting
     after = queue_states.after_finish(queue, settings, now, best, ending.retire_queue)
     if after is not queue.state:

@@ -46,6 +46,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
             {"match": "regex:.*/1[0-9]*", "set": {"precedence": 3}},
         ],
     },
+    "quotas": {"quotas": {"host": {"successes": 9, "errors": 4}, "queue": {"novel_bytes": 400}}, "concurrency": 2},
+    "quotas, disregarded": {"quotas": {"label": {"urls": 9}, "queue": {"bytes": 300}, "force_retire": False}},
     "precedence by a policy": {
         "precedence_policy": "tests.engine.test_written_out:by_host",
         "balance_replenish_amount": 2,
@@ -114,6 +116,7 @@ def a_finish(draw: random.Random, lease: Lease, number: int) -> Lease | Finish:
             crawl_delay=draw.choice((None, 4.0, 8.0)),
             status=draw.choice((0, 200, 200, 429)),
             size=draw.choice((0, 0, 70)),
+            novel=draw.choice((None, True, False)),
         )
     links: list[str | CrawlUri] = [
         f"https://{draw.choice('abcdx')}.test/new{draw.randrange(number * 3 + 1)}"
@@ -165,6 +168,7 @@ class Twins:
                     f"https://{draw.choice('abcd')}.test/{self.number}",
                     cost=draw.choice((None, None, 0, 1, 3)),
                     priority=draw.choice((0, 0, 0, 2)),
+                    source=draw.choice((None, None, None, "a label")),
                     directive=draw.choice((Directive.NORMAL, Directive.NORMAL, Directive.HIGH, Directive.HIGHEST)),
                 )
             )

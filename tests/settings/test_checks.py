@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.settings.schema import SnapshotSettings
 from tests.settings.files import Files, problems
 
@@ -112,3 +114,42 @@ def test_the_name_of_a_crawl_in_partitions_can_be_in_those_of_topics(name: str) 
     assert found.startswith('crawl: "') and "cannot name the topics of a crawl in partitions" in found
     assert Settings.from_dict({"crawl": name}).crawl == name
     assert Settings.from_dict({"crawl": "x" * 240, "cluster": brokers}).cluster.partitions == 16
+
+
+def test_labels_have_no_quota_in_partitions() -> None:
+    data: dict[str, Any] = {
+        "frontier": {"quotas": {"label": {"urls": 5}}},
+        "overrides": [
+            {"match": "*", "set": {"quotas.host": {"urls": 1}}},
+            {"match": "*", "set": {"quotas": {"label": {"bytes": "1GB"}}}},
+        ],
+    }
+    assert Settings.from_dict(data).frontier.quotas.label == {"urls": 5}
+    found = problems(data | {"cluster": {"kafka": "broker:9092"}})
+    assert [text.partition(": ")[0] for text in found] == ["frontier.quotas.label", "overrides[1].set"]
+    assert all("the URIs with a label are in all of them" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("quota", "told"),
+    [
+        (5, "frontier.quotas.host: expected a mapping such as {successes: 1000, bytes: 1GB}, got 5"),
+        ({"sucesses": 5}, 'frontier.quotas.host: unknown amount "sucesses"; did you mean "successes"?'),
+        ({"x": 5}, 'unknown amount "x"; known here: successes, errors, urls, novel, success_bytes, error_bytes, bytes'),
+        ({"urls": -1}, "frontier.quotas.host.urls: expected a whole number of at least 0, got -1"),
+        ({"urls": 1.5}, "frontier.quotas.host.urls: expected a whole number of at least 0, got 1.5"),
+        ({"bytes": "much"}, "frontier.quotas.host.bytes: expected a size (bytes, or such as 64KiB"),
+        ({"novel_bytes": 1, "novel-bytes": 2}, "this sets novel_bytes a second time"),
+    ],
+)
+def test_a_quota_that_cannot_be_read(quota: Any, told: str) -> None:
+    [found] = problems({"frontier": {"quotas": {"host": quota}}})
+    assert told in found
+    with pytest.raises(SettingsError):
+        validate_override("*", {"quotas.host": quota})
+
+
+def test_amounts_of_a_quota_are_read_in_each_spelling() -> None:
+    quotas = {"host": {"success-bytes": "2KiB", "urls": 3}, "queue": None, "force-retire": False}
+    found = Settings.from_dict({"frontier": {"quotas": quotas}}).frontier.quotas
+    assert (found.host, found.queue, found.force_retire) == ({"success_bytes": 2048, "urls": 3}, {}, False)

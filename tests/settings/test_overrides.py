@@ -34,6 +34,8 @@ def test_base_holds_the_global_settings_flat() -> None:
 def test_every_setting_per_uri_arrives_in_the_flat_form() -> None:
     other: dict[str, Any] = {"retire_when": "reached", "cost_policy": "zero", "order": "lifo", "retry.scope": "uri"}
     other["retry.statuses"] = [500]
+    other |= {f"quotas.{kind}": {"successes": 7} for kind in ("host", "queue", "label")}
+    other["quotas.force_retire"] = False
     other |= {name: 7 for name in per_uri() if name not in other}
     base = Effective(FrontierSettings()).base
     adjustment = validate_override("*", other)

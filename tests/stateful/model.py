@@ -25,6 +25,7 @@ PLAIN: dict[str, Any] = {
     "reason": "",
     "status": 0,
     "address": "",
+    "novel": None,
 }
 """The options of a finish without any."""
 
@@ -129,7 +130,7 @@ class Seed:
 class Adjustment:
     id: int
     match: str
-    chosen: dict[str, int]
+    chosen: dict[str, Any]
 
 
 @dataclass(eq=False)
@@ -176,6 +177,7 @@ class Model:
         self.addresses: dict[str, tuple[str, int]] = {}  # of hosts, and since when they are known by them
         self.counts: Counter[str] = Counter()
         self.error_answers: Counter[str] = Counter()
+        self.tallies: dict[tuple[str, str], Counter[str]] = {}  # of hosts, of queues, with labels
         self.arrivals = 0
         self.state, self.reason = "NEW", None  # type: str, str | None
         self.lease_ids = 0
@@ -188,8 +190,8 @@ class Model:
 
     # ---- what a queue is worth, and where it stands
 
-    def take(self, queue: Queue, uri: Uri) -> None:
-        """The queue takes the values of this URI."""
+    def values_for(self, uri: Uri) -> tuple[dict[str, Any], bool]:
+        """What is in force for a URI, and whether an adjustment has set its total budget."""
         values, adjusted = dict(self.options), False
         for adjustment in self.adjustments:
             kind, _, what = adjustment.match.partition(":")
@@ -202,10 +204,64 @@ class Model:
             ):
                 values.update(adjustment.chosen)
                 adjusted |= "queue_total_budget" in adjustment.chosen
+        return values, adjusted
+
+    def take(self, queue: Queue, uri: Uri) -> None:
+        """The queue takes the values of this URI."""
+        values, adjusted = self.values_for(uri)
         if queue.own_budget is not None and not adjusted:
             values["queue_total_budget"] = queue.own_budget
         queue.replenish, queue.total = values["balance_replenish_amount"], values["queue_total_budget"]
         queue.precedence = values["precedence"]
+
+    def names(self, uri: Uri) -> dict[str, str]:
+        """What a URI is counted for, besides the totals."""
+        names = {"host": uri.host, "queue": uri.queue} | ({"label": uri.label} if uri.label else {})
+        limited = {
+            kind
+            for values in (self.options, *(adjustment.chosen for adjustment in self.adjustments))
+            for kind in ("host", "queue", "label")
+            if values.get(f"quotas.{kind}")
+        }
+        return {kind: name for kind, name in names.items() if kind == "label" or kind in limited}
+
+    def tally(self, uri: Uri, outcome: str, size: int, novel: bool | None) -> None:
+        ended, is_new = outcome in ("SUCCESS", "FAILURE", "DEAD"), outcome == "SUCCESS" and novel is not False
+        for of in self.names(uri).items():
+            tally = self.tallies.setdefault(of, Counter())
+            what = "success" if outcome == "SUCCESS" else "error"
+            tally[{"success": "successes", "error": "errors"}[what]] += ended
+            tally["urls"] += ended
+            tally[f"{what}_bytes"] += size
+            tally["bytes"] += size
+            tally["novel"] += is_new
+            tally["novel_bytes"] += is_new * size
+
+    def over_quota(self, queue: Queue) -> bool:
+        """The next URI of a queue is not leased, because a quota is used up."""
+        uri = self.head(queue)
+        values, _ = self.values_for(uri)
+        if not any(
+            self.tallies.get((kind, name), Counter())[amount] >= limit
+            for kind, name in self.names(uri).items()
+            for amount, limit in values[f"quotas.{kind}"].items()
+        ):
+            return False
+        if values["quotas.force_retire"]:
+            self.move(queue, RETIRED)
+            return True
+        self.became(uri, "DISREGARDED", "quota")
+        self.counts["DISREGARDED"] += 1
+        self.counts["quota"] += 1
+        if uri.directive == 0:
+            self.counts["prerequisites"] += 1
+            self.counts["prerequisites DISREGARDED"] += 1
+        queue.uris.remove(uri)
+        self.gone(uri)
+        if not queue.uris:
+            self.move(queue, EXHAUSTED)
+        self.reconsider(queue)
+        return True
 
     def in_order(self, queue: Queue) -> list[Uri]:
         turn = -1 if self.options["order"] == "lifo" else 1
@@ -320,7 +376,9 @@ class Model:
         return bool(self.definition(name)["politeness"] and self.groups[name].wake > self.now)
 
     def stopped(self, queue: Queue) -> bool:
-        """Its turn ends, because its group has spent its budget, or waits."""
+        """Its next URI is not leased, for a quota, or because its group has spent its budget, or waits."""
+        if self.over_quota(queue):
+            return True
         if queue.grouped != self.revision:
             self.choose_group(queue, self.head(queue))
         if not queue.group:
@@ -620,13 +678,15 @@ class Model:
         given: list[int] = []
         while self.may_hand_out(queue, per_queue or 1 << 16):
             if self.stopped(queue):
+                if queue.state == READY:
+                    continue
                 if given:
                     self.note_turn(queue)
                 return given
             given.append(self.hand_out(queue, ttl))
         if given:
             self.end_turn(queue)
-        else:
+        elif queue.state == READY:
             self.move(queue, READY)
         return given
 
@@ -729,6 +789,7 @@ class Model:
         del self.leases[number]
         uri.out = uri.landed = False
         queue.bytes += options["size"]
+        self.tally(uri, outcome, options["size"], options["novel"])
         if outcome in FATES:
             self.became(uri, FATES[outcome], options["reason"])
         self.charge(queue, uri, outcome, retry_delay if alone else 0.0, options["reason"], status)
@@ -978,7 +1039,7 @@ class Model:
 
     # ---- the operations of an operator
 
-    def adjust(self, match: str, chosen: dict[str, int], number: int = 0) -> None:
+    def adjust(self, match: str, chosen: dict[str, Any], number: int = 0) -> None:
         self.last = {"command": "adjust", "id": number, **self.change([], [Adjustment(number, match, chosen)])}
 
     def withdraw(self, number: int) -> None:
@@ -1200,6 +1261,7 @@ class Model:
             "buried": counts["buried"],
             "expired": counts["expired"],
             "robots_denials": counts["robots"],
+            "quota_denials": counts["quota"],
             "prerequisites": counts["prerequisites"],
             "prerequisites_succeeded": counts["prerequisites SUCCESS"],
             "prerequisites_disregarded": counts["prerequisites DISREGARDED"],

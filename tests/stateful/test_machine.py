@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import Directive
+from budgetfrontier.core.vocabulary import AMOUNTS
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError, LeaseExpired
@@ -33,6 +34,7 @@ from tests.stateful.undoing import discard, undo
 from tests.support import kernel
 
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
+NO_TALLY = dict.fromkeys(AMOUNTS, 0)
 MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced", "label:one")
 
 GROUPS: tuple[tuple[dict[str, Any], ...], ...] = (
@@ -60,12 +62,19 @@ uris = st.fixed_dictionaries(
         "source": st.sampled_from((None, None, None, "one", "two")),
     }
 )
+quotas = st.sampled_from(
+    ({}, {}, {}, {"successes": 2}, {"urls": 3, "errors": 1}, {"bytes": 1400}, {"novel": 1}, {"novel_bytes": 0})
+)
 values = st.fixed_dictionaries(
     {},
     optional={
         "queue_total_budget": st.sampled_from((-1, 0, 2, 5, 12)),
         "balance_replenish_amount": st.sampled_from((-1, 0, 1, 3, 10)),
         "precedence": st.sampled_from((1, 3, 5)),
+        "quotas.host": quotas,
+        "quotas.queue": quotas,
+        "quotas.label": quotas,
+        "quotas.force_retire": booleans,
     },
 ).filter(bool)
 outcomes = st.sampled_from(
@@ -81,6 +90,7 @@ ways_to_finish = st.fixed_dictionaries(
         "reason": st.sampled_from(("", "robots", "no answer")),
         "status": st.sampled_from((0, 0, 200, 404, 500, 429, 503)),
         "address": st.one_of(st.just(""), st.just(""), addresses),
+        "novel": st.sampled_from((None, True, False)),
     }
 )
 option_sets = st.fixed_dictionaries(
@@ -111,6 +121,10 @@ option_sets = st.fixed_dictionaries(
         "queue_assignment_policy": st.sampled_from(("hostname", "hostname", "ip")),
         "duplicates": st.sampled_from(("exact", "exact", "exact", "bloom", "noop")),
         "expected": st.sampled_from((8, 32, 10_000)),
+        "quotas.host": quotas,
+        "quotas.queue": quotas,
+        "quotas.label": quotas,
+        "quotas.force_retire": booleans,
     }
 ).map(lambda options: options | ({"duplicates": "exact"} if options["keep_urls"] else {}))
 moves = st.tuples(
@@ -153,7 +167,8 @@ def settings_of(options: dict[str, Any]) -> Settings:
     if not options["polite"]:
         politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
     retry = {name: options[f"{prefix}{name}"] for prefix, name in (("", "max_retries"), ("retry_", "delay"))}
-    frontier = {name: value for name, value in options.items() if name not in NESTED}
+    frontier = {name: value for name, value in options.items() if name not in NESTED and "." not in name}
+    frontier["quotas"] = {name.partition(".")[2]: value for name, value in options.items() if "." in name}
     frontier["update_priority"] &= options["keep_urls"]
     frontier["bloom"] = {"expected": options["expected"], "error": 1e-12}
     retry |= {"scope": options["retry_scope"], "status_delay": options["status_delay"]}
@@ -731,6 +746,7 @@ class FrontierMachine(RuleBasedStateMachine):
         if self.options["keep_urls"]:
             self.agree_on_urls()
         self.agree_on_seeds()
+        self.agree_on_tallies()
         same("hook", self.finishes, self.model.counts["finishes"])
         self.frontier.check()
 
@@ -792,6 +808,12 @@ class FrontierMachine(RuleBasedStateMachine):
         same("their order", list(told), list(self.model.seeds))
         fates = {fate: count for fate, count in tables.counters.seed_fates.items() if count}
         same("their fates", fates, Counter(seed.fate for seed in self.model.seeds.values()))
+
+    def agree_on_tallies(self) -> None:
+        tables = kernel(self.frontier).tables
+        for (kind, name), mine in self.model.tallies.items():
+            found = tables.tallies.get(kind, name)
+            same(f"{kind} {name}", {amount: getattr(found, amount) for amount in AMOUNTS}, {**NO_TALLY, **mine})
 
     def teardown(self) -> None:
         if not hasattr(self, "frontier"):

@@ -33,12 +33,16 @@ OPTIONS: dict[str, Any] = {
     "duplicates": "exact",
     "expected": 10_000,
     "precedence_floor": None,
+    "quotas.host": {},
+    "quotas.queue": {},
+    "quotas.label": {},
+    "quotas.force_retire": True,
 }
 
 
 def spec(url: str, **options: Any) -> dict[str, Any]:
     known = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
-    return {"url": f"https://{url}", **known, **options}
+    return {"url": f"https://{url}", **known, "source": None, **options}
 
 
 def crawl(model: Model, limit: int = 1000) -> str:

@@ -32,6 +32,7 @@ SETTINGS: dict[str, Any] = {
         {"match": "domain:polite.test", "set": {"politeness.min_delay": 20, "politeness.max_delay": 20}},
         {"match": "domain:aside.test", "set": {"retry.scope": "uri"}},
         {"match": "domain:wide.test", "set": {"politeness.per_queue_concurrency": 3}},
+        {"match": "domain:wide.test", "set": {"quotas.host": {"urls": 1000}, "quotas.queue": {"bytes": "1GB"}}},
         {"match": "domain:stack.test", "set": {"order": "lifo", "precedence": 5}},
         {"match": "domain:late.test", "set": {"precedence": 65535}},
     ],

@@ -8,14 +8,20 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Reader
+from budgetfrontier.core.model import FetchStats
 from budgetfrontier.errors import CorruptFrontier, SettingsError
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.invariants import check_url
-from budgetfrontier.storage.records import HostRow, UrlRow, decode_url
+from budgetfrontier.storage.records import HostRow, UrlRow, decode_url, tally_key
 from tests.storage.repair.damaging import Change, Damage, damaging, each
 from tests.support import on_disk, one, pages
+
+
+def tally(kind: str, name: str, **stats: int) -> tuple[str, bytes, bytes]:
+    return keys.TALLIES, tally_key(kind, name), encode(FetchStats(**stats))
+
 
 DAMAGES: dict[str, tuple[Change, str]] = {
     "a sentinel": (lambda d: d.delete(keys.SEEN, keys.SENTINEL), "table seen: the sentinel is missing"),
@@ -30,6 +36,16 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "a URL": (lambda d: d.put(keys.PENDING, d.items(keys.PENDING)[0][0], b"\xc1"), "unreadable"),
     "the address of a host": (lambda d: d.put(keys.HOSTS, b"a.test", encode(HostRow("a.test", 1))), "a.test"),
     "the name of a host": (lambda d: d.put(keys.HOSTS, b"A.test", encode(HostRow("192.0.2.1", 1))), "not the name"),
+    "what is novel": (
+        lambda d: d.put(*tally("host", "x.test", novel=1)),
+        "more of host x.test is novel",
+    ),
+    "the tally of no queue": (lambda d: d.put(*tally("queue", "x.test")), "of queue x.test, which has no record"),
+    "the bytes of a queue": (lambda d: d.put(*tally("queue", "ready.test", error_bytes=9)), "of queue ready.test"),
+    "the sum of tallies": (
+        lambda d: d.put(*tally("label", "x", errors=10**9)),
+        "of kind label are more",
+    ),
     "a record": (lambda d: d.put(keys.QUEUES, d.queue("ready.test"), b"\xc1"), "a record cannot be read"),
 }
 

@@ -53,6 +53,10 @@ class Findings:
     last_command: int = 0
     last_seed: int = 0
     seed_fates: Counter[str] = field(default_factory=Counter)
+    successes: Counter[str] = field(default_factory=Counter)
+    """With `errors`, the sums of the tallies by kind; `fetched_bytes` has those of queues by key."""
+    errors: Counter[str] = field(default_factory=Counter)
+    fetched_bytes: dict[str, int] = field(default_factory=dict)
 
 
 class QueueRebuild:
@@ -127,6 +131,7 @@ class QueueRebuild:
         queue.out, queue.reserved = self._findings.out[number], self._findings.reserved[number]
         queue.landed = self._findings.landed[number]
         queue.urls, queue.completed = self._findings.urls[number], self._findings.completed[number]
+        queue.bytes = max(queue.bytes, self._findings.fetched_bytes.get(queue.queue, 0))
         correct(queue, self._now)
         if queue.state in (INACTIVE, INELIGIBLE):
             floor = self._findings.settings.frontier.precedence_floor
@@ -263,7 +268,8 @@ class QueueRebuild:
         of_prerequisites = totals.prerequisites_succeeded + totals.prerequisites_disregarded
         totals.prerequisites = max(totals.prerequisites, of_prerequisites)
         parts = totals.prerequisites_succeeded + sum(totals.error_answers.values())
-        totals.succeeded = max(totals.succeeded, parts)
+        totals.succeeded = max(totals.succeeded, parts, *self._findings.successes.values())
+        totals.failed = max(totals.failed, max(self._findings.errors.values(), default=0) - totals.given_up)
         for name in "revived_upto", "revive_upto":
             setattr(totals, name, min(getattr(totals, name), totals.retired_back))
         for name in "lifted_upto", "lift_upto":
@@ -272,7 +278,7 @@ class QueueRebuild:
         totals.regrade_upto = min(totals.regrade_upto, max(totals.fifo_back, min(totals.lift_upto, 1)))
         totals.regrade_precedence = min(totals.regrade_precedence, queue_states.WORST_PRECEDENCE)
         self._settle()
-        for name in (*_COUNTED, *_GIVEN_OUT, "prerequisites", "succeeded", "state") if stored else ():
+        for name in (*_COUNTED, *_GIVEN_OUT, "prerequisites", "succeeded", "failed", "state") if stored else ():
             if getattr(totals, name) != getattr(stored, name):
                 self._notes.note_change(f"totals: {name} {getattr(stored, name)} is {getattr(totals, name)}")
         self._tables.put(keys.META, b"counters", encode(totals))

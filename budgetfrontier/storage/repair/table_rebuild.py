@@ -39,7 +39,9 @@ from budgetfrontier.storage.records import (
     decode_lease,
     decode_progress,
     decode_run,
+    decode_tally,
     host_objection,
+    tally_of,
 )
 from budgetfrontier.storage.repair.new_tables import NewTables
 from budgetfrontier.storage.repair.notes import Notes
@@ -90,6 +92,7 @@ class TableRebuild:
         self._copy_audit()
         self._copy_runs()
         self._copy_series()
+        self._copy_tallies()
         QueueRebuild(self._source, self._tables, self._findings, self._notes, now=now).run()
         self._tables.finish()
 
@@ -276,6 +279,25 @@ class TableRebuild:
                 self._set_aside(keys.SERIES, key, value, e)
                 continue
             self._store(keys.SERIES, key, value, (key, value))
+
+    def _copy_tallies(self) -> None:
+        for key, value in self._source.records(keys.TALLIES):
+            try:
+                (kind, name), stats = tally_of(key), decode_tally(value)
+                if stats.novel > stats.successes or stats.novel_bytes > stats.success_bytes:
+                    raise ValueError("more is novel than was fetched")
+                if kind == "queue" and name not in self._ids:
+                    raise ValueError("there is no such queue")
+            except ValueError as e:
+                self._set_aside(keys.TALLIES, key, value, e)
+                continue
+            if self._store(keys.TALLIES, key, value, (key, value)):
+                self._findings.successes[kind] += stats.successes
+                self._findings.errors[kind] += stats.errors
+                if kind == "queue":
+                    self._findings.fetched_bytes[name] = stats.bytes
+        if self._source.lacks(keys.TALLIES):
+            self._notes.note_change("tallies: some are lost; the quotas of their hosts, queues or labels begin anew")
 
     # -- queues by name
 

@@ -9,13 +9,13 @@ import pytest
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.model import RunEnd, RunRow
+from budgetfrontier.core.model import FetchStats, RunEnd, RunRow
 from budgetfrontier.errors import (
     NewerSchema,
 )
 from budgetfrontier.storage import keys, verify
 from budgetfrontier.storage.encoding import encode
-from budgetfrontier.storage.records import HostRow, LeaseRow
+from budgetfrontier.storage.records import HostRow, LeaseRow, tally_key
 from budgetfrontier.storage.repair.repair_steps import repair
 from tests.storage.full_frontier import NOW, drain, look
 from tests.storage.repair.damaging import Change, Damage, aside, assert_repaired, damaging, each
@@ -263,3 +263,49 @@ def test_another_schema_is_left_alone(path: Path) -> None:
         repair(path)
     assert (path / "data.mdb").read_bytes() == before
     assert [item.name for item in path.parent.iterdir()] == ["frontier"]
+
+
+# -- what was fetched
+
+
+def label(name: str) -> bytes:
+    return tally_key("label", name)
+
+
+LOST_TALLIES: dict[str, tuple[Change, str]] = {
+    "one that cannot be read": (lambda d: d.put(keys.TALLIES, label("x"), b"\xc1"), "tallies: set aside"),
+    "one of nothing": (lambda d: d.put(keys.TALLIES, b"?x", encode(FetchStats())), "is not the key of a tally"),
+    "one of no queue": (
+        lambda d: d.put(keys.TALLIES, tally_key("queue", "nowhere.test"), encode(FetchStats())),
+        "there is no such queue",
+    ),
+    "more that is novel than was fetched": (
+        lambda d: d.put(keys.TALLIES, label("x"), encode(FetchStats(successes=1, novel=2))),
+        "more is novel than was fetched",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LOST_TALLIES)
+def test_a_tally_that_cannot_be_used_is_set_aside_and_the_others_stay(path: Path, what: str) -> None:
+    change, told = LOST_TALLIES[what]
+    with damaging(path) as damage:
+        before = damage.items(keys.TALLIES)
+        change(damage)
+    repaired = repair(path)
+    assert any(told in line for line in repaired.first_changes)
+    with damaging(path) as damage:
+        assert damage.items(keys.TALLIES) == before != []
+    verify.verify(path)
+
+
+def test_totals_are_no_less_than_the_tallies(path: Path) -> None:
+    many = FetchStats(successes=10**6, errors=10**5, success_bytes=10**9)
+    with damaging(path) as damage:
+        damage.put(keys.TALLIES, tally_key("queue", "ready.test"), encode(many))
+    repair(path)
+    verify.verify(path)
+    with Reader(path) as reader:
+        totals, queue = reader.summary(), reader.queue("ready.test")
+    assert queue is not None
+    assert totals.succeeded >= 10**6 and totals.failed + totals.given_up >= 10**5 and queue.bytes == 10**9

@@ -87,10 +87,18 @@ def paused_for_its_scope(job: Path, key: str) -> None:
         f.pause(reason="scope", who="crawl")
 
 
+def over_a_quota(job: Path, key: str) -> None:
+    with opened(job, quotas={"host": {"urls": 1, "bytes": 10**9}}) as f:
+        f.schedule_many(f"http://{key}/{page}" for page in range(3))
+        f.finish(f.lease(1)[0])
+        assert f.lease(1) == []
+
+
 SITUATIONS: dict[str, Callable[[Path, str], None]] = {
     "over-total-budget": over_budget,
     "no-replenishment": without_replenishment,
     "ineligible": beyond_the_floor,
+    "over-quota": over_a_quota,
     "retired-by-name": retired,
     "retired": retired_by_a_worker,
     "snoozed": snoozed,

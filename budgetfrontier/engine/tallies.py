@@ -1,0 +1,91 @@
+"""The owner of the tallies: what has been fetched of hosts and queues with quotas, and with each label."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from budgetfrontier.core.bounded_cache import BoundedCache
+from budgetfrontier.core.model import CrawlUri, FetchStats, Finish, Lease, Outcome
+from budgetfrontier.core.uris import host
+from budgetfrontier.rules import quotas
+from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.records import decode_tally, tally_key
+
+CACHE = 1 << 15
+"""Tallies kept in memory at the most, about 200 bytes each."""
+_NOTHING_SAID = Finish(Lease(0, "", CrawlUri(""), 0, 0.0, 0))
+
+
+class Tallies:
+    """The counts of what has been fetched, by kind and name. O(1) each; changed rows are written once a commit."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._stats: dict[bytes, FetchStats] = {}
+        self._changed: set[bytes] = set()
+        self._hosts: BoundedCache[str, bytes] = BoundedCache(CACHE)
+        self.kinds: Collection[str] = ()
+        """What is counted besides labels: the kinds for which the settings in force have quotas."""
+
+    def __repr__(self) -> str:
+        return f"<Tallies of {', '.join(sorted({*self.kinds, 'label'}))}: {len(self._stats)} in memory>"
+
+    def get(self, kind: str, name: str) -> FetchStats:
+        """Return a tally, only to be looked at."""
+        return self._get(tally_key(kind, name))
+
+    def _get(self, key: bytes) -> FetchStats:
+        stats = self._stats.get(key)
+        if stats is None:
+            if len(self._stats) >= CACHE:
+                self.flush()
+                self._stats.clear()
+            value = self._env.txn.get(key, db=self._env.db[keys.TALLIES])
+            stats = self._stats[key] = FetchStats() if value is None else decode_tally(value)
+        return stats
+
+    def _keys(self, uri: CrawlUri, queue: str) -> list[bytes]:
+        """Return the keys of the tallies of a URI."""
+        found = []
+        if "host" in self.kinds:
+            authority = uri.url[: uri.url.find("/", 8)]
+            key = self._hosts.get(authority)
+            if key is None:
+                key = tally_key("host", host(uri.url))
+                self._hosts.put(authority, key)
+            found.append(key)
+        if "queue" in self.kinds:
+            found.append(tally_key("queue", queue))
+        if uri.source:
+            found.append(tally_key("label", uri.source))
+        return found
+
+    def succeeded(self, lease: Lease, ending: Finish | None) -> None:
+        """Count a SUCCESS."""
+        said = ending or _NOTHING_SAID
+        for key in self._keys(lease.uri, lease.queue):
+            quotas.count_success(self._get(key), said.size, novel=said.novel is not False)
+            self._changed.add(key)
+
+    def failed(self, lease: Lease, ending: Finish, outcome: Outcome) -> None:
+        """Count an attempt that was no success; `outcome` is what became of it: of a last RETRY, DEAD."""
+        for key in self._keys(lease.uri, lease.queue):
+            quotas.count_failure(self._get(key), ending.size, ended=outcome in (Outcome.FAILURE, Outcome.DEAD))
+            self._changed.add(key)
+
+    def reached(self, uri: CrawlUri, queue: str, settings: QueueSettings) -> bool:
+        """Return whether a quota of a URI is used up."""
+        return any(
+            quotas.first_reached(self.get(kind, name), quota)
+            for kind, name, quota in quotas.quotas_of(uri, queue, settings)
+        )
+
+    def flush(self) -> None:
+        """Write changed rows."""
+        if self._changed:
+            rows = [(key, encode(self._stats[key])) for key in sorted(self._changed)]
+            self._env.txn.cursor(self._env.db[keys.TALLIES]).putmulti(rows)
+            self._changed.clear()
