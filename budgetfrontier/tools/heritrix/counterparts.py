@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any, NamedTuple
 
 from budgetfrontier.core import units
@@ -15,7 +16,10 @@ def whole(text: str) -> int:
 
 def number(text: str) -> float:
     """Return a number. Raises ValueError."""
-    return float(text.strip())
+    value = float(text.strip())
+    if not isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 def flag(text: str) -> bool:

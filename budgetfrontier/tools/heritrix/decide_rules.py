@@ -31,17 +31,21 @@ def scope(reading: Reading, folder: Path, seed_rules: list[str]) -> None:
     reading.put("scope.max_hops", -1)
 
 
-def _rules(reading: Reading, bean: Bean | None) -> Iterator[Bean]:
+def _rules(reading: Reading, bean: Bean | None, within: tuple[Bean, ...] = ()) -> Iterator[Bean]:
+    """Yield the rules of a sequence, also of sequences in it. `within`: the sequences that contain this one."""
     if bean is None:
         return
     if bean.name != "DecideRuleSequence":
         yield bean
         return
+    if any(bean is each for each in within):
+        reading.remark(bean.line, with_class(bean), "it contains itself; read once")
+        return
     rules = reading.use(bean, "rules")
     for item in rules.items if isinstance(rules, BeanList) else ():
         each = reading.beans.resolved(item)
         if isinstance(each, Bean):
-            yield from _rules(reading, each)
+            yield from _rules(reading, each, (*within, bean))
         else:
             reading.remark(item.line, f"{label(bean)}.rules", "it names no bean of the file; left out")
 

@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples_of
+from hypothesis.strategies import DataObject, data, integers, sampled_from
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import FrontierError
@@ -214,3 +218,44 @@ def test_policies_have_their_options(tmp_path: Path) -> None:
     assert frontier.duplicates == "bloom"
     assert frontier.queue_assignment_policy == {"hostname": {"limit": 2, "parallel_queues": 4}}
     assert frontier.canonicalization_policy == {"rules": ["lowercase"]}
+
+
+def test_a_sequence_of_rules_within_itself_ends(tmp_path: Path) -> None:
+    rule = '<bean class="org.archive.modules.deciderules.AcceptDecideRule"/>'
+    source = job(
+        tmp_path,
+        '<bean id="scope" class="org.archive.modules.deciderules.DecideRuleSequence"><property name="rules"><list>',
+        f'{rule}<ref bean="scope"/><ref bean="nowhere"/></list></property></bean>',
+    )
+    settings, remarks = migrated(source, tmp_path / "out")
+    assert [rule.rule for rule in settings.scope.rules] == ["all"]
+    assert remarks == {1: "metadata.operatorContactUrl", 3: "scope (DecideRuleSequence)", 4: "scope.rules"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data())
+@examples_of(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_damage_is_an_error_or_a_migration(name: str, tmp_path: Path, drawn: DataObject) -> None:
+    """Lines are removed, repeated or exchanged, and words replaced by others of the file."""
+    text = (JOBS / name / CONFIGURATION).read_text()
+    lines = text.splitlines()
+    words = sorted(set(re.findall(r"[\w.]+", text)))
+    for _ in range(drawn.draw(integers(1, 4))):
+        at, other = drawn.draw(integers(0, len(lines) - 1)), drawn.draw(integers(0, len(lines) - 1))
+        match drawn.draw(integers(0, 3)):
+            case 0:
+                del lines[at]
+            case 1:
+                lines.insert(at, lines[other])
+            case 2:
+                lines[at], lines[other] = lines[other], lines[at]
+            case _:
+                word = drawn.draw(sampled_from(words))
+                lines[at] = re.sub(r"[\w.]+", word, lines[at], count=drawn.draw(integers(1, 6)))
+    (tmp_path / CONFIGURATION).write_text("\n".join(lines))
+    try:
+        migration = migrate(tmp_path, "crawl")
+    except FrontierError as error:
+        assert str(error).startswith(str(tmp_path / CONFIGURATION))
+    else:
+        assert yaml.safe_load(migration.text)["scope"]["accept"] == []
