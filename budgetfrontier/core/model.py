@@ -211,6 +211,13 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """The revision of the settings by which its group was chosen; 0 before its first turn."""
     parked: KeyPosition = 0
     """Its position among the SNOOZED queues that wait for its group; 0 if it does not wait for that."""
+    error_answers: Number = 0
+    """The part of `errors` that was a SUCCESS, with an error status."""
+
+    @property
+    def succeeded(self) -> int:
+        """The attempts charged as a SUCCESS, whatever their status."""
+        return self.charges - self.errors + self.error_answers
 
     @property
     def average_cost(self) -> float:

@@ -157,6 +157,8 @@ class Finisher:
             tables.tallies.succeeded(lease, ending)
         if ending is not None and ending.address and tables.in_force.needs_addresses:
             tables.hosts.reported(uris.host(lease.uri.url), ending.address, now)
+        if tables.in_force.ranks_queues and queue.wake_time <= now:
+            self._turns.settings.rank(queue)
 
     # -- the queue's rest
 
@@ -301,6 +303,7 @@ class Finisher:
     def _note_answer(self, queue: QueueRecord, status: int, reason: str, now: float) -> None:
         answers, name = self._tables.counters.error_answers, str(status) if status < 600 else "other"
         answers[name] = answers.get(name, 0) + 1
+        queue.error_answers += 1
         _note_failure(queue, reason or f"status {status}", now)
 
 

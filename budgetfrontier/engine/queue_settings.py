@@ -34,10 +34,14 @@ class SettingsOfQueues:
         return settings, in_force.precedence(uri, settings)
 
     def take_budgets(self, queue: QueueRecord, settings: QueueSettings, precedence: int | None) -> None:
-        """Set replenish amount, total budget and precedence (None: that of the settings) of a queue."""
+        """Set replenish amount, total budget and precedence of a queue.
+
+        `precedence` is the result of a policy for the URI; None: that of the settings."""
         budgets.take_budgets(queue, settings, self._tables.counters.settings_revision)
         if precedence is None:
             precedence = settings.precedence
+        if self._tables.in_force.ranks_queues:
+            precedence = self._tables.in_force.of_queue(queue, precedence)
         if precedence != queue.precedence:
             self._tables.rotation.set_precedence(queue, precedence)
 
@@ -54,6 +58,15 @@ class SettingsOfQueues:
             elif settings is not None:
                 budgets.take_budgets(queue, settings, queue.revision)
 
+    def rank(self, queue: QueueRecord) -> None:
+        """Evaluate the precedence of a queue again, which depends on the queue itself; its head is asked for the rest.
+
+        If a policy cannot compute it, the old one stays.
+        """
+        _, precedence = self._asked_by_head(queue)
+        if precedence is not None:
+            self._tables.rotation.set_precedence(queue, self._tables.in_force.of_queue(queue, precedence))
+
     def look_up(self, key: str) -> QueueRecord | None:
         """Return a copy of the record of a queue key as it stands now; None if there is no such queue."""
         queue = self._tables.queues.look_up(key)
@@ -67,7 +80,7 @@ class SettingsOfQueues:
             if settings is not None:
                 budgets.take_budgets(shown, settings, queue.revision)
             if precedence is not None:
-                shown.precedence = precedence
+                shown.precedence = self._tables.in_force.of_queue(shown, precedence)
         return shown
 
     def _asked_by_head(self, queue: QueueRecord) -> tuple[QueueSettings | None, int | None]:

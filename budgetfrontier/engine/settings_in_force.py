@@ -10,7 +10,7 @@ from math import inf
 
 import msgspec
 
-from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine import arguments
 from budgetfrontier.rules import admission_limits, charges, queue_states, wake_times
 from budgetfrontier.settings import Settings, plugins, policy_factory, policy_results
@@ -41,6 +41,10 @@ class SettingsInForce:
         self.of_lease = _of_lease(self.base, trivial=self.trivial)
         """What each call of `Turns.lease` asks."""
         self._precedence = None if frontier.precedence_policy == "base" else precedence
+        builtin = plugins.is_builtin("precedence", frontier.precedence_policy)
+        self._of_queue = getattr(precedence, "of_queue", None) if builtin else None
+        self.ranks_queues = self._of_queue is not None
+        """Precedences depend on the queue, too."""
         self.asks_precedence = self._precedence is not None
         """Precedences come from a policy that may fail."""
         self.mixes_precedences = self.asks_precedence or self.effective.mixes_precedences
@@ -54,7 +58,7 @@ class SettingsInForce:
         """Some setting has to be asked before each lease."""
         self.needs_addresses = policy_factory.goes_by_address(frontier)
         """Some setting asks for the addresses of hosts."""
-        self.observed = self.guarded or self.needs_addresses
+        self.observed = self.guarded or self.needs_addresses or self.ranks_queues
         """Some setting asks for more at the end of an attempt than the charge and the rest of its queue."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.constant_costs: dict[str, int] = {}
@@ -133,6 +137,13 @@ class SettingsInForce:
         if precedence is None:
             raise policy_results.wrong("precedence", name, uri.url, found)
         return min(max(precedence, 0), queue_states.WORST_PRECEDENCE)
+
+    def of_queue(self, queue: QueueRecord, precedence: int) -> int:
+        """Return the precedence of a queue that takes `precedence` from a URI."""
+        if self._of_queue is None:
+            return precedence
+        found: int = self._of_queue(queue, precedence)
+        return min(found, queue_states.WORST_PRECEDENCE)
 
     def rest(
         self, uri: CrawlUri, settings: QueueSettings, fetch_seconds: float | None, crawl_delay: float | None

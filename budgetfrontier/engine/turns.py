@@ -106,16 +106,17 @@ class Turns:
             return
         tables.rotation.move(queue, after)
         if at_once and not queue.max_completed:  # how many are completed then is known in its turn
-            self.activate(queue, settings, queue.precedence, now)
+            self.activate(queue, settings, settings.precedence if precedence is None else precedence, now)
 
     # -- activation and leases
 
     def activate(self, queue: QueueRecord, settings: QueueSettings, precedence: int, now: float) -> None:
         """Give an INACTIVE queue a fresh balance and its place among the active, or retire it.
 
-        If its precedence has come to be beyond the floor, it is INELIGIBLE instead.
+        `precedence` is that of its head. If its precedence has come to be beyond the floor, it is INELIGIBLE instead.
         """
-        if precedence >= self._rotation.floor:
+        of_queue = self._tables.in_force.of_queue(queue, precedence)
+        if of_queue >= self._rotation.floor:
             self.settings.take_budgets(queue, settings, precedence)
             self._rotation.apply_floor(queue)
             return
@@ -124,7 +125,7 @@ class Turns:
         if queue.max_completed:
             self._complete(queue)
         self._rotation.move(queue, queue_states.on_activation(queue, settings, now))
-        queue.precedence = precedence
+        queue.precedence = of_queue
 
     def activate_next(self, now: float) -> QueueRecord:
         """Activate the front INACTIVE queue of the best precedence, and return it. Raises PolicyError."""

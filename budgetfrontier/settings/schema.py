@@ -259,7 +259,8 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 3
     precedence_policy: Annotated[
-        Any, Field("how the precedence is determined: base, or module:name", "policy:precedence")
+        Any,
+        Field("how the precedence of queues is determined: base, success-counts, or module:name", "policy:precedence"),
     ] = "base"
     precedence_floor: Annotated[
         int | None,

@@ -132,6 +132,11 @@ class _Checker:
                 self._report(f"queue {queue.queue}: queue_ids does not lead to it")
             if queue.expenditure < queue.penalties or min(queue.expenditure, queue.charges, queue.errors) < 0:
                 self._report(f"queue {queue.queue}: expenditure {queue.expenditure} with penalties {queue.penalties}")
+            if not 0 <= queue.error_answers <= queue.errors or queue.succeeded < 0:
+                self._report(
+                    f"queue {queue.queue}: {queue.charges} charges, {queue.errors} errors, of which "
+                    f"{queue.error_answers} are answers"
+                )
             if queue.id > self._counters.queue_id:
                 self._report(f"queue {queue.queue}: id {queue.id} is beyond the last one given out")
         if sum(1 for _ in self._items(keys.QUEUE_IDS)) != len(self._queues):

@@ -132,6 +132,59 @@ def test_an_arrival_with_a_better_precedence_lifts_its_queue() -> None:
         f.check()
 
 
+def precedence_of(f: Frontier, key: str) -> int:
+    queue = f.queue(key)
+    assert queue is not None
+    return queue.precedence
+
+
+def test_a_queue_steps_back_with_each_tier_of_successes_so_that_small_sites_come_first() -> None:
+    policy = {"success-counts": {"tiers": [2, 3]}}
+    with memory(precedence_policy=policy) as f:
+        f.schedule_many(pages("ABC", 8))
+        assert crawl(f, limit=6) == "AABBCC"
+        assert [precedence_of(f, f"{host}.test") for host in "abc"] == [4, 4, 4]
+        assert crawl(f) == "CCCAAABBBBBBCCCAAA"  # one keeps its turn until a better one waits
+        f.check()
+
+
+def test_only_successes_complete_a_tier_whatever_their_status() -> None:
+    with memory(precedence_policy={"success-counts": {"tiers": "2,1", "base": 7}}, polite=False) as f:
+        f.schedule_many(pages("A", 9))
+        assert precedence_of(f, "a.test") == 7
+        for outcome, status, expected in (
+            (Outcome.SUCCESS, 404, 7),
+            (Outcome.FAILURE, 0, 7),
+            (Outcome.DISREGARDED, 0, 7),
+            (Outcome.DEAD, 0, 7),
+            (Outcome.SUCCESS, 200, 8),
+            (Outcome.SUCCESS, 500, 9),
+            (Outcome.SUCCESS, 0, 10),
+        ):
+            f.finish(f.lease(1)[0], outcome, status=status)
+            assert precedence_of(f, "a.test") == expected
+            f.check()
+
+
+def test_a_finish_that_snoozes_its_queue_leaves_its_precedence_until_the_queue_takes_values_again() -> None:
+    clock = ManualClock(START)
+    with memory(clock, precedence_policy={"success-counts": {"tiers": [1]}}, polite=True) as f:
+        f.schedule_many(pages("A", 3))
+        f.finish(f.lease(1)[0])
+        assert (states(f), precedence_of(f, "a.test")) == ({"a": "SNOOZED"}, 3)
+        f.schedule("https://a.test/more")
+        assert precedence_of(f, "a.test") == 4
+
+
+def test_tiers_lead_to_the_floor() -> None:
+    policy = {"success-counts": {"tiers": [2]}}
+    with memory(precedence_policy=policy, precedence_floor=5) as f:
+        f.schedule_many(pages("AB", 9))
+        assert crawl(f) == "AABBBBAA"
+        assert (states(f), f.state) == ({"a": "INELIGIBLE", "b": "INELIGIBLE"}, "FINISHED")
+        f.check()
+
+
 def test_snoozed_queues_come_back_by_wake_time_and_behind_the_ready() -> None:
     clock = ManualClock(START)
     with memory(clock, hold_queues=False) as f:

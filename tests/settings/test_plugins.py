@@ -41,7 +41,7 @@ BUILT_IN: dict[str, dict[str, type]] = {
         "bucket": assignment.Bucket,
         "single": assignment.Single,
     },
-    "precedence": {"base": precedence.Base},
+    "precedence": {"base": precedence.Base, "success-counts": precedence.SuccessCounts},
     "politeness": {"standard": politeness.Politeness},
     "canonicalization": {"standard": canonicalization.Canonicalization, "rules": canonicalization_rules.HeritrixRules},
 }
@@ -125,6 +125,7 @@ def test_every_built_in_policy_is_found_by_its_name() -> None:
         ("assignment", "org.archive.crawler.frontier.IPQueueAssignmentPolicy", assignment.Ip),
         ("assignment", "BucketQueueAssignmentPolicy", assignment.Bucket),
         ("precedence", "org.archive.crawler.frontier.precedence.BaseQueuePrecedencePolicy", precedence.Base),
+        ("precedence", "SuccessCountsQueuePrecedencePolicy", precedence.SuccessCounts),
         ("politeness", "org.archive.crawler.postprocessor.DispositionProcessor", politeness.Politeness),
         (
             "canonicalization",

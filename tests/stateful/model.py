@@ -69,6 +69,7 @@ class Queue:
     balance: int = 0
     spent: int = 0
     charges: int = 0
+    succeeded: int = 0
     penalties: int = 0
     errors: int = 0
     failure: str = ""
@@ -212,7 +213,29 @@ class Model:
         if queue.own_budget is not None and not adjusted:
             values["queue_total_budget"] = queue.own_budget
         queue.replenish, queue.total = values["balance_replenish_amount"], values["queue_total_budget"]
-        queue.precedence = values["precedence"]
+        queue.precedence = values["precedence"] + self.tiers_completed(queue)
+
+    def tiers_completed(self, queue: Queue) -> int:
+        """With the policy success-counts; the last tier repeats."""
+        if self.options["precedence_policy"] == "base":
+            return 0
+        completed, left = 0, queue.succeeded
+        tiers = list(self.options["precedence_policy"]["success-counts"]["tiers"])
+        while left >= tiers[0]:
+            left -= tiers[0]
+            completed += 1
+            tiers = tiers[1:] or tiers
+        return completed
+
+    def evaluate_again(self, queue: Queue) -> None:
+        """A finish that lets its queue not wait: its precedence is that for its head now."""
+        if self.options["precedence_policy"] == "base" or not queue.uris or queue.wake > self.now:
+            return
+        before, replenish, total = queue.precedence, queue.replenish, queue.total
+        self.take(queue, self.head(queue))
+        queue.replenish, queue.total = replenish, total
+        if queue.precedence != before:
+            self.precedence_changed(queue)
 
     def names(self, uri: Uri) -> dict[str, str]:
         """What a URI is counted for, besides the totals."""
@@ -593,6 +616,7 @@ class Model:
                 queue.spent += cost
                 self.counts["spent unseen"] += cost
                 queue.charges += 1
+                queue.succeeded += 1
         self.settle()
         return tally
 
@@ -796,6 +820,7 @@ class Model:
         if outcome == "DEAD":
             self.bury(uri, dead)
         self.group_rest(queue, rest)
+        self.evaluate_again(queue)
         if queue.state != RETIRED:
             self.after_finish(queue, options["retire_queue"])
         self.settle()
@@ -843,6 +868,7 @@ class Model:
             self.counts["spent " + outcome] += uri.cost + penalty
             queue.penalties += penalty
             queue.charges += 1
+            queue.succeeded += outcome == "SUCCESS"
         if outcome in ("SUCCESS", "FAILURE", "DISREGARDED", "DEAD"):
             queue.uris.remove(uri)
             self.gone(uri)
@@ -1002,6 +1028,7 @@ class Model:
             queue.spent += uri.cost
             self.counts["spent unseen"] += uri.cost
             queue.charges += 1
+            queue.succeeded += 1
         queue.uris.remove(uri)
         self.gone(uri)
         if not queue.uris:

@@ -37,6 +37,7 @@ OPTIONS: dict[str, Any] = {
     "quotas.queue": {},
     "quotas.label": {},
     "quotas.force_retire": True,
+    "precedence_policy": "base",
 }
 
 

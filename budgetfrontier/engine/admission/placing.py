@@ -160,7 +160,7 @@ class Arrivals:
         """
         tables, places, now = self._tables, self._places, self._now
         counters, pack, append = tables.counters, keys.pending.pack, self._records.append
-        ordinal, queued = counters.ordinal, 0
+        ordinal, queued, ranked = counters.ordinal, 0, tables.in_force.ranks_queues
         for candidate in candidates:
             special = candidate if type(candidate) is Special else self.special(candidate)  # type: ignore[arg-type]
             uri, name, settings, asked = special.uri, special.queue, special.settings, special.precedence
@@ -181,8 +181,10 @@ class Arrivals:
                 key = _key(queue.id, special, ordinal)
             append((key, special.value))
             state = queue.state
-            if (settings.precedence if asked is None else asked) == queue.precedence and (
-                before is settings or (state is not EXHAUSTED and state is not IN_PROCESS)
+            if (
+                not ranked
+                and (settings.precedence if asked is None else asked) == queue.precedence
+                and (before is settings or (state is not EXHAUSTED and state is not IN_PROCESS))
             ):
                 queue.queued += 1
                 queue.enqueued += 1

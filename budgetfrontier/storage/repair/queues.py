@@ -311,9 +311,9 @@ _BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", INELIGIBLE: "ineligible_b
 
 _REPORTED_FIELDS = (
     "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "bytes",
-    "charges", "errors", "wake_time", "block", "delayed", "rest", "position", "urls", "completed", "max_completed",
-    "interval", "paced_until", "served", "own_budget", "backoff", "overloaded_until", "dead_prerequisite", "group",
-    "group_revision", "parked",
+    "charges", "errors", "error_answers", "wake_time", "block", "delayed", "rest", "position", "urls", "completed",
+    "max_completed", "interval", "paced_until", "served", "own_budget", "backoff", "overloaded_until",
+    "dead_prerequisite", "group", "group_revision", "parked",
 )  # fmt: skip
 _COUNTED = (
     "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
@@ -355,6 +355,8 @@ def correct(queue: QueueRecord, now: float) -> None:
     queue.penalties = max(queue.penalties, 0)
     queue.expenditure = max(queue.expenditure, queue.penalties)
     queue.charges, queue.errors = max(queue.charges, 0), max(queue.errors, 0)
+    queue.errors = min(queue.errors, queue.charges + max(queue.error_answers, 0))
+    queue.error_answers = min(max(queue.error_answers, 0), queue.errors)
     queue.precedence = min(max(queue.precedence, 0), queue_states.WORST_PRECEDENCE)
     if not 0 <= queue.wake_time < inf:
         queue.wake_time = 0
