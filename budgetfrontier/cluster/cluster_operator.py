@@ -48,6 +48,8 @@ from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.rules.forecasts import Forecast, Held
 from budgetfrontier.rules.verdict import limit_sentence
 from budgetfrontier.settings import Settings
+from budgetfrontier.storage import quota_use
+from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.seed_list import ListedSeed
 from budgetfrontier.storage.series import Busiest, SeriesRow
@@ -295,6 +297,11 @@ class ClusterOperator:
     def adjustments(self) -> list[AdjustmentRow]:
         """Return the adjustments in force in any partition."""
         return merging.merged_adjustments(self.owners.ask("adjustments", list[AdjustmentRow]))
+
+    def quotas(self) -> list[QuotaUse]:
+        """Return the use of each limit of a quota in any partition, the fullest first."""
+        found = self.owners.ask("quotas", list[QuotaUse])
+        return quota_use.sorted_uses(use for uses in found.values() for use in uses)
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
         """Return the leases of all partitions, or of one queue."""

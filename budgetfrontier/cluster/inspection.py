@@ -31,8 +31,9 @@ from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.reports.queue_sample import spread as spread_
 from budgetfrontier.reports.work_list import Raised, WorkList
 from budgetfrontier.rules.forecasts import Held
-from budgetfrontier.storage import seed_list, url_search
+from budgetfrontier.storage import quota_use, seed_list, url_search
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
@@ -301,12 +302,18 @@ def unlisted(reader: Reader, *, urls: list[str]) -> list[str]:
         return sorted(seed_list.unlisted(view, urls))
 
 
+def quotas(reader: Reader) -> list[QuotaUse]:
+    """Return the use of each limit of a quota, the fullest first. O(tallies)."""
+    with reader.view() as view:
+        return list(_up_to(quota_use.fullest(view), lambda use: 40 + len(use.name)))
+
+
 LOOKS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
         report, head, queues, best, queue, explain, audit, adjustments, applied, survey, dry_run, leases, dead_letters,
         undo, unknown_letters, is_known,
-        series, busiest, held, runs, seeds, unlisted,
+        series, busiest, held, runs, seeds, unlisted, quotas,
     )
 }  # fmt: skip
 """The looks by name."""

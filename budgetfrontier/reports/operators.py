@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import Between, OverTime
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.reports.work_list import Raised
+    from budgetfrontier.storage.quota_use import QuotaUse
     from budgetfrontier.storage.seed_list import ListedSeed
     from budgetfrontier.storage.series import Busiest
 
@@ -223,6 +224,9 @@ class CrawlOperator(Protocol):
 
     def adjustments(self) -> list[AdjustmentRow]:
         """Return the adjustments in force, in the order in which they apply."""
+
+    def quotas(self) -> list[QuotaUse]:
+        """Return the use of each limit of a quota, the fullest first, some thousands at the most."""
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
         """Return the leases that are out, all or those of a queue."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import Between
     from budgetfrontier.reports.work_list import Raised
     from budgetfrontier.rules.forecasts import Forecast
+    from budgetfrontier.storage.quota_use import QuotaUse
     from budgetfrontier.storage.seed_list import ListedSeed
     from budgetfrontier.storage.series import Busiest
 
@@ -298,6 +299,13 @@ class JobOperator:
                 AdjustmentRow(one.id or None, one.match, one.set, view.audit_entry(one.id))
                 for one in view.adjustments()
             ]
+
+    def quotas(self) -> list[QuotaUse]:
+        """Return the use of each limit of a quota, the fullest first."""
+        from budgetfrontier.storage.quota_use import fullest
+
+        with self.reader.view() as view:
+            return fullest(view)
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
         """Return the leases that were out at the last commit."""

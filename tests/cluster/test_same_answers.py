@@ -32,6 +32,7 @@ SETTINGS: dict[str, Any] = {
     "seeds": [f"https://{host}/" for host in HOSTS[:4]] + ["https://h0.test/never", "nonsense"],
     "frontier": {
         "queue_total_budget": 40,
+        "quotas": {"host": {"urls": 30, "error_bytes": 5}},
         "retry": {"max_retries": 0},
         "politeness": {"min_delay": 0, "max_delay": 0, "delay_factor": 0},  # states do not depend on when it is
     },
@@ -55,6 +56,7 @@ SAME = {
     "responsecodes": set(),
     "sourcetags": set(),
     "threads": {"url"},
+    "quotas": {"share", "used", "limit", "amount", "kind", "name"},
     "rates": {"figure"},
     "busiest": {"queue", "spent", "spent_most", "fetched", "fetched_most"},
     "forecast": {"bound"},

@@ -25,6 +25,7 @@ _HOUR = 3600.0
 
 AWAY = "seeds of partitions that do not answer are not listed"
 _TEXT_ROWS = 20
+QUOTAS = ("share", "used", "limit", "amount", "kind", "name")
 HOSTS_DROP = ("not_modified", "failures", "errors", "state", "expenditure")
 
 
@@ -225,6 +226,14 @@ def _threads(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     return Rows(LEASE_FIELDS, map(itemgetter(*LEASE_FIELDS), rows), drop=lease_rows.DROP)
 
 
+def _quotas(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
+    from budgetfrontier.reports.format import percent
+
+    share: Callable[[float], object] = percent if args.format == "text" else float
+    rows = ((share(use.share), use.used, use.limit, use.amount, use.kind, use.name) for use in operator.quotas())
+    return Rows(QUOTAS, rows)
+
+
 def _length(args: argparse.Namespace) -> float:
     """Return the seconds that a report over time is about."""
     return _HOUR if args.since is None else float(args.since)
@@ -295,6 +304,7 @@ _MAKERS: dict[str, Callable[[argparse.Namespace, CrawlOperator], Rows]] = {
     "responsecodes": _of_log("responsecodes"),
     "sourcetags": _of_log("sourcetags"),
     "threads": _threads,
+    "quotas": _quotas,
     "rates": _rates,
     "busiest": _busiest,
     "forecast": _forecast,

@@ -53,6 +53,18 @@ def test_the_summary_has_what_was_told_with_the_ends_of_fetches(tmp_path: Path, 
     assert f"there is no {tmp_path / 'logs' / 'crawl.log'}; `budgetfrontier crawl` writes one" in unknown
 
 
+def test_the_use_of_quotas(tmp_path: Path, cli: Cli) -> None:
+    settings = Settings.from_dict({"frontier": {"quotas": {"host": {"urls": 2, "bytes": 1000}}}})
+    with Frontier.open(tmp_path / "frontier", settings) as f:
+        f.schedule("http://a.test/")
+        f.finish(f.lease(1)[0], size=250)
+    rows, unknown = rows_of(cli, tmp_path, "quotas")
+    assert [tuple(row.values()) for row in rows] == [
+        (0.5, 1, 2, "urls", "host", "a.test"), (0.25, 250, 1000, "bytes", "host", "a.test"),
+    ]  # fmt: skip
+    assert unknown == "" and "50%" in cli("report", tmp_path, "--kind", "quotas").out
+
+
 def test_the_summary_of_a_time_has_what_was_told_in_it(tmp_path: Path, cli: Cli) -> None:
     clock = ManualClock(time.time() - 7200)
     with Frontier.open(tmp_path / "frontier", clock=clock) as f:
