@@ -61,6 +61,10 @@ def _nofollow(text: str) -> str:
     return "skip" if flag(text) else "follow"
 
 
+def _kilobytes(text: str) -> Any:
+    return units.write_size(whole(text) * 1024)
+
+
 def _sessions(text: str) -> int:
     """Return the replenish amount: 0 and less mean no maximum in Heritrix 3, but the end of the queue here."""
     return amount if (amount := whole(text)) > 0 else 10**12
@@ -172,6 +176,21 @@ _BUILT_IN = (
 BUILT_IN = frozenset(_BUILT_IN.split())
 """Classes whose work a crawl does here without a setting."""
 
+_AMOUNTS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "MaxFetchSuccesses": ("successes", whole),
+    "MaxSuccessKb": ("success_bytes", _kilobytes),
+    "MaxFetchResponses": ("urls", whole),
+    "MaxAllKb": ("bytes", _kilobytes),
+    "MaxNovelUrls": ("novel", whole),
+    "MaxNovelKb": ("novel_bytes", _kilobytes),
+}
+QUOTAS: Mapping[str, tuple[str, str, Callable[[str], Any]]] = {
+    kind + name: (setting, amount, read)
+    for kind, setting in (("host", "quotas.host"), ("group", "quotas.queue"))
+    for name, (amount, read) in _AMOUNTS.items()
+}
+"""Properties of QuotaEnforcer: the setting, the amount that it limits, and how the value is read; -1 is no limit."""
+
 WITHOUT: Mapping[str, str] = {
     "ExtractorJS": "scripts are not searched for links",
     "ExtractorSWF": "Flash is not searched for links",
@@ -181,8 +200,7 @@ WITHOUT: Mapping[str, str] = {
     "FetchDNS": "addresses are looked up, without `dns:` URIs and without WARC records of them",
     "FetchWhois": "there are no `whois:` URIs",
     "FetchFTP": "FTP is not fetched",
-    "QuotaEnforcer": "there are no quotas of hosts, servers and groups; queue_total_budget limits a queue",
-    "SourceQuotaEnforcer": "there are no quotas of seeds",
+    "SourceQuotaEnforcer": "write a quota under frontier.quotas.label, or an override that matches label:NAME",
     "DiskSpaceMonitor": "a crawl stops when its disk is full, and the same command continues it",
     "ReschedulingProcessor": "set frontier.revisit.after to fetch pages again",
     "BrowserProcessor": "pages are not opened in a browser",

@@ -25,6 +25,7 @@ from budgetfrontier.tools.heritrix.counterparts import (
     DUPLICATES,
     INSTEAD,
     PLAIN,
+    QUOTAS,
     SAME_CLASS,
     WITHOUT,
     Counterpart,
@@ -76,6 +77,7 @@ def migrate(source: Path, stem: str) -> Migration:
     _fetch(reading)
     _output(reading)
     _canonicalization(reading)
+    _quotas(reading)
     _sheets(reading)
     for value in reading.beans.top:
         _list_unread(reading, value)
@@ -222,6 +224,21 @@ def _rule(reading: Reading, bean: Bean) -> Any:
     return {"regex": pattern, "format": form} if form else {"regex": pattern}
 
 
+def _quotas(reading: Reading) -> None:
+    """Set the quotas. Heritrix's groups are queues; its servers, which are hosts with a port, are not counted here."""
+    bean = reading.of_class("QuotaEnforcer")
+    if bean is None:
+        return
+    found: dict[str, dict[str, Any]] = {}
+    for name, (setting, amount, read) in QUOTAS.items():
+        if reading.text(bean, name, "-1") != "-1" and (limit := reading.convert(bean, name, read, None)) is not None:
+            found.setdefault(setting, {})[amount] = limit
+    for setting, limits in found.items():
+        reading.put(f"frontier.{setting}", limits)
+    if not reading.convert(bean, "forceRetire", flag, True):
+        reading.put("frontier.quotas.force_retire", False)
+
+
 def _sheets(reading: Reading) -> None:
     """Set the overrides for sheets and their associations; longer SURT prefixes come later, as in Heritrix."""
     of_surts: list[tuple[str, dict[str, Any]]] = []
@@ -266,11 +283,10 @@ def _sheet(reading: Reading, association: Bean, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path, value in changes.items.items():
         setting = _in_sheet(reading, path, reading.beans.resolved(value))
-        if setting is None:
-            if all(remark.line != changes.lines[path] for remark in reading.remarks):
-                reading.remark(changes.lines[path], f"{name}: {path}", _UNREAD)
-        else:
-            found |= setting
+        if setting is None and all(remark.line != changes.lines[path] for remark in reading.remarks):
+            reading.remark(changes.lines[path], f"{name}: {path}", _UNREAD)
+        for key, each in (setting or {}).items():
+            found[key] = {**found.get(key, {}), **each} if isinstance(each, dict) else each
     return found
 
 
@@ -287,6 +303,12 @@ def _in_sheet(reading: Reading, path: str, value: Value | None) -> dict[str, Any
     kind = SAME_CLASS.get(bean.name, bean.name)
     if (kind, name) == ("DispositionProcessor", "forceRetire"):  # retired at its turn, before any URI
         return {"queue_total_budget": 0} if value.text.strip() == "true" else {}
+    if kind == "QuotaEnforcer" and name in QUOTAS and value.text.strip() != "-1":
+        setting, amount, read = QUOTAS[name]
+        try:
+            return {setting: {amount: read(value.text)}}
+        except ValueError:
+            return None
     plain: Counterpart | None = PLAIN.get(kind, {}).get(name)
     setting = plain.setting.removeprefix("frontier.") if plain else ""
     if plain is None or setting not in per_uri():
@@ -321,7 +343,11 @@ def _list_unread(reading: Reading, value: Value) -> None:
 
 def _is_known(reading: Reading, bean: Bean) -> bool:
     """Return whether a class is one that this program knows, or is read where it stands."""
-    if SAME_CLASS.get(bean.name, bean.name) in PLAIN or bean.name in (*BUILT_IN, *DUPLICATES) or bean.name in _SHEETS:
+    if (
+        SAME_CLASS.get(bean.name, bean.name) in PLAIN
+        or bean.name in (*BUILT_IN, *DUPLICATES, "QuotaEnforcer")
+        or bean.name in _SHEETS
+    ):
         return True
     if any(kind in bean.name for kind in ("DecideRule", "CostAssignmentPolicy", "QueueAssignmentPolicy")):
         return True  # with remarks of their own
