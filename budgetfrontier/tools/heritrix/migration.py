@@ -128,14 +128,26 @@ def _frontier(reading: Reading) -> None:
             line = assignment.lines["forceQueueAssignment"]
             reading.remark(line, f"{label(assignment)}.forceQueueAssignment={brief(text)}", _UNREAD)
     if frontier is not None:
-        for name in ("queuePrecedencePolicy", "uriUniqFilter"):
-            reading.use(frontier, name)
+        reading.use(frontier, "uriUniqFilter")
+        _precedence(reading, reading.use(frontier, "queuePrecedencePolicy"))
     for name, duplicates in DUPLICATES.items():
         if reading.of_class(name) is not None:
             reading.put("frontier.duplicates", duplicates)
     if preparer is not None:
         for name in ("uriPrecedencePolicy", "canonicalizationPolicy"):
             reading.use(preparer, name)
+
+
+def _precedence(reading: Reading, bean: Value | None) -> None:
+    """Set the precedence policy of queues; `base` has a setting of its own."""
+    if not isinstance(bean, Bean) or bean.name == "BaseQueuePrecedencePolicy":
+        return
+    if bean.name != "SuccessCountsQueuePrecedencePolicy":
+        reading.remark(bean.line, with_class(bean), "there is no such policy; `base` is set")
+        return
+    options = {"tiers": reading.text(bean, "incrementCounts", "100,1000")}
+    base = reading.convert(bean, "basePrecedence", int, 3)
+    reading.put("frontier.precedence_policy", {"success-counts": {**options, "base": base}})
 
 
 def _options(reading: Reading, bean: Bean) -> None:
@@ -349,7 +361,7 @@ def _is_known(reading: Reading, bean: Bean) -> bool:
         or bean.name in _SHEETS
     ):
         return True
-    if any(kind in bean.name for kind in ("DecideRule", "CostAssignmentPolicy", "QueueAssignmentPolicy")):
+    if any(kind in bean.name for kind in ("DecideRule", "AssignmentPolicy", "QueuePrecedencePolicy")):
         return True  # with remarks of their own
     return bean.name in CANONICALIZATION or bean.name.endswith(("CanonicalizationPolicy", "Rule"))
 

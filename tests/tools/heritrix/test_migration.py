@@ -215,8 +215,13 @@ def test_policies_have_their_options(tmp_path: Path) -> None:
         '<bean id="same" class="org.archive.modules.canonicalize.RulesCanonicalizationPolicy"><property name="rules">',
         '<list><bean class="org.archive.modules.canonicalize.LowercaseRule"/></list></property></bean>',
     )
+    path = source / CONFIGURATION
+    policy = '<bean class="org.archive.crawler.frontier.precedence.SuccessCountsQueuePrecedencePolicy"/>'
+    prop = f'<property name="queuePrecedencePolicy">{policy}</property>'
+    path.write_text(path.read_text().replace(FRONTIER, FRONTIER.replace("/>", f">{prop}</bean>")))
     frontier = migrated(source, tmp_path / "out")[0].frontier
     assert frontier.duplicates == "bloom"
+    assert frontier.precedence_policy == {"success-counts": {"tiers": "100,1000", "base": 3}}
     assert frontier.queue_assignment_policy == {"hostname": {"limit": 2, "parallel_queues": 4}}
     assert frontier.canonicalization_policy == {"rules": ["lowercase"]}
 
