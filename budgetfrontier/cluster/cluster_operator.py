@@ -49,6 +49,7 @@ from budgetfrontier.rules.forecasts import Forecast, Held
 from budgetfrontier.rules.verdict import limit_sentence
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage import quota_use
+from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
 from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.seed_list import ListedSeed
@@ -56,6 +57,7 @@ from budgetfrontier.storage.series import Busiest, SeriesRow
 from budgetfrontier.storage.view import PendingUri
 
 NO_LOG = "unknown: a crawl in partitions has no crawl.log; its crawlers have logs of their own, if any"
+_NO_GROUPS = "groups of queues are listed for a job only: a crawl in partitions shows none"
 SEEDS = 5000
 """Seeds that an owner is asked for at a time."""
 
@@ -225,12 +227,28 @@ class ClusterOperator:
         """Return none, as there is no crawl.log."""
         return {}
 
+    # -- groups of queues
+
+    def groups(self, limit: int) -> GroupsListed:
+        """Return none: groups of queues are listed for a job only."""
+        return GroupsListed()
+
+    def group_of(self, queue: QueueRecord) -> GroupRow | None:
+        """Return None: the owner of a partition alone knows the group of a queue."""
+        return None
+
+    def group_names(self) -> Callable[[QueueRecord], str | None] | None:
+        """Return None: no groups of queues are listed here."""
+        return None
+
     # -- listings
 
     def sorted_queues(
         self, selection: Selection, *, sort: str, reverse: bool, end: int | None
     ) -> Iterator[tuple[QueueRecord, Raised | None]]:
         """Yield the selected queues, sorted; each owner sends its first `end`. Memory: these, or all selected ones."""
+        if selection.group is not None:
+            raise FrontierError(_NO_GROUPS)
         if end is not None:
             yield from self._best_queues(selection, sort=sort, reverse=reverse, count=end)
             return

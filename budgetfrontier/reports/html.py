@@ -12,23 +12,29 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.model import QueueRecord, QueueState
-from budgetfrontier.core.units import short_duration
+from budgetfrontier.core.units import format_size, short_duration
 from budgetfrontier.reports.charts import curve, ranking, states_bar, style_sheet, text
 from budgetfrontier.reports.format import between, called, counted, figure, percent, time_left
 from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
 from budgetfrontier.reports.overview import ORDER, Overview
-from budgetfrontier.reports.text import state_line, summary_line
+from budgetfrontier.reports.text import groups_line, state_line, summary_line
 from budgetfrontier.reports.totals import by_outcome, refusals, tiles
 from budgetfrontier.rules.verdict import process_line
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import OverTime
+    from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
     from budgetfrontier.storage.report import Report
 
 _COLUMNS = (
     ("queue", True), ("precedence", False), ("queued", False), ("enqueued", False), ("balance", False),
     ("last (average) cost", False), ("wakes in", False), ("spent / total budget", False), ("errors", False),
     ("last leased", True), ("last enqueued", True),
+)  # fmt: skip
+
+_GROUP_COLUMNS = (
+    ("group", True), ("state", True), ("queues", False), ("waiting", False), ("in flight / most", False),
+    ("spent / total budget", False), ("bytes", False), ("wakes in", False),
 )  # fmt: skip
 
 _NUMBER = ' class="n"'
@@ -74,6 +80,7 @@ def _document(
     if over_time is not None:
         yield from _over_time(over_time)
     yield from _spend(overview)
+    yield from _groups(report.groups, overview.shown(report.groups), now)
     for queue_state in ORDER:
         shown = overview.listed(queue_state)
         if queue_state is QueueState.INELIGIBLE and not shown:
@@ -134,6 +141,29 @@ def _spend(overview: Overview) -> Iterator[str]:
     yield "</section></div>\n"
 
 
+def _groups(groups: GroupsListed, shown: Sequence[GroupRow], now: float) -> Iterator[str]:
+    if not groups.count:
+        return
+    yield f"<h2>Groups: {groups.count:,}<small>{text(groups_line(groups))}</small></h2>\n"
+    heads = "".join(f"<th{'' if is_text else _NUMBER}>{name}</th>" for name, is_text in _GROUP_COLUMNS)
+    yield f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n'
+    for row in shown:
+        cells = (
+            row.group,
+            row.state,
+            f"{row.queues:,}",
+            f"{row.parked:,}",
+            f"{row.in_flight:,}" + ("" if row.max_in_flight is None else f" / {row.max_in_flight:,}"),
+            f"{row.expenditure:,} / {row.total_budget:,}",
+            format_size(row.bytes),
+            short_duration(row.wake_time - now) if row.wake_time > now else "-",
+        )
+        yield from _row(cells, _GROUP_COLUMNS)
+    yield "</tbody></table></div>\n"
+    if groups.count > len(shown):
+        yield f"<p>…and {groups.count - len(shown):,} more</p>\n"
+
+
 def _table(state: QueueState, rows: Sequence[QueueRecord], count: int, now: float) -> Iterator[str]:
     yield f"<h2>{state.replace('_', '-')} queues: {count:,}</h2>\n"
     if not rows:
@@ -154,11 +184,15 @@ def _table(state: QueueState, rows: Sequence[QueueRecord], count: int, now: floa
             queue.last_leased or "-",
             queue.last_enqueued or "-",
         )
-        yield "<tr>"
-        for value, (_, is_text) in zip(cells, _COLUMNS, strict=True):
-            shown = text(value)
-            yield f'<td class="u" title="{shown}"><bdi>{shown}</bdi></td>' if is_text else f"<td{_NUMBER}>{shown}</td>"
-        yield "</tr>\n"
+        yield from _row(cells, _COLUMNS)
     yield "</tbody></table></div>\n"
     if count > len(rows):
         yield f"<p>…and {count - len(rows):,} more</p>\n"
+
+
+def _row(cells: Sequence[str], columns: Sequence[tuple[str, bool]]) -> Iterator[str]:
+    yield "<tr>"
+    for value, (_, is_text) in zip(cells, columns, strict=True):
+        shown = text(value)
+        yield f'<td class="u" title="{shown}"><bdi>{shown}</bdi></td>' if is_text else f"<td{_NUMBER}>{shown}</td>"
+    yield "</tr>\n"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import Between, OverTime
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.reports.work_list import Raised
+    from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
     from budgetfrontier.storage.quota_use import QuotaUse
     from budgetfrontier.storage.seed_list import ListedSeed
     from budgetfrontier.storage.series import Busiest
@@ -35,13 +36,15 @@ Where = Callable[[AuditEntry], bool]
 
 
 class Selection(msgspec.Struct):
-    """The queues that are asked for: those in some states, that match a pattern, that are over budget."""
+    """The queues that are asked for: those in some states, that match a pattern, are over budget, in a group."""
 
     states: list[QueueState] | None = None
     match: str | None = None
     over_budget: bool = False
     raised: bool = False
     """Whether the spend under a raised budget is wanted of each, as `WorkList` computes it."""
+    group: str | None = None
+    """A glob on the names of groups, such as `domain/*`."""
 
     def test(self) -> Callable[[QueueRecord], bool]:
         """Return the test of a queue for its state and the pattern. Raises SettingsError."""
@@ -203,6 +206,17 @@ class CrawlOperator(Protocol):
 
     def last_statuses(self, urls: Collection[str]) -> Mapping[str, int]:
         """Return the last status of URLs in crawl.log, as far as it is known."""
+
+    # -- groups of queues; a crawl in partitions lists none
+
+    def groups(self, limit: int) -> GroupsListed:
+        """Return the states of all groups, and `limit` of them, the fullest first. O(groups)."""
+
+    def group_of(self, queue: QueueRecord) -> GroupRow | None:
+        """Return the group of a queue; None if it belongs to none."""
+
+    def group_names(self) -> Callable[[QueueRecord], str | None] | None:
+        """Return the function that returns the name of a queue's group; None if there is no group."""
 
     # -- listings
 

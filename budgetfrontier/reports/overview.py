@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.report import Report, report_head
 
@@ -124,7 +125,7 @@ class Overview:
 
     def __init__(self, limit: int, *, all_states: bool = False) -> None:
         """Prepare for gathering; `all_states`: keep all queues of each state, which takes about 600 bytes for each."""
-        self.limit = limit
+        self.limit, self.all_states = limit, all_states
         self._longest = TopN(max(limit, 10), _queued, largest=True)
         self._top = TopN(max(limit, 10), _expenditure, largest=True)
         self._stranding = TopN(limit, _queued, largest=True)
@@ -178,6 +179,7 @@ class Overview:
             queues = view.compact_queues()
             self.gather(through(view, queues) if through else queues)
             self.complete(BudgetsInForce(view).complete)
+            head.groups = group_listing.listed(view, head.generated, sys.maxsize if self.all_states else self.limit)
         return head
 
     def complete(self, complete: Callable[[QueueRecord], QueueRecord]) -> None:
@@ -223,6 +225,10 @@ class Overview:
     def listed(self, state: QueueState) -> list[QueueRecord]:
         """Return the first queues of a state, in the order of their turns."""
         return self._states[state].best()
+
+    def shown(self, groups: group_listing.GroupsListed) -> list[group_listing.GroupRow]:
+        """Return the groups of queues to list, the fullest first."""
+        return groups.fullest if self.all_states else groups.fullest[: self.limit]
 
     def inactive_by_precedence(self) -> list[tuple[int, int]]:
         """Return the number of INACTIVE queues of each precedence, the best (lowest) first."""

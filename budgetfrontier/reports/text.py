@@ -18,7 +18,9 @@ from budgetfrontier.reports import listings, queue_rows
 from budgetfrontier.reports.format import clean, counted, percent
 from budgetfrontier.reports.layout import EXACT, ListingLayout
 from budgetfrontier.reports.overview import ORDER, Overview
+from budgetfrontier.rules.group_limits import GroupState
 from budgetfrontier.rules.verdict import is_hung, process_line
+from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.removed import FOLDER
 from budgetfrontier.storage.report import BloomUse, Report, status_line
 
@@ -26,6 +28,8 @@ LEGEND = (
     "queue precedence currentSize totalEnqueues sessionBalance lastCost (averageCost) lastDequeueTime wakeTime "
     "totalSpend/totalBudget errorCount lastPeekUri lastQueuedUri"
 )
+
+GROUP_LEGEND = "group state queues parked inFlight/max totalSpend/totalBudget bytes wakeTime"
 
 _COLUMNS = tuple(name for name in queue_rows.TERMINAL if name != "state")
 
@@ -101,7 +105,13 @@ def render(
             continue  # as Heritrix does
         title = f"{state.replace('_', '-')} QUEUES"
         lines += _section(title, shown, now, layout, more=report.totals.queues.get(state, 0) - len(shown))
-    last = (*_spend(overview), "", f"process: {clean(process_line(report.standing))}", summary_line(report))
+    last = (
+        *_spend(overview),
+        *_groups(report, overview, now),
+        "",
+        f"process: {clean(process_line(report.standing))}",
+        summary_line(report),
+    )
     return "\n".join((*lines, *_fitted(last, layout), ""))
 
 
@@ -219,6 +229,36 @@ def _spend(overview: Overview) -> Iterator[str]:
         yield f"  {queue.queued} {clean(queue.queue)}"
     if spend.stranding_count > len(spend.stranding):
         yield f"...and {spend.stranding_count - len(spend.stranding):,} more"
+
+
+def _groups(report: Report, overview: Overview, now: float) -> Iterator[str]:
+    groups = report.groups
+    if not groups.count:
+        return
+    yield from _title("GROUPS")
+    yield f" {groups_line(groups)}"
+    yield GROUP_LEGEND
+    shown = overview.shown(groups)
+    for row in shown:
+        tokens = (
+            row.group,
+            row.state,
+            row.queues,
+            row.parked,
+            f"{row.in_flight}/{'-' if row.max_in_flight is None else row.max_in_flight}",
+            f"{row.expenditure}/{row.total_budget}",
+            row.bytes,
+            format_duration(row.wake_time - now) if row.wake_time > now else "-",
+        )
+        yield " ".join(clean(str(token)).replace(" ", "\\x20") for token in tokens)
+    if groups.count > len(shown):
+        yield f"...and {groups.count - len(shown):,} more"
+
+
+def groups_line(groups: GroupsListed) -> str:
+    """Return a sentence on how many groups are in each state."""
+    states = ", ".join(f"{groups.states[state]:,} {state}" for state in GroupState if state in groups.states)
+    return f"{counted(groups.count, 'group')}: {states}"
 
 
 def _title(title: str) -> tuple[str, str]:

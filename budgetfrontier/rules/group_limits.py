@@ -6,6 +6,7 @@ let anything go out while as many of its fetches are in flight as may be, or whi
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,6 +16,16 @@ from budgetfrontier.rules.budgets import is_over_total
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.grouping import GroupLimits
+
+
+class GroupState(StrEnum):
+    """The state of a group of queues."""
+
+    OVER_BUDGET = "over_budget"  # its total budget is spent: its queues retire in their turns
+    RESERVED = "reserved"  # its URIs that are leased have reserved the rest of its total budget
+    WAITS = "waits"  # for its clock
+    FULL = "full"  # as many fetches are in flight as may be
+    OPEN = "open"
 
 
 def add(group: GroupRecord, queue: QueueRecord, sign: int = 1) -> None:
@@ -55,3 +66,16 @@ def room(group: GroupRecord, limits: GroupLimits, reached: bool, most: int) -> i
     if limits.max_in_flight is None:
         return most
     return min(max(limits.max_in_flight - (group.out - group.landed), 0), most)
+
+
+def state(group: GroupRecord, limits: GroupLimits, reached: bool, now: float) -> GroupState:
+    """Return the state of a group: what keeps its queues from a lease, if anything does."""
+    if is_over_budget(group, limits, reached):
+        return GroupState.OVER_BUDGET
+    if clock(group, limits) > now:
+        return GroupState.WAITS
+    if room(group, limits, reached, 1):
+        return GroupState.OPEN
+    if limits.max_in_flight is not None and group.out - group.landed >= limits.max_in_flight:
+        return GroupState.FULL
+    return GroupState.RESERVED

@@ -21,6 +21,7 @@ from budgetfrontier.settings.overrides import Override
 from budgetfrontier.storage import bloom_file, keys, meta, pending_pages, queue_listing, series, turn_order, url_search
 from budgetfrontier.storage.backup import atomic_folder, copy, copy_cache
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.group_listing import listed
 from budgetfrontier.storage.invariants import check
 from budgetfrontier.storage.last_commit import LastCommit
 from budgetfrontier.storage.lock import lock_holder
@@ -133,7 +134,10 @@ class Reader:
 
     @contextmanager
     def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:
-        """Hold one snapshot until the end of the `with` block: the report without rows, and an iterator of the rows."""
+        """Hold one snapshot until the end of the `with` block: the report without rows, and an iterator of the rows.
+
+        O(groups of queues) at first, then as `queues()`.
+        """
 
         def rows() -> Iterator[QueueRecord]:
             with self._last_commit.translated():
@@ -143,6 +147,7 @@ class Reader:
             with self._last_commit.translated():
                 view = stack.enter_context(self._last_commit.begin())
                 head = report_head(view, self.path, generated=time.time())
+                head.groups = listed(view, head.generated)
             yield head, rows()
 
     def queues(

@@ -15,6 +15,7 @@ from budgetfrontier.rules import duplicates
 from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, verdict
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage import keys, meta, removed
+from budgetfrontier.storage.group_listing import GroupsListed, listed
 from budgetfrontier.storage.last_commit import LastCommit
 from budgetfrontier.storage.queue_listing import queues
 from budgetfrontier.storage.standing import standing
@@ -48,6 +49,8 @@ class Report(msgspec.Struct, kw_only=True):
     """Bytes on disk of deleted records, kept for `undo`."""
     bloom: BloomUse | None = None
     """The use of the Bloom filter; None without `duplicates: bloom`."""
+    groups: GroupsListed = msgspec.field(default_factory=GroupsListed)
+    """The groups of queues, the fullest first."""
 
     @property
     def verdict(self) -> Verdict:
@@ -73,6 +76,7 @@ class Report(msgspec.Struct, kw_only=True):
             "removed_bytes": self.removed,
             "bloom": msgspec.to_builtins(self.bloom),
             "totals": msgspec.to_builtins(self.totals),
+            "groups": msgspec.to_builtins(self.groups),
             "queues": [row(queue) for queue in self.queues],
         }
 
@@ -108,6 +112,7 @@ def report(view: View, path: Path, *, generated: float, running: Process | None 
     """Return the report on the whole frontier at `path`. O(queues). An engine names itself as `running`."""
     whole = report_head(view, path, generated=generated, running=running)
     whole.queues.extend(queues(view))
+    whole.groups = listed(view, generated)
     return whole
 
 

@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from heapq import nlargest, nsmallest
 from itertools import dropwhile, islice
 from operator import attrgetter
@@ -29,8 +29,9 @@ from budgetfrontier.reports.operators import (
     Where,
 )
 from budgetfrontier.settings import Settings
+from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.reader import Reader
-from budgetfrontier.storage.report import Report
+from budgetfrontier.storage.report import Report, report_head
 from budgetfrontier.storage.view import PendingUri, View
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import Between
     from budgetfrontier.reports.work_list import Raised
     from budgetfrontier.rules.forecasts import Forecast
+    from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
     from budgetfrontier.storage.quota_use import QuotaUse
     from budgetfrontier.storage.seed_list import ListedSeed
     from budgetfrontier.storage.series import Busiest
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 BRIEF_ENTRIES = 5000
 """Entries of the audit that are looked through for a page."""
 _MOST_NAMED = 10
+_NAMES = 100_000  # of groups, kept for a listing
 _COUNTED = 10_000  # queues between two reports of progress
 NO_LOG = "unknown: there is no {log}; `budgetfrontier crawl` writes one, with --frontier in the folder of its own job"
 MOVED = "unknown: there is no {log}, it was moved or deleted, or is not part of a backup: a log that was moved tells"
@@ -132,8 +135,8 @@ class JobOperator:
 
     def head(self) -> Report:
         """Return the report without its queues. O(1)."""
-        with self.reader.scan() as (head, _):
-            return head
+        with self.reader.view() as view:
+            return report_head(view, self.path, generated=time.time())
 
     def scan(self) -> AbstractContextManager[tuple[Report, Iterator[QueueRecord]]]:
         """Hold one snapshot until the end of the `with` block, as `Reader.scan`."""
@@ -239,6 +242,31 @@ class JobOperator:
 
         return last_statuses(self.log, urls) or {}
 
+    # -- groups of queues
+
+    def groups(self, limit: int) -> GroupsListed:
+        """Return the states of all groups, and `limit` of them, the fullest first. O(groups)."""
+        with self.reader.view() as view:
+            return group_listing.listed(view, time.time(), limit)
+
+    def group_of(self, queue: QueueRecord) -> GroupRow | None:
+        """Return the group of a queue; None if it belongs to none."""
+        with self.reader.view() as view:
+            return group_listing.group_of(view, queue, time.time())
+
+    def group_names(self) -> Callable[[QueueRecord], str | None] | None:
+        """Return the function that returns the name of a queue's group; None if there is no group."""
+        with self.reader.view() as view:
+            if not view.counters().groups:
+                return None
+
+        @lru_cache(_NAMES)
+        def named(group_id: int) -> str | None:
+            with self.reader.view() as view:
+                return group_listing.name_of(view, group_id)
+
+        return lambda queue: named(queue.group)
+
     # -- listings
 
     def sorted_queues(
@@ -247,9 +275,14 @@ class JobOperator:
         """Yield the selected queues, sorted. Memory: the sort keys of all, or `end` queues."""
         from budgetfrontier.reports.work_list import WorkList
 
-        key, test, over_budget = attrgetter(sort), selection.test(), selection.over_budget
+        key, fits, over_budget = attrgetter(sort), selection.test(), selection.over_budget
         states = None if selection.states is None else frozenset(selection.states)
         with self.reader.view() as view:
+            in_group = group_listing.in_groups(view, selection.group)
+
+            def test(queue: QueueRecord) -> bool:
+                return fits(queue) and in_group(queue)
+
             if end is None:
                 chosen = self.reader.sorted_queues(
                     key, reverse=reverse, where=test, states=states, over_budget=over_budget

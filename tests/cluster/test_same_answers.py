@@ -57,6 +57,7 @@ SAME = {
     "sourcetags": set(),
     "threads": {"url"},
     "quotas": {"share", "used", "limit", "amount", "kind", "name"},
+    "groups": {"group"},
     "rates": {"figure"},
     "busiest": {"queue", "spent", "spent_most", "fetched", "fetched_most"},
     "forecast": {"bound"},

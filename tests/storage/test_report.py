@@ -25,6 +25,7 @@ def test_it_is_json_with_a_row_for_each_queue(path: Path) -> None:
         "removed_bytes",
         "bloom",
         "totals",
+        "groups",
         "queues",
     ]
     assert all(list(row) == list(ROW_FIELDS) for row in data["queues"])

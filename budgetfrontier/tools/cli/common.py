@@ -346,19 +346,24 @@ def refuse_if_terminated(args: argparse.Namespace) -> None:
 
 
 def no_match(args: argparse.Namespace) -> str:
-    """Return the message for --state and --match that select no queue."""
+    """Return the message for --state, --match and --group that select no queue."""
     from budgetfrontier.reports.format import clean
 
-    chosen = (args.match and clean(args.match), args.state and f"the state {' or '.join(args.state)}")
+    group = getattr(args, "group", None)
+    chosen = (
+        args.match and clean(args.match),
+        group and f"the group {clean(group)}",
+        args.state and f"the state {' or '.join(args.state)}",
+    )
     return f"no queue matches {' and '.join(filter(None, chosen))}" if any(chosen) else "there is no queue"
 
 
 def selection(args: argparse.Namespace, *, over_budget: bool = False, raised: bool = False) -> Selection:
-    """Return the queues that --state and --match select; a pattern without a kind is a glob on the queue key."""
+    """Return the queues that --state, --match and --group select; a match without a kind is a glob on the queue key."""
     from budgetfrontier.reports.operators import Selection
 
     states = [QueueState(state) for state in args.state] if args.state else None
-    return Selection(states, args.match, over_budget, raised)
+    return Selection(states, args.match, over_budget, raised, getattr(args, "group", None))
 
 
 def page(rows: Iterable[Any], args: argparse.Namespace, *, key: Callable[[Any], Any] | None = None) -> Iterable[Any]:

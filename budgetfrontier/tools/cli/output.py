@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from budgetfrontier.core.model import QueueRecord
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.operators import AuditRow, CrawlOperator
+    from budgetfrontier.storage.group_listing import GroupRow
     from budgetfrontier.storage.view import PendingUri
 
 PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "deliveries", "leased", "url")
@@ -27,7 +28,7 @@ PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
 AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error", "line", "inverse")
 _AUDIT_TEXT = ("id", "when", "command", "who", "reason", "what", "line", "inverse")
 """The columns of the audit for people: a sentence instead of the arguments, the effect and the error."""
-_TIMES = ("wake_time", "last_lease_time", "failed_at", "overloaded_until")
+_TIMES = ("wake_time", "last_lease_time", "failed_at", "overloaded_until", "group.wake_time")
 
 
 def missing_partitions(operator: CrawlOperator) -> dict[str, Any]:
@@ -35,7 +36,12 @@ def missing_partitions(operator: CrawlOperator) -> dict[str, Any]:
     return {"missing_partitions": sorted(operator.missing)} if operator.path is None else {}
 
 
-def write_queue(args: argparse.Namespace, record: QueueRecord, items: Iterable[tuple[int, PendingUri]]) -> None:
+def write_queue(
+    args: argparse.Namespace,
+    record: QueueRecord,
+    items: Iterable[tuple[int, PendingUri]],
+    group: GroupRow | None = None,
+) -> None:
     """Print a queue, and some of its URIs with their places."""
     from budgetfrontier.reports import listings
     from budgetfrontier.reports.format import clean
@@ -58,14 +64,16 @@ def write_queue(args: argparse.Namespace, record: QueueRecord, items: Iterable[t
     row = report_row(record)
     names = ("future", "out", "penalties", "by_name", "failure", "failed_at")
     more = {name: getattr(record, name) for name in names}
+    shared = {} if group is None else {name: getattr(group, name) for name in group.__struct_fields__}
     if args.format == "json":
-        json.dump(row | more | {"pending": pending}, sys.stdout, indent=1)
+        json.dump(row | more | {"group": shared or None, "pending": pending}, sys.stdout, indent=1)
         sys.stdout.write("\n")
     elif args.format == "csv":
         listings.write([listings.queue_row(record)], ROW_FIELDS, sys.stdout, format="csv")
     else:
         layout = layout_for(sys.stdout, wide=args.wide)
-        for name, value in (row | more).items():
+        of_group = {name if name == "group" else f"group.{name}": value for name, value in shared.items()}
+        for name, value in (row | more | of_group).items():
             if name == "wake_time" and value <= time.time():
                 value = 0.0  # it waits for nothing
             shown = _when(value) if name in _TIMES else f"{value:.1f}" if isinstance(value, float) else value

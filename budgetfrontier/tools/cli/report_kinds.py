@@ -1,4 +1,4 @@
-"""The reports besides that of the frontier, Heritrix's and those over time: `report JOB --kind`, as text, JSON, CSV."""
+"""The reports besides that of the frontier, Heritrix's and others: `report JOB --kind`, as text, JSON, CSV."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from math import ceil
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.vocabulary import LEASE_FIELDS
@@ -26,6 +26,7 @@ _HOUR = 3600.0
 AWAY = "seeds of partitions that do not answer are not listed"
 _TEXT_ROWS = 20
 QUOTAS = ("share", "used", "limit", "amount", "kind", "name")
+_GROUPS_DROP = ("bytes", "queues", "max_in_flight", "wake_in")
 HOSTS_DROP = ("not_modified", "failures", "errors", "state", "expenditure")
 
 
@@ -234,6 +235,21 @@ def _quotas(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     return Rows(QUOTAS, rows)
 
 
+def _groups(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
+    """Return every group of queues, the fullest first."""
+    from budgetfrontier.core.units import short_duration
+    from budgetfrontier.reports.text import groups_line
+    from budgetfrontier.storage.group_listing import GROUP_FIELDS
+
+    found, now = operator.groups(sys.maxsize), time.time()
+    rows: Iterable[Sequence[Any]] = map(attrgetter(*GROUP_FIELDS), found.fullest)
+    if args.format != "text":
+        return Rows(GROUP_FIELDS, rows)
+    rows = ((*row[:-1], short_duration(row[-1] - now) if row[-1] > now else None) for row in rows)
+    told = f"{groups_line(found)}." if found.count else "No queue is in a group: `groups` in the settings defines them."
+    return Rows((*GROUP_FIELDS[:-1], "wake_in"), rows, drop=_GROUPS_DROP, told=told)
+
+
 def _length(args: argparse.Namespace) -> float:
     """Return the seconds that a report over time is about."""
     return _HOUR if args.since is None else float(args.since)
@@ -305,6 +321,7 @@ _MAKERS: dict[str, Callable[[argparse.Namespace, CrawlOperator], Rows]] = {
     "sourcetags": _of_log("sourcetags"),
     "threads": _threads,
     "quotas": _quotas,
+    "groups": _groups,
     "rates": _rates,
     "busiest": _busiest,
     "forecast": _forecast,

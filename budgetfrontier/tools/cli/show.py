@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable
-from itertools import islice
+from itertools import islice, starmap
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from budgetfrontier.tools.cli.on_crawl import on_crawl
 from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
+    from budgetfrontier.core.model import QueueRecord
     from budgetfrontier.reports.operators import CrawlOperator
     from budgetfrontier.storage.records import AuditEntry
     from budgetfrontier.storage.report import Report
@@ -68,6 +68,10 @@ def _register_queues(commands: Commands) -> None:
     parser = add_command(commands, "queues", on_crawl(queues), "list the queues")
     add_job(parser, cluster=True)
     common.add_queue_filter(parser)
+    parser.add_argument(
+        "--group", metavar="NAME", help="only queues of this group, or of those that match a glob (domain/*); with "
+        "groups, a column `group` has the name",
+    )  # fmt: skip
     parser.add_argument(
         "--over-budget", action="store_true",
         help="only queues over budget: retired for that, or waiting for a turn on which they retire (again); as with "
@@ -195,14 +199,19 @@ def queues(args: argparse.Namespace, operator: CrawlOperator) -> None:
     selection = common.selection(args, over_budget=args.over_budget, raised=raised)
     end = None if args.limit is None else args.offset + args.limit
     found = operator.sorted_queues(selection, sort=args.sort, reverse=common.is_descending(args), end=end)
-    none = common.no_match(args) if args.match or args.state else ""
+    none = common.no_match(args) if args.match or args.state or args.group else ""
     chosen = islice(name_arguments.noting_none(found, none, operator), args.offset, None)
-    rows: Iterable[tuple[object, ...]]
+    names = operator.group_names()
+    if names is not None:
+        columns, fields, drop = (*columns, "group"), (*fields, "group"), (*drop, "group")
     if raised:
-        rows = ((*row(queue), *(more or ())) for queue, more in chosen)
         columns, fields, drop = columns + Raised._fields, fields + Raised._fields, (*drop, "wake_in", "raise_to")
-    else:
-        rows = (row(queue) for queue, _ in chosen)
+
+    def cells(queue: QueueRecord, more: Raised | None) -> tuple[object, ...]:
+        group = () if names is None else (names(queue),)
+        return *row(queue), *group, *(more or ())
+
+    rows = starmap(cells, chosen)
     if args.format == "text":
         common.write_rows(args, rows, columns, drop=drop)
     else:
@@ -219,7 +228,7 @@ def queue(args: argparse.Namespace, operator: CrawlOperator) -> None:
     if args.patterns:
         return output.write_patterns(args, record, pending)
     items = [(item.place + 1 if spread else place, item) for place, item in enumerate(pending, 1)]
-    output.write_queue(args, record, items)
+    output.write_queue(args, record, items, operator.group_of(record))
 
 
 def explain(args: argparse.Namespace, operator: CrawlOperator) -> None:

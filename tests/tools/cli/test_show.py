@@ -79,7 +79,7 @@ def test_report_as_json_has_the_fixed_fields(job: Path, cli: Cli) -> None:
     report = json.loads(cli("report", job, "--format", "json").out)
     assert list(report) == [
         *("format", "crawl", "generated", "state", "pause_reason"),
-        *("process", "verdict", "removed_bytes", "bloom", "totals", "queues"),
+        *("process", "verdict", "removed_bytes", "bloom", "totals", "groups", "queues"),
     ]
     assert (report["format"], report["crawl"], report["state"]) == (1, "resting", "RUNNING")
     assert tuple(report["totals"]) == Summary.__struct_fields__

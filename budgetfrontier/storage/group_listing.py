@@ -1,0 +1,135 @@
+"""Listings of groups of queues, with their limits in force: all, the fullest first, or that of a queue."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from heapq import nlargest
+
+import msgspec
+
+from budgetfrontier.core.model import GroupRecord, QueueRecord
+from budgetfrontier.rules import group_limits
+from budgetfrontier.settings.grouping import Grouping
+from budgetfrontier.settings.matching import glob
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.records import decode_group
+from budgetfrontier.storage.view import View
+
+LISTED = 100
+"""Groups in a report, at the most, unless all are asked for."""
+
+
+class GroupRow(msgspec.Struct, kw_only=True):
+    """A group of queues, with its limits in force."""
+
+    group: str
+    state: group_limits.GroupState
+    queues: int
+    parked: int
+    """SNOOZED queues that wait for it."""
+    in_flight: int
+    max_in_flight: int | None
+    """None without a limit."""
+    expenditure: int
+    total_budget: int
+    """-1 without one."""
+    bytes: int
+    wake_time: float
+    """When its clock lets the next fetch go, in epoch seconds; 0.0 if it does not wait for that."""
+
+    @property
+    def share(self) -> float:
+        """The part of its total budget that is spent; 0.0 without one."""
+        return self.expenditure / max(self.total_budget, 1) if self.total_budget >= 0 else 0.0
+
+
+GROUP_FIELDS = GroupRow.__struct_fields__
+
+
+class GroupsListed(msgspec.Struct):
+    """The number of groups in each state, and the rows of the fullest."""
+
+    states: dict[str, int] = {}
+    fullest: list[GroupRow] = []
+
+    @property
+    def count(self) -> int:
+        """The number of all groups."""
+        return sum(self.states.values())
+
+
+def rows(view: View, now: float) -> Iterator[GroupRow]:
+    """Yield every group, in order of creation. O(groups)."""
+    if view.counters().groups:
+        row = _row_of(view, now)
+        yield from (row(decode_group(value)) for _, value in view.items(keys.GROUPS))
+
+
+def listed(view: View, now: float, limit: int = LISTED) -> GroupsListed:
+    """Return the states of all groups and the fullest of them: see `fullness`. O(groups); memory: `limit` rows."""
+    states: Counter[str] = Counter()
+
+    def counted() -> Iterator[GroupRow]:
+        for row in rows(view, now):
+            states[row.state] += 1
+            yield row
+
+    fullest = nlargest(limit, counted(), key=fullness)
+    return GroupsListed(dict(states), fullest)
+
+
+def fullness(row: GroupRow) -> tuple[float, int, int]:
+    """Return the sort key: the part of the total budget that is spent, the queues that wait for it, its queues."""
+    return row.share, row.parked, row.queues
+
+
+def group_of(view: View, queue: QueueRecord, now: float) -> GroupRow | None:
+    """Return the group of a queue; None if it belongs to none, or has had no turn yet."""
+    return _row_of(view, now)(_record(view, queue.group)) if queue.group else None
+
+
+def name_of(view: View, group_id: int) -> str | None:
+    """Return the name of a group by its id; None for 0, which is none."""
+    return _record(view, group_id).name if group_id else None
+
+
+def in_groups(view: View, pattern: str | None) -> Callable[[QueueRecord], bool]:
+    """Return the test whether a queue is in a group whose name matches a glob; None: any queue. O(groups)."""
+    if pattern is None:
+        return lambda queue: True
+    matches, records = glob(pattern), (decode_group(value) for _, value in view.items(keys.GROUPS))
+    ids = frozenset(record.id for record in records if matches(record.name))
+    return lambda queue: queue.group in ids
+
+
+def _record(view: View, group_id: int) -> GroupRecord:
+    value = view.txn.get(keys.u32.pack(group_id), db=view.db[keys.GROUPS])
+    if value is None:
+        raise Damage(f"group {group_id} has no record")
+    return decode_group(value)
+
+
+def _row_of(view: View, now: float) -> Callable[[GroupRecord], GroupRow]:
+    """Return the function that makes the row of a group."""
+    grouping, reached = Grouping(view.settings()[0].groups), view.in_force().base.reached
+    return partial(_row, grouping=grouping, reached=reached, now=now)
+
+
+def _row(group: GroupRecord, *, grouping: Grouping, reached: bool, now: float) -> GroupRow:
+    limits = grouping.limits_of(group.name)
+    wake_time = group_limits.clock(group, limits)
+    return GroupRow(
+        group=group.name,
+        state=group_limits.state(group, limits, reached, now),
+        queues=group.queues,
+        parked=group.parked,
+        in_flight=group.out - group.landed,
+        max_in_flight=limits.max_in_flight,
+        expenditure=group.expenditure,
+        total_budget=limits.total_budget,
+        bytes=group.bytes,
+        wake_time=wake_time if wake_time > now else 0.0,
+    )

@@ -1,0 +1,88 @@
+"""Listings of groups: their states, their limits, and the fullest first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.model import GroupRecord
+from budgetfrontier.rules.group_limits import state
+from budgetfrontier.settings.grouping import GroupLimits
+from budgetfrontier.storage import group_listing
+from budgetfrontier.storage.group_listing import GroupsListed
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.view import View
+from tests.support import START, kernel, make_settings, opened
+
+GROUPS = [
+    {"name": "spent", "match": "domain:spent.test", "total_budget": 1},
+    {"name": "half", "match": "domain:half.test", "total_budget": 4, "max_in_flight": 1},
+    {"name": "clock", "match": "domain:clock.test", "politeness": True},
+]
+
+
+def stored(path: Path) -> View:
+    """Store one group over its budget, one with a fetch in flight, one whose clock is ahead, and a queue in none."""
+    settings = Settings.from_dict(make_settings(hold_queues=False, polite=True).to_dict() | {"groups": GROUPS})
+    opened.append(Frontier.open(path, settings, clock=ManualClock(START)))
+    f = opened[-1]
+    f.schedule_many(f"https://{name}.{of}.test/{page}" for of in ("spent", "half") for name in "ab" for page in "xy")
+    f.schedule_many(["https://a.clock.test/", "https://b.clock.test/", "https://other.example/"])
+    for _ in range(2):
+        for lease in f.lease(50):
+            if "half" not in lease.uri.url:
+                f.finish(lease, size=100)
+    return kernel(f).tables.flushed()
+
+
+def test_groups_are_listed_with_their_states_and_limits_the_fullest_first(tmp_path: Path) -> None:
+    view = stored(tmp_path / "f")
+    found = group_listing.listed(view, START)
+    spent, half, clock = found.fullest
+    assert (found.count, found.states) == (3, {"over_budget": 1, "waits": 1, "full": 1})
+    assert (spent.group, spent.expenditure, spent.total_budget, spent.share) == ("spent", 2, 1, 2.0)
+    assert (half.state, half.in_flight, half.max_in_flight, half.parked, half.queues) == ("full", 1, 1, 1, 2)
+    assert (clock.wake_time, clock.bytes, clock.total_budget, clock.share) == (START + 3.0, 100, -1, 0.0)
+    assert group_listing.listed(view, START, 1).fullest == [spent]
+    assert group_listing.listed(view, START + 9).states["open"] == 1
+
+
+def test_the_group_of_a_queue_and_the_queues_of_groups(tmp_path: Path) -> None:
+    view = stored(tmp_path / "f")
+    queue, other = view.find_queue("a.half.test"), view.find_queue("other.example")
+    assert queue is not None and other is not None
+    row = group_listing.group_of(view, queue, START)
+    assert row is not None and (row.group, group_listing.name_of(view, queue.group)) == ("half", "half")
+    assert (group_listing.group_of(view, other, START), group_listing.name_of(view, other.group)) == (None, None)
+    names = [sorted(q.queue for q in filter(group_listing.in_groups(view, glob), view.stored_queues())) for glob in
+             ("half", "*l*", "x", None)]  # fmt: skip
+    assert list(map(len, names)) == [2, 4, 0, 7]
+
+
+def test_a_crawl_without_groups_lists_none(tmp_path: Path) -> None:
+    Frontier.open(tmp_path / "f", make_settings()).close()
+    with Reader(tmp_path / "f") as reader:
+        assert (reader.report().groups, reader.report().to_dict()["groups"]) == (
+            GroupsListed(),
+            {"states": {}, "fullest": []},
+        )
+
+
+@pytest.mark.parametrize(
+    ("record", "limits", "expected"),
+    [
+        ({}, GroupLimits(), "open"),
+        ({"wake_time": 9.0}, GroupLimits(), "open"),
+        ({"wake_time": 9.0}, GroupLimits(True, 1), "waits"),
+        ({"wake_time": 5.0, "out": 1}, GroupLimits(True, 1), "full"),
+        ({"out": 1, "landed": 1}, GroupLimits(True, 1), "open"),
+        ({"expenditure": 6}, GroupLimits(total_budget=5), "over_budget"),
+        ({"expenditure": 5}, GroupLimits(total_budget=5), "open"),
+        ({"expenditure": 4, "out": 2, "reserved": 2}, GroupLimits(total_budget=5), "reserved"),
+    ],
+)
+def test_the_state_of_a_group(record: dict[str, float], limits: GroupLimits, expected: str) -> None:
+    assert state(GroupRecord("g", 1, **record), limits, False, 5.0) == expected  # type: ignore[arg-type]

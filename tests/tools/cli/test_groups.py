@@ -1,0 +1,91 @@
+"""Groups of queues in reports and listings."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier, Settings
+from budgetfrontier.storage.group_listing import GROUP_FIELDS
+from tests.tools.cli.conftest import SETTINGS, Cli
+
+GROUPS = [
+    {"name": "capped", "match": "domain:capped.test", "total_budget": 1, "max_in_flight": 4},
+    {"name": "domain", "by": "registered-domain", "politeness": True},
+]
+
+
+@pytest.fixture
+def grouped(tmp_path: Path) -> Path:
+    """A job with one group over its budget, and one whose clock is ahead, for which a queue waits."""
+    job = tmp_path / "job"
+    settings = Settings.from_dict(SETTINGS | {"groups": GROUPS, "overrides": []})
+    with Frontier.open(job / "frontier", settings) as f:
+        f.schedule_many(f"http://{host}/{page}" for host in ("capped.test", "b.capped.test") for page in range(2))
+        f.schedule_many(["http://a.example.org/", "http://b.example.org/"])
+        while leases := f.lease(10):
+            for lease in leases:
+                f.finish(lease, size=1000)
+    return job
+
+
+def test_the_report_has_a_section_of_groups(grouped: Path, cli: Cli) -> None:
+    out = cli("report", grouped).out
+    section = out[out.index("===== GROUPS") :].splitlines()
+    assert section[1] == " 2 groups: 1 over_budget, 1 waits"
+    assert section[2] == "group state queues parked inFlight/max totalSpend/totalBudget bytes wakeTime"
+    assert section[3] == "capped over_budget 2 0 0/4 2/1 2000 -"
+    assert section[4].startswith("domain/example.org waits 2 1 0/1 1/-1 1000 ")
+    assert "...and 1 more" in cli("report", grouped, "--limit", 1).out.partition("GROUPS")[2]
+    page = cli("report", grouped, "--format", "html").out
+    assert "<h2>Groups: 2<small>2 groups: 1 over_budget, 1 waits</small></h2>" in page
+    assert "domain/example.org" in page
+    groups = json.loads(cli("report", grouped, "--format", "json").out)["groups"]
+    assert groups["states"] == {"over_budget": 1, "waits": 1}
+    assert [group["group"] for group in groups["fullest"]] == ["capped", "domain/example.org"]
+
+
+def test_groups_are_a_kind_of_report(grouped: Path, cli: Cli) -> None:
+    out = cli("report", grouped, "--kind", "groups").out.splitlines()
+    assert out[0] == "2 groups: 1 over_budget, 1 waits."
+    assert out[2].split() == [*GROUP_FIELDS[:-1], "wake_in"]
+    assert out[3].split() == ["capped", "over_budget", "2", "0", "0", "4", "2", "1", "2000", "-"]
+    rows = json.loads(cli("report", grouped, "--kind", "groups", "--format", "json").out)["rows"]
+    assert [tuple(row) for row in rows] == [GROUP_FIELDS] * 2 and rows[1]["max_in_flight"] == 1
+    table = list(csv.DictReader(io.StringIO(cli("report", grouped, "--kind", "groups", "--format", "csv").out)))
+    assert [row["group"] for row in table] == ["capped", "domain/example.org"]
+
+
+def test_queues_are_listed_by_group(grouped: Path, cli: Cli) -> None:
+    def chosen(*options: str) -> list[str]:
+        found = json.loads(cli("queues", grouped, "--format", "json", *options).out)
+        return sorted(f"{row['queue']} {row['group']}" for row in found)
+
+    assert chosen("--group", "domain/*") == [f"{name}.example.org domain/example.org" for name in "ab"]
+    assert len(chosen()) == 4 and len(chosen("--group", "capped", "--state", "SNOOZED", "--limit", "1")) == 1
+    assert "group" in cli("queues", grouped).out.splitlines()[0].split()
+    raised = cli("queues", grouped, "--over-budget", "--format", "csv").out.splitlines()[0].split(",")
+    assert raised.index("group") < raised.index("raise_to")
+    assert cli("queues", grouped, "--group", "none").err == "no queue matches the group none\n"
+
+
+def test_a_queue_shows_its_group(grouped: Path, cli: Cli) -> None:
+    out = cli("queue", grouped, "b.capped.test").out
+    found = dict(line.split(":", 1) for line in out.splitlines() if line.startswith("group"))
+    assert {name: value.strip() for name, value in found.items()} == {
+        "group": "capped", "group.state": "over_budget", "group.queues": "2", "group.parked": "0",
+        "group.in_flight": "0", "group.max_in_flight": "4", "group.expenditure": "2", "group.total_budget": "1",
+        "group.bytes": "2000", "group.wake_time": "-",
+    }  # fmt: skip
+    assert json.loads(cli("queue", grouped, "a.example.org", "--format", "json").out)["group"]["state"] == "waits"
+
+
+def test_a_crawl_without_groups_shows_none(stopped: Path, cli: Cli) -> None:
+    assert "GROUPS" not in cli("report", stopped).out
+    assert cli("report", stopped, "--kind", "groups").out.startswith("No queue is in a group: ")
+    assert "group" not in cli("queues", stopped).out
+    assert json.loads(cli("queue", stopped, "snoozed.test", "--format", "json").out)["group"] is None
