@@ -246,6 +246,7 @@ class Frontier:
                 or counters.revive_upto > 0
                 or counters.regrade_upto > 0
                 or guard.kernel.underway
+                or tables.in_force.least_active
             ):
                 guard.catch_up(now)
             if counters.state is _RUNNING:

@@ -56,11 +56,16 @@ class Kernel:
             self.rollout.step()
 
     def let_return(self, now: float) -> None:
-        """Let URIs and snoozed queues that are due return: the last step before a lease, some hundreds in one call."""
+        """Let URIs and snoozed queues that are due return: the last step before a lease, some hundreds in one call.
+
+        Then activate queues up to the number that is to be kept active.
+        """
         self.turns.cut_short = self.rollout.waiting or self.underway
         if self.counters.state is _RUNNING:
             self.returns.place_due(now)
             self.turns.wake_due(now)
+            if self.tables.in_force.least_active:
+                self.turns.keep_active(self.tables.in_force.least_active, now)
 
     def lease_queues(
         self, queues: int, per_queue: int, key: str | None, ttl: float, now: float, limit: int

@@ -53,6 +53,8 @@ class SettingsInForce:
         """The same settings and the same precedence for every URI."""
         self.has_limits = admission_limits.any_limit(frontier) or self.effective.limits_queues
         """The frontier, or some queue, may be full."""
+        self.least_active = frontier.target_active if isinstance(frontier.target_active, int) else 0
+        """The queues to keep active; 0: one is activated when none is READY."""
         self.grouping = Grouping(settings.groups)
         self.guarded = bool(settings.groups or self.effective.quotas)
         """Some setting has to be asked before each lease."""

@@ -136,6 +136,18 @@ class Turns:
             self.activate(queue, *self.settings.asked(queue, self.settings.head_uri(queue)), now)
         return queue
 
+    def keep_active(self, least: int, now: float) -> None:
+        """Activate INACTIVE queues until so many are active, or none is INACTIVE, or 1,000 were activated or retired.
+
+        Raises PolicyError.
+        """
+        counters, ring = self._tables.counters, self._rotation.ring
+        for _ in range(MAX_TURNS):
+            if not counters.inactive or len(ring) + counters.in_process + counters.snoozed >= least:
+                return
+            self.activate_next(now)
+        self.cut_short = True
+
     def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
         """Hand out up to `count` URIs, each queue in its turn, into an empty list.
 

@@ -21,6 +21,7 @@ from budgetfrontier.settings.values import (
     TEXT,
     TEXTS,
     choice,
+    either,
     integer,
     listed,
     matching,
@@ -235,6 +236,10 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Budgets, order and durability."""
 
     hold_queues: Annotated[bool, Field("new queues start inactive; false: all take turns at once", FLAG)] = True
+    target_active: Annotated[
+        int | str,
+        Field("queues to keep active, if as many wait; auto: one more when none is READY", either("auto", integer(1))),
+    ] = "auto"
     balance_replenish_amount: Annotated[
         int, Field("what a queue may spend each time it is activated; 0 or less retires it", integer(), True)
     ] = 3000

@@ -40,6 +40,7 @@ _WORDS = {
     "frontier.order": "queue_order depth_priority lifo bfs dfs depth_first breadth_first",
     "frontier.lease_ttl": "ttl lease_timeout lease_seconds visibility_timeout",
     "frontier.canonicalization": "dedup dupefilter dupefilter_class url_normalization urlnormalizer canonicalize",
+    "frontier.target_active": "target_ready_backlog target_ready_queues workbench front_size",
     "frontier.max_queue_size": "max_queue_length queue_size",
     "frontier.max_queued": "max_pending",
     "fetch.user_agent": "agent http_agent_name user_agent_template user_agent_suffix operator_contact_url "

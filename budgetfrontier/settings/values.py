@@ -202,6 +202,11 @@ def choice(*options: object) -> Type:
     return Type(" or ".join(option if isinstance(option, str) else json.dumps(option) for option in options), read)
 
 
+def either(option: str, of: Type) -> Type:
+    """Return the type of values that are `option`, or one of type `of`."""
+    return Type(f"{option}, or {of.text}", lambda value: value if value == option else of.read(value))
+
+
 def listed(of: Type, *, many: str) -> Type:
     """Return the type of lists of values of one type; a single value is read as a list of one."""
 

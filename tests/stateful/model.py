@@ -731,6 +731,12 @@ class Model:
         for queue in sorted(self.queues.values(), key=lambda queue: (queue.wake, queue.id)):
             if queue.state == SNOOZED and queue.wake <= self.now and queue not in parked:
                 self.move(queue, READY)
+        least = self.options["target_active"]
+        while least != "auto" and self.waiting() and self.active() < least:
+            self.activate(self.waiting()[0])
+
+    def active(self) -> int:
+        return sum(queue.state in (READY, IN_PROCESS, SNOOZED) for queue in self.queues.values())
 
     def expire(self) -> None:
         for number, lease in sorted(self.leases.items()):

@@ -121,6 +121,7 @@ option_sets = st.fixed_dictionaries(
         "groups": st.sampled_from(((), (), (), *GROUPS)),
         "queue_assignment_policy": st.sampled_from(("hostname", "hostname", "ip")),
         "duplicates": st.sampled_from(("exact", "exact", "exact", "bloom", "noop")),
+        "target_active": st.sampled_from(("auto", "auto", 1, 2, 5)),
         "expected": st.sampled_from((8, 32, 10_000)),
         "quotas.host": quotas,
         "quotas.queue": quotas,

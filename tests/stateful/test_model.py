@@ -38,6 +38,7 @@ OPTIONS: dict[str, Any] = {
     "quotas.label": {},
     "quotas.force_retire": True,
     "precedence_policy": "base",
+    "target_active": "auto",
 }
 
 
