@@ -19,6 +19,7 @@ from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.budgets import has_completed
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.quota_use import holding
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.report import Report
 
@@ -125,14 +126,18 @@ def _revivals(spend: SpendDistribution, settings: Settings, folder: Path) -> Ite
     with Reader(folder / "frontier") as reader, reader.view() as view:
         in_force = BudgetsInForce(view)
         reached = [in_force.reached(row) for row in shown]
+        quotas = holding(view, shown)
     yield "retired queues, and what revives them:"
     for row, retires_when_reached in zip(shown, reached, strict=True):
         budget = "no total budget" if row.total_budget < 0 else f"{row.total_budget:,}"
         how = "retired by name" if row.by_name else f"spent {row.expenditure:,} of {budget}"
         if has_completed(row):
             how += f", {row.completed:,} URLs completed with a limit of {row.max_completed:,}"
+        quota = quotas.get(row.id)
+        if quota is not None:
+            how += f", {quota[0].text()}"
         yield f"  {row.queue}: {counted(row.queued, 'URI')}, {how}"
-        if command := revival_command(row, job, replenish=replenish, reached=retires_when_reached):
+        if command := revival_command(row, job, replenish=replenish, reached=retires_when_reached, quota=quota):
             yield f"    {command}"
     if more := spend.stranding_count - len(shown):
         yield f"  ...and {more:,} more: {_shell('queues', job, '--state', 'RETIRED')}"

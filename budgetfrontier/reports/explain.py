@@ -19,13 +19,12 @@ from budgetfrontier.reports import near_queues
 from budgetfrontier.reports.explanation import Explanation, Outlook, RefusalOf, ScopeOf
 from budgetfrontier.reports.log_tables import REFUSED
 from budgetfrontier.reports.sources import setting_sources
-from budgetfrontier.reports.suggested_commands import named, one_more_session, replenish_amount
+from budgetfrontier.reports.suggested_commands import named, one_more_session, raised_quota, replenish_amount
 from budgetfrontier.reports.url_past import UNLESS_ALLOWED, Past, PastOf, tell
 from budgetfrontier.rules.attempts import attempts_told, waits_for_retry
 from budgetfrontier.rules.backoff import UNAVAILABLE
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
 from budgetfrontier.rules.crawl_states import FINISH
-from budgetfrontier.rules.quotas import first_reached, quotas_of
 from budgetfrontier.rules.uri_outcomes import ERROR, attempts_after_answer
 from budgetfrontier.rules.verdict import (
     SILENT,
@@ -39,6 +38,7 @@ from budgetfrontier.rules.verdict import (
     verdict,
 )
 from budgetfrontier.settings.overrides import Effective, QueueSettings
+from budgetfrontier.storage.quota_use import used_up
 from budgetfrontier.storage.start_command import AGAIN, start_command
 
 if TYPE_CHECKING:
@@ -565,27 +565,20 @@ class _Explainer:
         """Add the quotas of a queue's next URI that are used up."""
         if not queue.queued:
             return
-        for kind, name, quota in quotas_of(self._first(queue), queue.queue, settings):
-            with self._reader.view() as view:
-                stats = view.tally(kind, name)
-            amount = first_reached(stats, quota)
-            if not amount:
-                continue
-            used, limits = getattr(stats, amount), dict(quota)
-            told = f"the quota of {kind} {name}, {amount} {limits[amount]:,}, is used up, with {used:,}"
+        with self._reader.view() as view:
+            found = list(used_up(view, self._first(queue), queue.queue, settings))
+        for use, quota in found:
             if not settings.force_retire:
-                told = f"Its next URI will be disregarded: {told}"
+                told = f"Its next URI will be disregarded: {use.text()}"
             elif queue.state is QueueState.RETIRED:
-                told = f"Queue {queue.queue} is RETIRED: {told}"
+                told = f"Queue {queue.queue} is RETIRED: {use.text()}"
             else:
-                told = f"It will retire on its turn without a fetch: {told}"
-            raised = {**limits, amount: used + max(limits[amount], 1)}
-            value = ", ".join(f"{each}: {limit}" for each, limit in raised.items())
+                told = f"It will retire on its turn without a fetch: {use.text()}"
             explanation.add(
                 "over-quota",
                 f"{told}. The command raises it.",
                 verdict=Outlook.BLOCKED,
-                command=self._command("adjust", "--match", f"{kind}:{name}", "--set", f"quotas.{kind}={{{value}}}"),
+                command=self._command("adjust", *raised_quota(use, quota)),
             )
 
     # -- the crawl

@@ -6,6 +6,8 @@ import shlex
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.rules.budgets import has_completed, is_over_total
+from budgetfrontier.settings.overrides import Limits
+from budgetfrontier.storage.quota_use import QuotaUse
 
 
 def replenish_amount(own: int, of_crawl: int) -> int:
@@ -27,11 +29,23 @@ def one_more_session(amount: int, total_budget: int) -> int:
     return min(amount, total_budget) if total_budget > 0 else amount
 
 
-def revival_command(queue: QueueRecord, job: str, *, replenish: int, reached: bool) -> str:
+def raised_quota(use: QuotaUse, quota: Limits) -> list[str]:
+    """Return the arguments of `adjust` that raise a quota by as much again as the limit that is reached."""
+    raised = {**dict(quota), use.amount: use.used + max(use.limit, 1)}
+    value = ", ".join(f"{amount}: {limit}" for amount, limit in raised.items())
+    return ["--match", f"{use.kind}:{use.name}", "--set", f"quotas.{use.kind}={{{value}}}"]
+
+
+def revival_command(
+    queue: QueueRecord, job: str, *, replenish: int, reached: bool, quota: tuple[QuotaUse, Limits] | None = None
+) -> str:
     """Return the command that revives a RETIRED queue for one more session; "" if its limit of completed URLs holds it.
 
-    `replenish` is the crawl's amount; `reached`: the queue is over its total budget as soon as that is spent.
+    `replenish` is the crawl's amount; `reached`: the queue is over its total budget as soon as that is spent. `quota`
+    is the one that holds it.
     """
+    if quota is not None and not queue.by_name:
+        return shlex.join(("budgetfrontier", "adjust", job, *raised_quota(*quota)))
     if has_completed(queue) and not queue.by_name:
         return ""
     more = replenish_amount(queue.balance_replenish_amount, replenish)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
-from budgetfrontier.settings.overrides import Effective, Limits
+from budgetfrontier.core.model import CrawlUri, QueueRecord
+from budgetfrontier.rules.quotas import first_reached, quotas_of
+from budgetfrontier.settings.overrides import Effective, Limits, QueueSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.head_urls import NO_URL
 from budgetfrontier.storage.records import decode_tally, tally_of
@@ -29,6 +31,10 @@ class QuotaUse(NamedTuple):
     def share(self) -> float:
         """The part of the limit that is used; more than 1.0 by what was in flight."""
         return self.used / self.limit if self.limit else 1.0
+
+    def text(self) -> str:
+        """Return a sentence without its end that says that the limit is reached."""
+        return f"the quota of {self.kind} {self.name}, {self.amount} {self.limit:,}, is used up, with {self.used:,}"
 
 
 def fullest(view: View) -> list[QuotaUse]:
@@ -61,3 +67,22 @@ def _quota(view: View, effective: Effective, kind: str, name: str) -> Limits:
     if kind == "label":
         return effective.for_one(NO_URL, "", name).quota_label
     return effective.for_one(view.first_url(name) or NO_URL, name, None).quota_queue
+
+
+def used_up(view: View, uri: CrawlUri, queue: str, settings: QueueSettings) -> Iterator[tuple[QuotaUse, Limits]]:
+    """Yield the first limit that is reached of each quota of a URI, with all limits of that quota."""
+    for kind, name, quota in quotas_of(uri, queue, settings):
+        stats = view.tally(kind, name)
+        if amount := first_reached(stats, quota):
+            yield QuotaUse(kind, name, amount, getattr(stats, amount), dict(quota)[amount]), quota
+
+
+def holding(view: View, queues: Sequence[QueueRecord]) -> dict[int, tuple[QuotaUse, Limits]]:
+    """Return the quota that holds each of some queues, by the id of the queue; those that none holds are left out."""
+    effective, found = view.in_force(), dict[int, tuple[QuotaUse, Limits]]()
+    for queue in queues if effective.quotas else ():
+        if (first := next(view.pending(queue, 1), None)) is not None:
+            settings = effective.for_one(first.uri.url, queue.queue, first.uri.source)
+            if use := next(used_up(view, first.uri, queue.queue, settings), None):
+                found[queue.id] = use
+    return found
