@@ -39,12 +39,12 @@ def partition_of_queue(key: str, partitions: int) -> int:
 class Router:
     """Finds the partition of URIs, by the queue assignment of a crawl's settings.
 
-    Raises SettingsError for one that goes by the addresses of hosts.
+    Raises SettingsError for one that goes by the addresses of hosts, or by which URIs move.
     """
 
     def __init__(self, settings: Settings, partitions: int, *, suffix_list: str | None = None) -> None:
-        if why := policy_factory.partition_objection(settings.frontier):
-            raise SettingsError(f"frontier.queue_assignment_policy: {why}")
+        if refused := policy_factory.partition_objection(settings.frontier):
+            raise SettingsError(f"frontier.{refused[0]}: {refused[1]}")
         self._partitions = partitions
         self._assign: Callable[[CrawlUri], str] = policy_factory.assignment(settings.frontier, suffix_list)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))

@@ -16,7 +16,7 @@ from budgetfrontier.rules.crawl_states import SCOPE, reason_after_pause
 from budgetfrontier.rules.run_history import BUS_WORKER
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.differences import changes
+from budgetfrontier.settings.differences import changes, moved_queues
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.start_command import start_command
 
@@ -71,6 +71,8 @@ def check_changes(
     """
     for change in changes(stored, settings) if stored else ():
         say(f"changed since the last run: {change}")
+    if stored and (what := moved_queues(stored.frontier, settings.frontier)):
+        say(what)
     this, known = identity(settings.scope, scope), cache.scope()
     paused_for_scope = frontier.summary().pause_reason == SCOPE
     if known is None:

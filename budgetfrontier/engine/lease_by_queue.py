@@ -94,6 +94,10 @@ class LeaseByQueue:
         most = min(per_queue or LIMIT, settings.per_queue_concurrency)
         count, limit = 0, max(limit - len(leased), min(per_queue, LARGEST_TURN))
         while count < limit and queue_states.may_lease(queue, most, settings.reached):
+            if tables.guarded and self._moves(queue, now):
+                if queue.state is READY and not self._turns.cut_short:
+                    continue
+                break
             if tables.guarded and self._stops(queue, now):
                 if queue.state is READY and not self._turns.cut_short:
                     continue  # its head was disregarded
@@ -106,6 +110,8 @@ class LeaseByQueue:
             count += 1
         if count:
             queue.last_leased, queue.last_lease_time = leased[-1].uri.url, int(now)
+        if not count and queue.state is not READY:
+            return 0
         if stopped:
             if count:
                 self._turns.rest_after_lease(queue, settings, now)  # where it waits, no row has its wake time
@@ -118,6 +124,16 @@ class LeaseByQueue:
             tables.rotation.move(queue, IN_PROCESS)
         return count
 
+    def _moves(self, queue: QueueRecord, now: float) -> bool:
+        """Return whether the head of a queue has moved to another queue instead of being leased."""
+        found = self._tables.pending.head(queue.id)
+        if found is None or found[0] in self._tables.pending.taken:
+            return False  # it is damaged, or all are out
+        if not self._turns.moves(queue, restore_pending(*found, queue.queue), now):
+            return False
+        self._count_turn()
+        return True
+
     def _stops(self, queue: QueueRecord, now: float) -> bool:
         """Return whether the next URI of a queue is not leased: its turn ends, or the URI was disregarded."""
         found = self._tables.pending.head(queue.id)
@@ -127,9 +143,13 @@ class LeaseByQueue:
         settings = self._tables.in_force.for_uri(head.url, queue.queue, head.source)
         if not self._turns.stopped_before_lease(queue, head, settings, now, popped=False):
             return False
+        self._count_turn()
+        return True
+
+    def _count_turn(self) -> None:
+        """Count a URI that was not leased: a call goes on after some hundreds of them at the most."""
         self._left -= 1
         self._turns.cut_short |= self._left <= 0
-        return True
 
     def _take(self, queue: QueueRecord, ttl: float, now: float) -> Lease | None:
         pending, leases = self._tables.pending, self._tables.leases

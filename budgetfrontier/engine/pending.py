@@ -44,7 +44,7 @@ MOST_SKIPPED = 64
 DROPPED = 64
 """Commits without room for runs after which all are dropped: their queues may have been RETIRED or INELIGIBLE."""
 
-_pack = keys.u32.pack
+_pack, _pack_size = keys.u32.pack, keys.u32.size
 
 Record = tuple[bytes, bytes]
 Run = list[bytes]
@@ -233,6 +233,16 @@ class PendingTable:
         self._env.wrote(len(value))
         if self.urls is not None:
             self.urls.queued([(to, value)], Arrival.MOVED)
+
+    def transfer(self, queue: QueueRecord, key: bytes, to: QueueRecord, value: bytes) -> None:
+        """Move a record that waits to another queue, under its rank and with the value that it has there.
+
+        The other queue counts it when it arrives there.
+        """
+        if self.urls is not None:
+            self.urls.leaving(key)
+        self.delete(queue, key)
+        self.insert([(_pack(to.id) + key[_pack_size:], value)], why=Arrival.MOVED)
 
     def put_back(self, queue_id: int, key: bytes, value: bytes | None = None) -> None:
         """Give back a record that was out, with another value if one is given."""

@@ -49,6 +49,16 @@ class SeedTable:
             source[1].redirect = url
             self._put(source[0], source[1].fate, source[1])
 
+    def placed(self, uri: CrawlUri, queue: str) -> None:
+        """Note that a URI is on another queue, if it is a seed."""
+        if not self._counters.seeds or not is_seed(uri):
+            return
+        found = seed_list.find(self._env.txn, self._env.db, uri.url)
+        if found is not None:
+            key, row = found
+            row.queue = queue
+            self._put(key, row.fate, row)
+
     def became(self, uri: CrawlUri, fate: SeedFate, reason: str, now: float) -> None:
         """Note the fate of a URI, if it is a seed."""
         if not self._counters.seeds or not is_seed(uri):

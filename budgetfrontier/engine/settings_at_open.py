@@ -7,7 +7,7 @@ from copy import deepcopy
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.differences import changes
+from budgetfrontier.settings.differences import changes, moved_queues
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.records import AuditEntry
 
@@ -63,4 +63,5 @@ def _audit_entry(stored: Settings, settings: Settings, now: float) -> AuditEntry
         "before": {change.name: change.before for change in changed},
         "after": {change.name: change.after for change in changed},
     }
-    return AuditEntry(0, "settings", {}, "open", now, "opened with other settings", effect)
+    reason = "; ".join(filter(None, ["opened with other settings", moved_queues(stored.frontier, settings.frontier)]))
+    return AuditEntry(0, "settings", {}, "open", now, reason, effect)

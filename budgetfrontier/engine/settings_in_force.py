@@ -56,7 +56,7 @@ class SettingsInForce:
         self.least_active = frontier.target_active if isinstance(frontier.target_active, int) else 0
         """The queues to keep active; 0: one is activated when none is READY."""
         self.grouping = Grouping(settings.groups)
-        self.guarded = bool(settings.groups or self.effective.quotas)
+        self.guarded = bool(settings.groups or self.effective.quotas) or not frontier.defer_to_previous
         """Some setting has to be asked before each lease."""
         self.needs_addresses = policy_factory.goes_by_address(frontier)
         """Some setting asks for the addresses of hosts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from budgetfrontier.core.model import QueueRecord, Summary
+from budgetfrontier.core.model import CrawlUri, QueueRecord, Summary
 from budgetfrontier.engine.audit import Audit
 from budgetfrontier.engine.busiest_queues import BusiestQueues
 from budgetfrontier.engine.dead_letters import DeadLetterTable
@@ -71,6 +71,8 @@ class Tables:
         """The Bloom filter of the URIs seen; None without `duplicates: bloom`."""
         self.labelled = False
         """Whether a URI with a label has been leased."""
+        self.queue_key: Callable[[CrawlUri], str] = _unassigned
+        """Returns the key of the queue for a URI with a normalized URL; the owner of the policies sets it."""
         self.longest_delay = 0.0
         """The longest wait that the settings of this run could give a queue, in seconds."""
         self.random = Random()
@@ -151,3 +153,7 @@ class Tables:
         self.leases.flush()
         self._count()
         self.env.txn.put(b"counters", encode(self.counters), db=self.env.db[keys.META])
+
+
+def _unassigned(uri: CrawlUri) -> str:
+    raise AssertionError("no queue assignment yet")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from budgetfrontier.core.model import CrawlUri, Directive, Lease, QueueRecord, QueueState
 from budgetfrontier.core.vocabulary import QUOTA
+from budgetfrontier.engine import reassignment
 from budgetfrontier.engine.group_turns import GroupTurns
 from budgetfrontier.engine.pending import Run
 from budgetfrontier.engine.queue_settings import SettingsOfQueues
@@ -17,7 +18,15 @@ from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.head_urls import NO_URL
 from budgetfrontier.storage.keys import DIRECTIVE, FRESH
-from budgetfrontier.storage.uri_values import LONGEST_SHOWN, LOW_COSTS, SCHEME_OF, expand, restore_pending, tries
+from budgetfrontier.storage.uri_values import (
+    LONGEST_SHOWN,
+    LOW_COSTS,
+    SCHEME_OF,
+    expand,
+    restore_pending,
+    shorten,
+    tries,
+)
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
 MAX_TURNS = 1000  # without a lease
@@ -278,8 +287,11 @@ class Turns:
         """Ask what has to be asked before each lease, if `Tables.guarded` says so; return whether the turn ends here.
 
         It is the last question: if the answer is no, the URI, which is the head, is leased. If it is yes, the queue has
-        been moved to where it belongs. `popped`: its id and its head were taken out, and go back first.
+        been moved to where it belongs. `popped`: its id and its head were taken out, and go back first; else the caller
+        has asked `moves` before. Raises PolicyError.
         """
+        if popped and self.moves(queue, uri, now, popped=True):
+            return True
         if self._tables.tallies.reached(uri, queue.queue, settings):
             if popped:
                 self._give_back_turn(queue.id)
@@ -308,6 +320,32 @@ class Turns:
         tables.seeds.moved(key[DIRECTIVE], value, queue.queue, SeedFate.DISREGARDED, now, QUOTA)
         tables.pending.delete(queue, key)
         self.deleted(queue)
+
+    def moves(self, queue: QueueRecord, uri: CrawlUri, now: float, *, popped: bool = False) -> bool:
+        """Move the head of a READY queue, `uri`, if it has another key now; return whether it had. Raises PolicyError.
+
+        Nothing is charged. `popped` is as above. With `frontier.defer_to_previous`, no URI moves.
+        """
+        tables = self._tables
+        if tables.in_force.frontier.defer_to_previous:
+            return False
+        try:
+            key = reassignment.other_key(tables, queue, uri)
+            if key is None:
+                return False
+            settings = tables.in_force.for_uri(uri.url, key, uri.source)
+            precedence = tables.in_force.precedence(uri, settings) if tables.in_force.asks_precedence else None
+        except PolicyError:
+            if popped:
+                self._give_back_turn(queue.id)
+            raise
+        if popped:
+            self._give_back_turn(queue.id)
+        target = tables.queues.find_or_create(key)
+        reassignment.move_head(tables, queue, uri, target)
+        self.arrived(target, 1, shorten(uri.url, key), settings, precedence, now)
+        self.deleted(queue)
+        return True
 
     def rest_after_lease(self, queue: QueueRecord, settings: QueueSettings, now: float) -> bool:
         """Let a READY queue that has leased a URI wait for its interval; return whether it has to."""

@@ -193,6 +193,10 @@ class UrlTable:
 
     # -- notifications from the tables of URIs
 
+    def leaving(self, place: bytes) -> None:
+        """Note that the record at a place is about to be deleted, and comes to another place."""
+        self._ended.add(place)
+
     def admitted(self, new: list[New]) -> None:
         """Note records of URLs that admission has put into `pending`: one put for each URL that is not kept yet."""
         now, added, size = int(self.now()), Counter[int](), 0

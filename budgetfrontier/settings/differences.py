@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from budgetfrontier.settings.field import Field, fields
-from budgetfrontier.settings.schema import Override
+from budgetfrontier.settings.schema import FrontierSettings, Override
 from budgetfrontier.settings.settings import Settings
 
 MOST = 20
@@ -70,3 +70,12 @@ def _excerpt(value: Any, other: Any) -> Any:
     known = set(map(msgspec.json.encode, other)) if isinstance(other, list) else set()
     own = [item for item in value if msgspec.json.encode(item) not in known]
     return [*own[:MOST], f"...and {len(value) - len(own[:MOST]):,} more"]
+
+
+def moved_queues(before: FrontierSettings, after: FrontierSettings) -> str | None:
+    """Return what becomes of queued URIs if the queue assignment has changed; None if it has not."""
+    if before.queue_assignment_policy == after.queue_assignment_policy:
+        return None
+    if after.defer_to_previous:
+        return "the queue assignment has changed: queued URIs stay on their queues (frontier.defer_to_previous)"
+    return "the queue assignment has changed: each queued URI moves to its new queue when its turn comes"

@@ -47,13 +47,15 @@ def goes_by_address(frontier: FrontierSettings) -> bool:
     return bool(getattr(plugins.resolve("assignment", frontier.queue_assignment_policy), "by_address", False))
 
 
-def partition_objection(frontier: FrontierSettings) -> str | None:
-    """Return why a crawl with these settings cannot be in partitions; None if it can."""
+def partition_objection(frontier: FrontierSettings) -> tuple[str, str] | None:
+    """Return the name of the setting with which a crawl cannot be in partitions, and why; None if there is none."""
     if goes_by_address(frontier):
-        return (
+        return "queue_assignment_policy", (
             "a crawl in partitions needs queue keys that do not depend on the addresses of hosts, for the key of a "
             "queue determines its partition: use another queue assignment, such as registered-domain"
         )
+    if not frontier.defer_to_previous:
+        return "defer_to_previous", "a crawl in partitions needs true: no URI can move to a queue of another partition"
     return None
 
 

@@ -257,6 +257,9 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
             "what a queue is: hostname, registered-domain, another of the policies, or module:name", "policy:assignment"
         ),
     ] = "hostname"
+    defer_to_previous: Annotated[
+        bool, Field("a URI stays on its queue; false: it moves if its key is another when its turn comes", FLAG)
+    ] = True
     precedence: Annotated[
         int,
         Field(

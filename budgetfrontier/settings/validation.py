@@ -133,11 +133,12 @@ class Validator:
 
     def _check_partitions(self, frontier: schema.FrontierSettings) -> None:
         try:
-            why = policy_factory.partition_objection(frontier)
+            refused = policy_factory.partition_objection(frontier)
         except SettingsError:  # there is no such policy, or it cannot be imported: said elsewhere
             return
-        if why is not None:
-            self._add(("frontier", "queue_assignment_policy"), why)
+        if refused is not None:
+            name, why = refused
+            self._add(("frontier", name), why)
 
     def _check_labels(self, frontier: schema.FrontierSettings, overrides: Sequence[Override]) -> None:
         """Add a problem for each quota of labels in the settings of a crawl in partitions."""

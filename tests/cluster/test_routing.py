@@ -23,6 +23,14 @@ HOSTS = [
 AT_RANDOM = {"parallel_queues": 8, "parallel_queues_random_assignment": True}
 
 
+def test_moves_to_other_queues_are_refused() -> None:
+    settings = {"frontier": {"defer_to_previous": False}}
+    with pytest.raises(SettingsError, match=r"frontier\.defer_to_previous: a crawl in partitions needs true"):
+        Router(Settings.from_dict(settings), PARTITIONS)
+    with pytest.raises(SettingsError, match=r"frontier\.defer_to_previous: a crawl in partitions needs true"):
+        Settings.from_dict(settings | {"crawl": "news", "cluster": {"kafka": "localhost:9092"}})
+
+
 @pytest.mark.parametrize("policy", ["ip", "bucket"])
 def test_keys_that_depend_on_addresses_are_refused(policy: str) -> None:
     settings = {"frontier": {"queue_assignment_policy": policy}}

@@ -66,6 +66,24 @@ def test_another_crawls_job_is_refused(tmp_path: Path, asked: Asked) -> None:
     assert changed["after"]["scope.accept"] == ["all"] and "frontier" not in str(changed)
 
 
+def test_a_changed_queue_assignment_leaves_queued_uris_where_they_are_unless_asked(
+    tmp_path: Path, asked: Asked
+) -> None:
+    with Site(WEB) as site:
+        job = begun(site, tmp_path, asked)
+        single = FAST | {"queue_assignment_policy": "single"}
+        config = configure(site, tmp_path / "two.yaml", frontier=single, limits={"max_uris": 2})
+        _, said = asked("crawl", config, "--job", job)
+        assert "queued URIs stay on their queues (frontier.defer_to_previous)" in said
+        with Reader(job / "frontier") as reader:
+            assert [(queue.queue, queue.queued) for queue in reader.queues()] == [("a.test", 8)]
+        config = configure(site, tmp_path / "two.yaml", frontier=single | {"defer_to_previous": False})
+        code, said = asked("crawl", config, "--job", job)
+    assert code == 0 and "changed since the last run: frontier.defer_to_previous: True -> False" in said
+    with Reader(job / "frontier") as reader:
+        assert {queue.queue: queue.expenditure for queue in reader.queues()} == {"a.test": 2, "all": 8}
+
+
 def test_a_frontier_that_nobody_named_is_anybodys(tmp_path: Path, asked: Asked) -> None:
     with Frontier.open(tmp_path / "job/frontier") as frontier:
         frontier.schedule(HOME + "1")

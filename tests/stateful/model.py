@@ -46,6 +46,8 @@ class Uri:
     deliveries: int = 0
     out: bool = False
     landed: bool = False
+    forced: bool = False
+    """Whether its key was given with it."""
     found: bool = False
     """Whether it was discovered: it is no seed then."""
     buried: int = 0
@@ -549,6 +551,7 @@ class Model:
             self.arrivals += 1
             cost = 1 if spec["cost"] is None else spec["cost"]
             uri = Uri(url, key, cost, spec["directive"], spec["priority"], self.arrivals, found=found)
+            uri.forced = bool(spec["queue"])
             uri.label = via.label if spec.get("source") is None and via is not None else spec.get("source")
             self.queues.setdefault(key, Queue(key, len(self.queues)))
             due = spec["not_before"]
@@ -636,7 +639,7 @@ class Model:
                 if not self.may_hand_out(queue):  # its means were cut while leases are out
                     self.move(queue, IN_PROCESS)
                     continue
-                if self.stopped(queue):
+                if self.reassign(queue) or self.stopped(queue):
                     continue
                 given.append(self.hand_out(queue, ttl))
                 self.end_turn(queue)
@@ -644,6 +647,24 @@ class Model:
         if not given:
             self.commit()
         return given
+
+    def reassign(self, queue: Queue) -> bool:
+        """The head of a queue moves if it has another key now: nothing is charged, and it keeps its rank."""
+        uri = self.head(queue)
+        key = self.key_of({"url": uri.url, "queue": None})
+        if self.options["defer_to_previous"] or uri.forced or key == queue.key:
+            return False
+        queue.uris.remove(uri)
+        uri.queue = key
+        self.queues.setdefault(key, Queue(key, len(self.queues)))
+        if uri.directive <= 2 and not uri.found and uri.url in self.seeds:
+            self.seeds[uri.url].queue = key
+        self.place(uri)
+        if not queue.uris:
+            self.move(queue, EXHAUSTED)
+        else:
+            self.reconsider(queue)
+        return True
 
     def hand_out(self, queue: Queue, ttl: float) -> int:
         uri = self.head(queue)
@@ -700,7 +721,9 @@ class Model:
             self.move(queue, RETIRED)
             return []
         given: list[int] = []
-        while self.may_hand_out(queue, per_queue or 1 << 16):
+        while queue.state == READY and self.may_hand_out(queue, per_queue or 1 << 16):
+            if self.reassign(queue):
+                continue
             if self.stopped(queue):
                 if queue.state == READY:
                     continue
@@ -708,6 +731,8 @@ class Model:
                     self.note_turn(queue)
                 return given
             given.append(self.hand_out(queue, ttl))
+        if not given and queue.state != READY:
+            return []
         if given:
             self.end_turn(queue)
         elif queue.state == READY:

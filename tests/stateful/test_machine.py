@@ -120,6 +120,7 @@ option_sets = st.fixed_dictionaries(
         "update_priority": booleans,
         "groups": st.sampled_from(((), (), (), *GROUPS)),
         "queue_assignment_policy": st.sampled_from(("hostname", "hostname", "ip")),
+        "defer_to_previous": booleans,
         "duplicates": st.sampled_from(("exact", "exact", "exact", "bloom", "noop")),
         "target_active": st.sampled_from(("auto", "auto", 1, 2, 5)),
         "expected": st.sampled_from((8, 32, 10_000)),

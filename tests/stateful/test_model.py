@@ -30,6 +30,7 @@ OPTIONS: dict[str, Any] = {
     "keep_urls": False,
     "update_priority": False,
     "queue_assignment_policy": "hostname",
+    "defer_to_previous": True,
     "duplicates": "exact",
     "expected": 10_000,
     "precedence_floor": None,

@@ -123,6 +123,7 @@ class Candidates:
         """The settings for which `_are_simple` is true, once that is known."""
         self._overridden_in: SettingsInForce | None = None
         """The settings of which `Authority.overriding` is."""
+        tables.queue_key = self.queue_key
         self.canonicalizer_id = policy_factory.canonicalizer_id(frontier)
 
     @property
