@@ -63,6 +63,10 @@ class Standing(msgspec.Struct, kw_only=True):
     """The earliest wake time of a SNOOZED queue."""
     for_robots: int = 0
     """The part of the first SNOOZED queues that wait for their robots.txt."""
+    parked: int = 0
+    """The SNOOZED queues that wait for their group."""
+    group: str = ""
+    """The name of a group for which some of these wait."""
     for_retry: int = 0
     """The part of the first SNOOZED queues that wait after a failed attempt."""
     failure: str = ""
@@ -391,7 +395,9 @@ def _at_work(s: Standing) -> Verdict:
         robots = f"; {s.for_robots:,} of them wait for their robots.txt" if s.for_robots else ""
         first = f", the first for: {s.failure}" if s.failure else ""
         robots += f"; {s.for_retry:,} of them wait because an attempt failed{first}" if s.for_retry else ""
-        wakes = f"the next one wakes {_in(s, s.next_wake)}"
+        robots += f"; {s.parked:,} of them wait for their group, such as {s.group}" if s.parked else ""
+        is_known = s.next_wake is not None or not s.parked  # else their group waits for the end of a lease
+        wakes = f"the next one wakes {_in(s, s.next_wake)}" if is_known else "they wait for the end of a lease"
         more = f"; {counted(out, 'URI is', 'URIs are')} leased" if out else ""
         soon = s.next_wake is not None and s.next_wake - s.now <= SILENT
         text = f"All active queues are snoozed ({snoozed:,}): {wakes}{robots}{more}."

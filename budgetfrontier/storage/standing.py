@@ -12,6 +12,7 @@ from budgetfrontier.rules.attempts import waits_for_retry
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.group_listing import name_of
 from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.records import decode_lease
@@ -68,6 +69,7 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
         return
     if counts.get(QueueState.SNOOZED, 0):
         _look_at_snoozed(found, view)
+        _look_at_groups(found, view)
     if counts.get(QueueState.INACTIVE, 0):
         ids = [id_ for _, id_ in islice(in_turn(view, QueueState.INACTIVE), LOOKED_AT)]
         found.over_budget = bool(ids) and all(map(BudgetsInForce(view).over_budget, map(view.queue_by_id, ids)))
@@ -110,3 +112,17 @@ def _look_at_snoozed(found: Standing, view: View) -> None:
         if waits_for_retry(queue, heads.attempts(queue)):
             found.for_retry += 1
             found.failure = found.failure or queue.failure
+
+
+def _look_at_groups(found: Standing, view: View) -> None:
+    """Count the queues that wait for their groups, which wake with these."""
+    found.parked = view.counters().parked
+    if not found.parked:
+        return
+    wakes = next(view.items(keys.GROUP_WAKES), None)
+    if wakes is not None:
+        when, group_id = keys.timed.unpack(wakes[0])
+        found.next_wake = when if found.next_wake is None else min(found.next_wake, when)
+    else:
+        group_id = keys.parked.unpack(next(view.items(keys.PARKED))[0])[0]
+    found.group = name_of(view, group_id) or ""

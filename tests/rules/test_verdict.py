@@ -592,6 +592,20 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "1 queue is ready, but spider (process 7) has asked for no URI for 1m1s.",
         None,
     ),
+    "snoozed (for groups)": (
+        standing(queues=queues(snoozed=9), more={"next_wake": NOW + HOUR, "parked": 8, "group": "domain/a.test"}),
+        "warn",
+        "All active queues are snoozed (9): the next one wakes in 1h; 8 of them wait for their group, such as "
+        "domain/a.test.",
+        None,
+    ),
+    "snoozed (for leases of a group)": (
+        standing(queues=queues(snoozed=2), more={"parked": 2, "group": "g"}),
+        "warn",
+        "All active queues are snoozed (2): they wait for the end of a lease; 2 of them wait for their group, such as "
+        "g.",
+        None,
+    ),
     "snoozed (after failures)": (
         standing(
             queues=queues(snoozed=1200),

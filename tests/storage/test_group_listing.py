@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from budgetfrontier.settings.grouping import GroupLimits
 from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.standing import standing
 from budgetfrontier.storage.view import View
 from tests.support import START, kernel, make_settings, opened
 
@@ -24,10 +26,13 @@ GROUPS = [
 ]
 
 
+def grouped(*groups: dict[str, Any]) -> Settings:
+    return Settings.from_dict(make_settings(hold_queues=False, polite=True).to_dict() | {"groups": list(groups)})
+
+
 def stored(path: Path) -> View:
     """Store one group over its budget, one with a fetch in flight, one whose clock is ahead, and a queue in none."""
-    settings = Settings.from_dict(make_settings(hold_queues=False, polite=True).to_dict() | {"groups": GROUPS})
-    opened.append(Frontier.open(path, settings, clock=ManualClock(START)))
+    opened.append(Frontier.open(path, grouped(*GROUPS), clock=ManualClock(START)))
     f = opened[-1]
     f.schedule_many(f"https://{name}.{of}.test/{page}" for of in ("spent", "half") for name in "ab" for page in "xy")
     f.schedule_many(["https://a.clock.test/", "https://b.clock.test/", "https://other.example/"])
@@ -60,6 +65,18 @@ def test_the_group_of_a_queue_and_the_queues_of_groups(tmp_path: Path) -> None:
     names = [sorted(q.queue for q in filter(group_listing.in_groups(view, glob), view.stored_queues())) for glob in
              ("half", "*l*", "x", None)]  # fmt: skip
     assert list(map(len, names)) == [2, 4, 0, 7]
+
+
+def test_the_standing_names_the_group_for_which_queues_wait(tmp_path: Path) -> None:
+    view = stored(tmp_path / "f")
+    found = standing(view, tmp_path / "f", now=START)
+    assert (found.parked, found.group, found.next_wake) == (2, "clock", START + 3.0)
+    opened[-1].close()
+    with Frontier.open(tmp_path / "g", grouped({"name": "one", "match": "*", "max_in_flight": 1})) as f:
+        f.schedule_many(["https://a.test/", "https://b.test/"])
+        f.lease(9)
+        found = standing(kernel(f).tables.flushed(), tmp_path / "g", now=START)
+        assert (found.parked, found.group, found.next_wake) == (1, "one", None)
 
 
 def test_a_crawl_without_groups_lists_none(tmp_path: Path) -> None:

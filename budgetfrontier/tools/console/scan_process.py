@@ -19,6 +19,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.over_time import terms_of
 from budgetfrontier.reports.overview import Overview, SpendDistribution
 from budgetfrontier.rules.forecasts import Held, Holdings
+from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.columns import Builder, ColumnLayout
@@ -39,6 +40,7 @@ class Scan(msgspec.Struct):
     """The number of INACTIVE queues of each precedence."""
     held: Held
     """The holdings of all queues, for forecasts."""
+    groups: GroupsListed = msgspec.field(default_factory=GroupsListed)
 
 
 class ScanLine(msgspec.Struct, omit_defaults=True):
@@ -78,7 +80,7 @@ def _scan(frontier: str, fd: int) -> Scan:
         layout = columns.write(lambda share: _say(ScanLine(done=0.5 + share / 2)))
     spend, longest = overview.spend(), overview.longest(LISTED)
     waiting = overview.inactive_by_precedence()
-    return Scan(head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held)
+    return Scan(head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held, head.groups)
 
 
 def _say(step: ScanLine) -> None:

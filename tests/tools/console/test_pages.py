@@ -13,9 +13,10 @@ from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
 from budgetfrontier.reports import log_index
 from budgetfrontier.reports.kinds import KINDS
 from budgetfrontier.tools.console import status_counts
+from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.log_files import LARGEST, before, log_files
 from budgetfrontier.tools.console.status_counts import StatusCounts
-from tests.tools.console.conftest import get
+from tests.tools.console.conftest import Client, get, visit
 
 
 def test_retired_queues_are_a_work_list_in_their_order(job: Path) -> None:
@@ -257,3 +258,26 @@ def test_queues_that_an_adjustment_has_revived_are_on_the_work_list_until_they_r
     _, text = get(job, "/retired")
     again = text.partition("Over budget, and will retire again")[2]
     assert ">capped.test<" in again and ">named.test<" not in again and "--match queue:capped.test" in again
+
+
+def test_queues_and_the_overview_show_groups(tmp_path: Path) -> None:
+    job = tmp_path / "grouped"
+    settings = {"groups": [{"name": "domain", "by": "registered-domain", "politeness": True, "total_budget": 70}]}
+    with Frontier.open(job / "frontier", settings) as frontier:
+        frontier.schedule_many(["http://a.example.org/", "http://b.example.org/"])
+        frontier.finish(frontier.lease(2)[0], size=10)
+        frontier.lease(2)
+    text = get(job, "/queue/b.example.org")[1]
+    assert (
+        "<bdi>domain/example.org</bdi>: waits until " in text
+        and "2 queues, 1 waiting; 0 in flight of 1" in text
+        and "1 of 70" in text
+    )
+
+    async def act(client: Client, console: Console) -> str:
+        await console.jobs[0].scans.run()
+        return await (await client.get("/")).text()
+
+    page = " ".join(visit(job, act).split())
+    assert "<h2>Groups<small>1, the fullest first</small></h2>" in page
+    assert '<th scope="row"><bdi>domain/example.org</bdi></th>' in page and '<td class="n">1 / 70</td>' in page

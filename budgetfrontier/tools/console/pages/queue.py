@@ -45,6 +45,7 @@ def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
     return {
         "title": f"Queue {clean(key[:80])}",
         "queue": queue,
+        "group": operator.group_of(queue),
         "explanation": operator.explain(key),
         "settings": _sources(in_force, settings.overrides, adjustments, url, key, label),
         "head": [_with_terms(item, in_force) for item in head],
