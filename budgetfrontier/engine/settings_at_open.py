@@ -11,6 +11,9 @@ from budgetfrontier.settings.differences import changes, moved_queues
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.records import AuditEntry
 
+OF_QUEUES = ("frontier", "overrides", "sheets", "associations", "groups")
+"""The settings that queues and URIs depend on."""
+
 
 class SettingsAtOpen:
     """Chooses the settings that an opened frontier uses, and replaces the stored ones."""
@@ -53,8 +56,8 @@ def _places(settings: Settings) -> list[str]:
 
 
 def _runs_queues_otherwise(stored: Settings, settings: Settings) -> bool:
-    """Return whether settings differ in the frontier's own part, in the overrides or in the groups."""
-    return any(getattr(stored, part) != getattr(settings, part) for part in ("frontier", "overrides", "groups"))
+    """Return whether settings differ in the frontier's own part, in the overrides, the sheets or the groups."""
+    return any(getattr(stored, name) != getattr(settings, name) for name in OF_QUEUES)
 
 
 def _audit_entry(stored: Settings, settings: Settings, now: float) -> AuditEntry:

@@ -13,9 +13,9 @@ import msgspec
 from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine import arguments
 from budgetfrontier.rules import admission_limits, charges, queue_states, wake_times
-from budgetfrontier.settings import Settings, plugins, policy_factory, policy_results
+from budgetfrontier.settings import Settings, plugins, policy_factory, policy_results, sheets
 from budgetfrontier.settings.grouping import Grouping
-from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
+from budgetfrontier.settings.overrides import Override, QueueSettings
 
 
 class SettingsInForce:
@@ -28,7 +28,7 @@ class SettingsInForce:
         self._random = random
         self.adjustments = adjustments
         self.frontier = frontier = settings.frontier
-        self.effective = Effective(frontier, settings.overrides, adjustments)
+        self.effective = sheets.effective(settings, adjustments)
         self.base = self.effective.base
         self.trivial = self.effective.trivial
         """The same settings for every URI."""

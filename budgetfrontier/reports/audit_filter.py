@@ -39,6 +39,8 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
             match = parse_match(text)
         except SettingsError:
             return None
+        if match.kind == "sheet":
+            return "perhaps"
         if match.by_key:
             return "yes" if match.matches("", key) else None
         hits = sum(match.matches(url, key, label) for url, label in held)
@@ -67,7 +69,8 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
         if about in ("delete", "drop", "replay"):
             return "perhaps"
         settings = entry.command == "settings" and any(
-            name == "overrides" or name.startswith("frontier.") for name in effect.get("after", {})
+            name in ("overrides", "sheets", "associations") or name.startswith("frontier.")
+            for name in effect.get("after", {})
         )
         return "perhaps" if settings else None
 
@@ -81,7 +84,7 @@ def touches(view: View, match: Match) -> Callable[[AuditEntry], bool]:
     """
 
     def is_matched(key: str) -> bool:
-        if match.kind == "label":
+        if match.kind in ("label", "sheet"):
             return True  # perhaps one of its URIs has it
         queue = view.find_queue(key)
         url = view.first_url(key) or (queue.last_enqueued if queue else "")
@@ -90,7 +93,7 @@ def touches(view: View, match: Match) -> Callable[[AuditEntry], bool]:
     def may_overlap(other: Match) -> bool:
         if other.keys:
             return any(map(is_matched, spellings(other.keys)))
-        if "label" in (match.kind, other.kind):
+        if not {"label", "sheet"}.isdisjoint((match.kind, other.kind)):
             return not disjoint(match, other)
         if match.keys:
             covers = [other.matches(view.first_url(key) or f"http://{key}/", key) for key in spellings(match.keys)]

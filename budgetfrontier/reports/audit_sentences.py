@@ -74,10 +74,15 @@ def _short(value: object) -> str:
 
 
 def _adjusted(args: _Values, effect: _Values) -> str:
-    before = effect.get("before", {})
+    before, settings = effect.get("before", {}), args["set"]
+    if "sheet" in settings:
+        return f"Associated {_short(args['match'])} with sheet {_short(settings['sheet'])}{_concerned(effect)}."
+    if "without_sheet" in settings:
+        name = _short(settings["without_sheet"])
+        return f"Ended the association of {_short(args['match'])} with sheet {name}{_concerned(effect)}."
     parts = (
         f"{name} to {_short(value)}{'' if before.get(name) is None else f' (before: {_short(before[name])})'}"
-        for name, value in args["set"].items()
+        for name, value in settings.items()
     )
     return f"Set {', '.join(parts)} for {_short(args['match'])}{_concerned(effect)}.{_promised(effect)}"
 

@@ -37,7 +37,8 @@ from budgetfrontier.rules.verdict import (
     raise_first,
     verdict,
 )
-from budgetfrontier.settings.overrides import Effective, QueueSettings
+from budgetfrontier.settings import sheets
+from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage.quota_use import used_up
 from budgetfrontier.storage.start_command import AGAIN, start_command
 
@@ -313,9 +314,8 @@ class _Explainer:
         return self._settings_of(self._first(queue), queue.queue)
 
     def _settings_of(self, uri: CrawlUri, key: str) -> QueueSettings:
-        settings = self._reader.settings
-        effective = Effective(settings.frontier, settings.overrides, self._reader.adjustments)
-        return effective.for_uri(uri.url, key, uri.source)
+        in_force = sheets.effective(self._reader.settings, self._reader.adjustments)
+        return in_force.for_uri(uri.url, key, uri.source)
 
     def _first(self, queue: QueueRecord) -> CrawlUri:
         """Return a queue's first URI, or the URL of the last one added if it is empty."""

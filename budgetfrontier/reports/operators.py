@@ -48,8 +48,8 @@ class Selection(msgspec.Struct):
 
     def test(self) -> Callable[[QueueRecord], bool]:
         """Return the test of a queue for its state and the pattern. Raises SettingsError."""
-        if self.match is not None and self.match.startswith("label:"):
-            raise SettingsError("a label is that of a URI, and a queue may have several: queues are not listed by it")
+        if self.match is not None and self.match.startswith(("label:", "sheet:")):
+            raise SettingsError("labels and sheets are of URIs, and a queue may have several: it is not listed by them")
         matches = queue_test(self.match)
         states = frozenset(QueueState if self.states is None else self.states)
         return lambda queue: queue.state in states and matches(queue.last_enqueued, queue.queue, None)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from budgetfrontier.settings import sheets
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.overrides import Effective, Override
 from budgetfrontier.settings.schema import FrontierSettings
@@ -19,25 +20,29 @@ _DEFAULTS = FrontierSettings()
 def setting_sources(view: View, url: str, queue: str, label: str | None = None) -> list[dict[str, Any]]:
     """Return each setting per URI with its `value` and its `sources`, in the order of application: the last wins.
 
-    A source has a `kind` ("default", "settings", "override", "crawlers" or "adjustment"), and its `value`. An override
-    has its `match`, and `at`, FILE:LINE or its number in the settings; an adjustment has its `match`, `id`, `who`,
-    `when` and `reason`.
+    A source has a `kind` ("default", "settings", "sheet", "override", "crawlers" or "adjustment"), and its `value`. An
+    override has its `match`, and `at`, FILE:LINE or its number in the settings; a sheet has its name and its `match`;
+    an adjustment has its `match`, `id`, `who`, `when` and `reason`.
     """
-    settings, adjustments = view.settings()[0], view.adjustments()
-    overrides = [*settings.overrides, *adjustments]
+    settings = view.settings()[0]
+    first, adjustments = sheets.layers(settings, view.adjustments())
+    overrides = [*first, *adjustments]
     matching = [(n, overrides[n]) for n in Effective(settings.frontier, overrides).applying(url, queue, label)]
+    of_sheets = len(first) - len(settings.overrides)
     by_name: dict[str, list[dict[str, Any]]] = {}
     for name in per_uri():
         base, default = attrgetter(name)(settings.frontier), attrgetter(name)(_DEFAULTS)
         by_name[name] = [{"kind": "default" if base == default else "settings", "value": base}]
     for number, override in matching:
-        if number < len(settings.overrides):
-            _add(by_name, "override", override, {"at": override.at or f"override {number + 1}"})
+        if number < of_sheets:
+            _add(by_name, "sheet", override, {"sheet": override.sheet})
+        elif number < len(first):
+            _add(by_name, "override", override, {"at": override.at or f"override {number - of_sheets + 1}"})
     record = view.find_queue(queue)
     if record is not None and record.own_budget is not None:
         by_name["queue_total_budget"].append({"kind": "crawlers", "value": record.own_budget})
     for number, override in matching:
-        if number >= len(settings.overrides):
+        if number >= len(first):
             _add(by_name, "adjustment", override, _adjustment(view, override))
     return [{"name": name, "value": found[-1]["value"], "sources": found} for name, found in by_name.items()]
 
@@ -68,6 +73,8 @@ def _source(source: dict[str, Any]) -> str:
         case "adjustment":
             by = f" by {source['who']}" if source["who"] else ""
             return f"adjustment {source['id'] or '(of unknown id)'} ({source['match']}){by}"
+        case "sheet":
+            return f"sheet {source['sheet']} ({source['match']})"
         case "override":
             return f"{source['at']} ({source['match']})"
         case "crawlers":

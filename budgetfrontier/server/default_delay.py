@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.server.node import Node
+from budgetfrontier.settings.sheets import is_about_sheets
 from budgetfrontier.storage.reader import Reader
 
 SETTING = "politeness.min_interval"
@@ -67,7 +68,7 @@ def take(frontier: Frontier, folder: Path, node: Node, *, now: bool) -> None:
 
 def _adjusted(reader: Reader, delay_set: float) -> Iterable[Adjusted]:
     for each in reader.adjustments:
-        if SETTING in each.set:
+        if SETTING in each.set and not is_about_sheets(each):
             entry = reader.audit_entry(each.id)
             ours = entry is not None and entry.who == WHO
             since = entry is not None and not ours and entry.when > delay_set

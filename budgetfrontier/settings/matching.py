@@ -18,6 +18,7 @@ from budgetfrontier.settings.values import brief
 
 KINDS = ("surt", "domain", "host", "queue", "queues", "label", "regex")
 _GLOB = re.compile(r"(?=.*[*?])[\w.*?-]{2,253}")  # on hosts or queue keys
+_SHEET_NAME = re.compile(r"[\w.-]{1,100}")
 _BY_KEY = frozenset(("*", "queue", "queues"))
 LONGEST = 100_000
 """The most characters of a pattern: compiled, it takes a thousand times as much memory."""
@@ -41,6 +42,8 @@ class Match(msgspec.Struct, frozen=True):
     prefixes: tuple[str, ...] = ()
     needs: str = ""
     keys: tuple[str, ...] = ()
+    any_of: tuple[Match, ...] = ()
+    """The patterns of which one has to match, of the kind "sheet"."""
 
     @property
     def by_key(self) -> bool:
@@ -49,6 +52,8 @@ class Match(msgspec.Struct, frozen=True):
 
     def matches(self, href: str, queue: str = "", label: str | None = None) -> bool:
         """Return whether the pattern matches the URI with this normalized href and label, in this queue."""
+        if self.any_of:
+            return any(each.matches(href, queue, label) for each in self.any_of)
         return bool(self.test(subject_of(self.kind, href, queue, label)))
 
 
@@ -79,6 +84,10 @@ def parse_match(text: str) -> Match:
     if text == "*":
         return Match("*", text, _always)
     kind, _, pattern = str(text).partition(":")
+    if kind == "sheet":
+        if objection := sheet_name_objection(pattern):
+            raise SettingsError(f'"{brief(str(text))}": {objection}')
+        return any_of(text, ())
     if len(pattern) > LONGEST:
         raise SettingsError(
             f'"{brief(str(text))}" is longer than {LONGEST:,} characters: write several matches instead'
@@ -132,8 +141,28 @@ def _label(text: str, pattern: str) -> Match:
     return Match("label", text, pattern.__eq__, by_authority=False)
 
 
+def any_of(text: str, patterns: Iterable[Match]) -> Match:
+    """Return the pattern of all that a sheet is associated with; none: it matches nothing."""
+    patterns = tuple(patterns)
+    alike = all(each.by_authority for each in patterns)
+    return Match("sheet", text, _never, by_authority=alike, any_of=patterns)
+
+
+def sheet_name_objection(name: object) -> str | None:
+    """Return why something is not the name of a sheet; None if it is."""
+    if isinstance(name, str) and _SHEET_NAME.fullmatch(name):
+        return None
+    return "expected the name of a sheet, of letters, digits, _, . and -"
+
+
+def _never(_: str) -> bool:
+    return False
+
+
 def disjoint(one: Match, other: Match) -> bool:
     """Return whether it is sure that no URI, in whatever queue, matches both patterns."""
+    if "sheet" in (one.kind, other.kind):
+        return False  # it may be associated with anything
     if "label" in (one.kind, other.kind):
         return one.kind == other.kind and one.text != other.text
     if one.keys or other.keys:

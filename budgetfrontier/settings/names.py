@@ -12,8 +12,11 @@ from budgetfrontier.core.spelling import LONGEST, did_you_mean, nearest
 from budgetfrontier.settings import synonyms
 from budgetfrontier.settings.field import Field, all_settings, fields
 from budgetfrontier.settings.problems import ValuePath
-from budgetfrontier.settings.schema import FrontierSettings
+from budgetfrontier.settings.schema import FrontierSettings, Seed
 from budgetfrontier.settings.values import brief
+
+SHEET, WITHOUT_SHEET, SHEET_ORDER = "sheet", "without_sheet", "sheet_order"
+"""The names of the values of an adjustment that associates its match with a sheet, or ends that."""
 
 
 def snake(key: Any) -> str:
@@ -39,7 +42,8 @@ def per_uri() -> dict[str, Field]:
 
 ALIASES = {
     alias: name
-    for name, field in fields(FrontierSettings).items()
+    for section in (FrontierSettings, Seed)
+    for name, field in fields(section).items()
     if isinstance(field, Field)
     for alias in field.aliases
 }
@@ -55,7 +59,7 @@ def _homes(root: type[msgspec.Struct]) -> dict[str, list[str]]:
             if home not in homes.setdefault(part, []):
                 homes[part].append(home)
     for alias, name in ALIASES.items():
-        homes[alias] = homes[name]
+        homes[alias] = homes.get(name, [])
     return homes
 
 

@@ -14,7 +14,7 @@ from budgetfrontier.core.vocabulary import QUOTA_KINDS
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.authority_index import AuthorityIndex
 from budgetfrontier.settings.matching import Match, parse_match
-from budgetfrontier.settings.names import per_uri
+from budgetfrontier.settings.names import SHEET, WITHOUT_SHEET, per_uri
 from budgetfrontier.settings.schema import FrontierSettings, Override
 from budgetfrontier.settings.unmatchable import never_matches
 from budgetfrontier.settings.validation import Validator
@@ -335,7 +335,8 @@ def compacted(overrides: Sequence[Override]) -> list[Override]:
     kept: list[Override] = []
     for override in reversed(overrides):
         set_later = shadowed.setdefault(override.match, set())
-        fields = set(map(_field, override.set))
+        sheet = override.set.get(SHEET) or override.set.get(WITHOUT_SHEET)
+        fields = {f"sheet {sheet}"} if sheet else set(map(_field, override.set))
         if not fields <= set_later:
             set_later |= fields
             kept.append(override)

@@ -17,8 +17,13 @@ def with_units(settings: Settings) -> dict[str, Any]:
     """Return all settings as plain data with units; reading it gives the same settings."""
     data = _section(Settings, settings.to_dict())
     for override in data["overrides"]:
-        override["set"] = {name: _value(per_uri()[name], value) for name, value in override["set"].items()}
+        override["set"] = _per_uri(override["set"])
+    data["sheets"] = {name: _per_uri(values) for name, values in data["sheets"].items()}
     return data
+
+
+def _per_uri(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: _value(per_uri()[name], value) for name, value in values.items()}
 
 
 def _section(struct: type[msgspec.Struct], data: dict[str, Any]) -> dict[str, Any]:

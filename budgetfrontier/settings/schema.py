@@ -56,13 +56,14 @@ class Override(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
     """Settings for all URIs that fit `match`. `set` maps dotted names, such as "politeness.min_delay", to values.
 
     `id` is that of the audit entry of an adjustment (0: unknown), `at` the place of an override in a YAML file, as
-    FILE:LINE. Neither counts when overrides are compared.
+    FILE:LINE, and `sheet` the sheet that the values are those of. None counts when overrides are compared.
     """
 
     match: str
     set: dict[str, Any]
     id: int = 0
     at: str = ""
+    sheet: str = ""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Override):
@@ -95,6 +96,14 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         Field("the most fetches of the group at a time; null: 1 with politeness, else no limit", optional(integer(1))),
     ] = None
     total_budget: Annotated[int, Field("what its queues may spend together; -1: no maximum", integer(-1))] = -1
+
+
+class Association(msgspec.Struct, frozen=True, kw_only=True):
+    """Sheets that apply to the URIs that one of the patterns matches."""
+
+    sheets: tuple[str, ...]
+    match: tuple[str, ...]
+    order: int = 0
 
 
 class ScopeRule(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ import msgspec
 from budgetfrontier.errors import WrongSettings
 from budgetfrontier.settings.field import Field
 from budgetfrontier.settings.schema import (
+    Association,
     ClusterSettings,
     FetchSettings,
     FrontierSettings,
@@ -36,6 +37,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
     scope: ScopeSettings = ScopeSettings()
     frontier: FrontierSettings = FrontierSettings()
+    sheets: Annotated[
+        dict[str, dict[str, Any]],
+        Field("named settings, {name: {setting: value}}, which apply where they are associated", "sheets"),
+    ] = {}
+    associations: Annotated[
+        tuple[Association, ...],
+        Field("what sheets apply to: {sheet, surt | domain | host | queue | label | regex, order}", "associations"),
+    ] = ()
     overrides: Annotated[
         tuple[Override, ...],
         Field("settings for some hosts: {match, set}; all that match apply, later wins", "overrides"),

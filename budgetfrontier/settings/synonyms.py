@@ -111,6 +111,7 @@ _COMMANDS = {
     "audit": "history log changes",
     "adjust": "set budget budgets override configure update",
     "snooze": "block delay",
+    "sheet": "sheets overlay overlays",
     "delete": "purge remove rm clear",
     "check-config": "validate lint config checkconfig",
     "verify": "check fsck repair doctor",

@@ -31,13 +31,23 @@ from budgetfrontier.settings.checks import (
 )
 from budgetfrontier.settings.credentials import proxy_problems, request_problems
 from budgetfrontier.settings.field import HOOK, Field, fields
-from budgetfrontier.settings.matching import match_text, parse_match
-from budgetfrontier.settings.names import ALIASES, field_name, not_per_uri, per_uri, snake, unknown
+from budgetfrontier.settings.matching import KINDS, match_text, parse_match, sheet_name_objection
+from budgetfrontier.settings.names import (
+    ALIASES,
+    SHEET,
+    SHEET_ORDER,
+    WITHOUT_SHEET,
+    field_name,
+    not_per_uri,
+    per_uri,
+    snake,
+    unknown,
+)
 from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem, TooManyProblems, ValuePath
-from budgetfrontier.settings.schema import GroupSettings, Override, RequestSettings, ScopeRule, Seed
+from budgetfrontier.settings.schema import Association, GroupSettings, Override, RequestSettings, ScopeRule, Seed
 from budgetfrontier.settings.scope_rules import FORMS, check_rule
 from budgetfrontier.settings.unmatchable import matches_no_host, never_matches
-from budgetfrontier.settings.values import FLAG, SIZE, TEXT, Type, brief, show
+from budgetfrontier.settings.values import FLAG, SIZE, TEXT, Type, brief, integer, show
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -83,6 +93,7 @@ class Validator:
         self._root: type[msgspec.Struct] = msgspec.Struct
         self._readers: dict[str, Callable[[Any, ValuePath], Any]] = {
             "addresses": self._addresses,
+            "associations": self._each(self._association),
             "file": self._file,
             "hooks": self._each(self._hook),
             "group_match": self._match,
@@ -94,6 +105,7 @@ class Validator:
             "requests": self._each(self._request),
             "rules": self._each(self._rule),
             "seeds": self._each(self._seed),
+            "sheets": self._sheets,
             "texts": self._texts,
         }
 
@@ -121,6 +133,10 @@ class Validator:
             except ValueError:
                 self._add(("profile",), f"expected the name of a profile, got {show(name)}")
         settings = self.section(base, data, ())
+        match settings, base:
+            case object(sheets=own, associations=associations), object(sheets=inherited):
+                settings = msgspec.structs.replace(settings, sheets=inherited | own)
+                self._check_associations(associations, inherited | own)
         self._warn_of_matches(settings)
         match settings:
             case object(crawl=name, cluster=schema.ClusterSettings(kafka=str())) if found := topics_objection(name):
@@ -206,7 +222,12 @@ class Validator:
             self.warnings.append(Problem(path, doubt))
 
     def overriding(self, data: Any) -> dict[str, Any]:
-        """Return the settings of an override by dotted name; `data` may nest, {"retry": {"delay": 5}}, or not."""
+        """Return the settings of an override by dotted name; `data` may nest, {"retry": {"delay": 5}}, or not.
+
+        An adjustment may have the name of a sheet instead, and its order: `sheet`, `sheet_order`, or `without_sheet`.
+        """
+        if isinstance(data, Mapping) and not data.keys().isdisjoint((SHEET, WITHOUT_SHEET, SHEET_ORDER)):
+            return self._sheet_change(data)
         try:
             return self._overriding(data, ())
         except TooManyProblems:
@@ -236,6 +257,18 @@ class Validator:
         if not prefix and least is not None and most is not None and least > most:
             self._add(path, _longer(least, most))
         return found
+
+    def _sheet_change(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = {SHEET, SHEET_ORDER} if SHEET in data else {WITHOUT_SHEET}
+        if not data.keys() <= wanted:
+            self._add((), f"{SHEET}, perhaps with {SHEET_ORDER}, or {WITHOUT_SHEET} goes alone, without other settings")
+            return {}
+        name = data.get(SHEET, data.get(WITHOUT_SHEET))
+        if objection := sheet_name_objection(name):
+            self._add((), objection)
+        if (order := data.get(SHEET_ORDER, 0)) is not None and type(order) is not int:
+            self._add((SHEET_ORDER,), f"expected a whole number, got {show(order)}")
+        return {key: value for key, value in data.items() if key != SHEET_ORDER or value}
 
     def _add(self, path: ValuePath, *texts: str) -> None:
         self._problem(*(Problem(path, text) for text in texts))
@@ -315,12 +348,56 @@ class Validator:
         match = value["match"]
         try:
             match = match_text(match)
-            parse_match(match)
+            _pattern(match)
             self._matches.append(((*path, "match"), match))
         except SettingsError as error:
             self._add((*path, "match"), *error.problems)
         at = self._place(path) if self._place is not None else ""
         return Override(match=str(match), set=self._overriding(value["set"], (*path, "set")), at=at)
+
+    def _sheets(self, value: Any, path: ValuePath) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        if value is None:
+            return found
+        if not isinstance(value, Mapping):
+            self._add(path, f"expected a mapping of names to settings, got {show(value)}")
+            return found
+        for name, settings in value.items():
+            here = (*path, str(name))
+            if objection := sheet_name_objection(name):
+                self._add_at_key(here, objection)
+            else:
+                found[name] = self._overriding({} if settings is None else settings, here)
+        return found
+
+    def _association(self, value: Any, path: ValuePath) -> Association | None:
+        if not isinstance(value, Mapping):
+            self._add(path, f"expected {{sheet: NAME, surt: PREFIX}}, or another pattern, got {show(value)}")
+            return None
+        sheets, matches, order = list[str](), list[str](), 0
+        for key, given in value.items():
+            here, name = (*path, str(key)), snake(str(key))
+            several = list(given) if isinstance(given, list | tuple) else [given]
+            if name in ("sheet", "sheets"):
+                sheets += map(str, several)
+            elif name == "order":
+                order = self.value(Field("", integer()), given, here, 0)
+            elif name == "match" or name in KINDS:
+                texts = several if name == "match" else [f"{name}:{one}" for one in several]
+                matches += (self._match(text, here) for text in texts)
+            else:
+                self._add_at_key(here, f"expected sheet, order, match or one of {', '.join(KINDS)}, got {show(key)}")
+        if not sheets or not matches:
+            self._add(path, "an association names a sheet and a pattern: {sheet: NAME, domain: example.org}")
+            return None
+        return Association(sheets=tuple(sheets), match=tuple(matches), order=order)
+
+    def _check_associations(self, associations: tuple[Association, ...], sheets: Mapping[str, Any]) -> None:
+        for number, one in enumerate(associations):
+            for name in one.sheets:
+                if name not in sheets:
+                    hint = did_you_mean(name, list(sheets), quote='"')
+                    self._add(("associations", number), f'there is no sheet "{brief(name)}"{hint}')
 
     def _rule(self, value: Any, path: ValuePath) -> str | None:
         try:
@@ -348,7 +425,7 @@ class Validator:
 
     def _match(self, value: Any, path: ValuePath) -> str:
         try:
-            parse_match(value)
+            _pattern(value)
             self._matches.append((path, value))
         except SettingsError as error:
             self._add(path, *error.problems)
@@ -437,6 +514,12 @@ class Validator:
         elif not re.fullmatch(HOOK, name):
             self._add(path, f"expected module:name, got {show(name)}")
         return spec
+
+
+def _pattern(text: str) -> None:
+    """Check a pattern of a file. Raises SettingsError."""
+    if parse_match(text).kind == "sheet":
+        raise SettingsError(f'"{brief(text)}" is for adjustments: write the values under `sheets`')
 
 
 def _longer(min_delay: float, max_delay: float) -> str:

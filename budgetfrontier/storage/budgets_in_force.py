@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.rules.budgets import is_over_total, must_retire, total_of
+from budgetfrontier.settings import sheets
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.storage.head_urls import NO_URL, HeadUrls
@@ -30,9 +31,10 @@ class BudgetsInForce:
 
     def __init__(self, view: View, *, forecast: bool = False) -> None:
         """Read the settings; with `forecast`, those for `for_forecast` alone."""
-        settings, adjustments = view.settings()
+        settings, changes = view.settings()
+        overrides, adjustments = sheets.layers(settings, changes)
         wanted = _OF_TOTALS | _OF_DELAYS if forecast else _OF_BUDGETS
-        of_settings = [o for o in settings.overrides if not wanted.isdisjoint(o.set)]
+        of_settings = [o for o in overrides if not wanted.isdisjoint(o.set)]
         adjusted = [o for o in adjustments if not wanted.isdisjoint(o.set)]
         ours = [*of_settings, *adjusted]
         self._same_limit = not any("retire_when" in o.set for o in ours)

@@ -14,7 +14,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, DeadLetter, FetchStats, QueueRecord, QueueState, StoredLease, Summary
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.uri_order import MAX_ORDINAL
-from budgetfrontier.settings import Settings
+from budgetfrontier.settings import Settings, sheets
 from budgetfrontier.settings.overrides import Effective, Override
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.damage import Damage
@@ -157,12 +157,11 @@ class View:
     def in_force(self, more: Iterable[Override] = ()) -> Effective:
         """Return the settings in force, with `more` adjustments on top."""
         settings, adjustments = self.settings()
-        return Effective(settings.frontier, settings.overrides, [*adjustments, *more])
+        return sheets.effective(settings, [*adjustments, *more])
 
     def in_force_with(self, adjustments: Iterable[Override]) -> Effective:
         """Return the settings that would be in force with other adjustments."""
-        settings = self.settings()[0]
-        return Effective(settings.frontier, settings.overrides, adjustments)
+        return sheets.effective(self.settings()[0], list(adjustments))
 
     def items(self, table: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values of a table from the key `start` on, without the sentinel."""

@@ -15,7 +15,9 @@ from tests.support import crawl, pages
 
 
 def test_every_profile_is_valid_and_documented() -> None:
-    assert {"default", "demo", "round-robin", "site-first", "budgeted-rotation", "capped", "served"} == set(profiles())
+    assert {"default", "demo", "round-robin", "site-first", "budgeted-rotation", "capped", "served", "sheets"} == set(
+        profiles()
+    )
     for name in profiles():
         assert isinstance(profile(name, Settings()), Settings)
         assert files("budgetfrontier.settings").joinpath("config", f"{name}.yaml").read_text().startswith("# ")

@@ -27,7 +27,7 @@ def test_defaults_are_those_of_the_seed() -> None:
 
 
 def flatten(data: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    leaves = {"fetch.resolve", "frontier.quotas.host", "frontier.quotas.queue", "frontier.quotas.label"}
+    leaves = {"fetch.resolve", "frontier.quotas.host", "frontier.quotas.queue", "frontier.quotas.label", "sheets"}
     rows: list[tuple[str, Any]] = []
     for key, value in data.items():
         name = prefix + key

@@ -30,6 +30,13 @@ PLAIN: dict[str, Any] = {
 """The options of a finish without any."""
 
 
+SHEETS: dict[str, dict[str, int]] = {
+    "small": {"queue_total_budget": 4},
+    "soon": {"queue_total_budget": 9, "precedence": 1},
+}
+ASSOCIATIONS = {("soon", "surt:(test,a,"): 0, ("small", "surt:(test,a,c,"): 0, ("small", "label:two"): 1}
+"""The sheets of the settings, with `sheets`, and the order of what they are associated with."""
+
 FATES = {"SUCCESS": "SUCCEEDED", "FAILURE": "FAILED", "DISREGARDED": "DISREGARDED", "RETRY": "WAITING"}
 """What becomes of a seed by an outcome; DEAD ones are buried."""
 
@@ -135,6 +142,17 @@ class Adjustment:
     match: str
     chosen: dict[str, Any]
 
+    @property
+    def sheet(self) -> str:
+        """The sheet that it is about, if it is."""
+        named = self.chosen.get("sheet") or self.chosen.get("without_sheet") or ""
+        return self.match.removeprefix("sheet:") if self.match.startswith("sheet:") else str(named)
+
+    @property
+    def names(self) -> set[str]:
+        """What it sets: settings, or whether a sheet is associated with its match."""
+        return {f"the sheet {self.sheet}"} if self.chosen.keys() & {"sheet", "without_sheet"} else {*self.chosen}
+
 
 @dataclass(eq=False)
 class Lease:
@@ -196,17 +214,19 @@ class Model:
     def values_for(self, uri: Uri) -> tuple[dict[str, Any], bool]:
         """What is in force for a URI, and whether an adjustment has set its total budget."""
         values, adjusted = dict(self.options), False
-        for adjustment in self.adjustments:
-            kind, _, what = adjustment.match.partition(":")
+        for number, (match, chosen) in enumerate([*self.of_sheets(), *self.plain()]):
+            kind, _, what = match.partition(":")
+            backwards = ",".join(reversed(uri.host.split("."))) + ","
             if (
-                adjustment.match == "*"
+                match == "*"
+                or (kind == "surt" and backwards.startswith(what.removeprefix("(")))
                 or (kind == "queue" and fnmatchcase(uri.queue, what))
                 or (kind == "label" and uri.label == what)
                 or (kind == "host" and fnmatchcase(uri.host, what))
                 or (kind == "domain" and ("." + uri.host).endswith("." + what))
             ):
-                values.update(adjustment.chosen)
-                adjusted |= "queue_total_budget" in adjustment.chosen
+                values.update(chosen)
+                adjusted |= "queue_total_budget" in chosen and number >= len(self.of_sheets())
         return values, adjusted
 
     def take(self, queue: Queue, uri: Uri) -> None:
@@ -244,7 +264,7 @@ class Model:
         names = {"host": uri.host, "queue": uri.queue} | ({"label": uri.label} if uri.label else {})
         limited = {
             kind
-            for values in (self.options, *(adjustment.chosen for adjustment in self.adjustments))
+            for values in (self.options, *(chosen for _, chosen in (*self.of_sheets(), *self.plain())))
             for kind in ("host", "queue", "label")
             if values.get(f"quotas.{kind}")
         }
@@ -287,6 +307,33 @@ class Model:
             self.move(queue, EXHAUSTED)
         self.reconsider(queue)
         return True
+
+    def sheets(self) -> tuple[dict[str, dict[str, int]], dict[tuple[str, str], int]]:
+        """The values of the sheets, and what they are associated with, as operators have changed them."""
+        there = self.options["sheets"]
+        sheets = {name: dict(values) for name, values in SHEETS.items()} if there else {}
+        associated = dict(ASSOCIATIONS) if there else {}
+        for one in self.adjustments:
+            if one.match.startswith("sheet:"):
+                sheets.setdefault(one.sheet, {}).update(one.chosen)
+            elif "sheet" in one.chosen:
+                associated[one.sheet, one.match] = one.chosen.get("sheet_order", 0)
+            elif "without_sheet" in one.chosen:
+                associated.pop((one.sheet, one.match), None)
+        return sheets, associated
+
+    def plain(self) -> list[tuple[str, dict[str, Any]]]:
+        """The adjustments that are about no sheet."""
+        return [(one.match, one.chosen) for one in self.adjustments if not one.sheet]
+
+    def of_sheets(self) -> list[tuple[str, dict[str, int]]]:
+        """SURT prefixes, the shortest first, then the others in their order."""
+        sheets, associated = self.sheets()
+        found = sorted(
+            (not match.startswith("surt:"), len(match) if match.startswith("surt:") else 0, order, name, match)
+            for (name, match), order in associated.items()
+        )
+        return [(match, sheets.get(name, {})) for *_, name, match in found]
 
     def in_order(self, queue: Queue) -> list[Uri]:
         turn = -1 if self.options["order"] == "lifo" else 1
@@ -1110,8 +1157,8 @@ class Model:
         self.adjustments = [
             one
             for place, one in enumerate(found)
-            if not one.chosen.keys()
-            <= {name for later in found[place + 1 :] if later.match == one.match for name in later.chosen}
+            if not one.names
+            <= {name for later in found[place + 1 :] if later.match == one.match for name in later.names}
         ]
         self.settings_changed()
         return {

@@ -29,7 +29,7 @@ from budgetfrontier.storage.records import decode_group, decode_url
 from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.testing import crash
 from tests.examples import few
-from tests.stateful.model import PLAIN, UNCOUNTED, Model, Seed
+from tests.stateful.model import ASSOCIATIONS, PLAIN, SHEETS, UNCOUNTED, Model, Seed
 from tests.stateful.undoing import discard, undo
 from tests.support import kernel
 
@@ -95,6 +95,7 @@ ways_to_finish = st.fixed_dictionaries(
 )
 option_sets = st.fixed_dictionaries(
     {
+        "sheets": rarely,
         "hold_queues": booleans,
         "balance_replenish_amount": st.sampled_from((1, 3, 3, 5, 3000, 0)),
         "queue_total_budget": st.sampled_from((-1, -1, 0, 4, 8)),
@@ -170,7 +171,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
     if not options["polite"]:
         politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
     retry = {name: options[f"{prefix}{name}"] for prefix, name in (("", "max_retries"), ("retry_", "delay"))}
-    frontier = {name: value for name, value in options.items() if name not in NESTED and "." not in name}
+    frontier = {name: value for name, value in options.items() if name not in (*NESTED, "sheets") and "." not in name}
     frontier["quotas"] = {name.partition(".")[2]: value for name, value in options.items() if "." in name}
     frontier["update_priority"] &= options["keep_urls"]
     frontier["bloom"] = {"expected": options["expected"], "error": 1e-12}
@@ -178,7 +179,11 @@ def settings_of(options: dict[str, Any]) -> Settings:
     frontier |= {"politeness": politeness, "retry": retry}
     frontier |= {} if options["backoff"] else {"backoff": {"delay": 0.0}}
     frontier |= {"commit_interval": 3600.0, "commit_operations": 10**9}
-    return Settings.from_dict({"crawl": "machine", "frontier": frontier, "groups": list(options["groups"])})
+    found: dict[str, Any] = {"crawl": "machine", "frontier": frontier, "groups": list(options["groups"])}
+    if options["sheets"]:
+        there = [{"sheet": name, "match": match, "order": order} for (name, match), order in ASSOCIATIONS.items()]
+        found |= {"sheets": SHEETS, "associations": there}
+    return Settings.from_dict(found)
 
 
 def crawl_uri(spec: dict[str, Any]) -> CrawlUri:
@@ -464,6 +469,25 @@ class FrontierMachine(RuleBasedStateMachine):
         number = self.frontier.adjust(match=match, reason="test", **chosen).id
         self.model.adjust(match, chosen, number)
         self.remember()
+
+    @rule(
+        match=st.sampled_from((*(match for _, match in ASSOCIATIONS), "label:one", "host:d.test")),
+        name=st.sampled_from(("small", "soon", "new")),
+        order=st.sampled_from((0, 0, 1, 2)),
+        chosen=st.one_of(st.none(), st.none(), values),
+        add=booleans,
+    )
+    def sheet(self, match: str, name: str, order: int, chosen: dict[str, Any] | None, add: bool) -> None:
+        """Change the values of a sheet, or what it is associated with."""
+        sheets, associated = self.model.sheets()
+        if chosen is not None:
+            return self.adjust(f"sheet:{name}", chosen)
+        if add and name in sheets:
+            return self.adjust(match, {"sheet": name} | ({"sheet_order": order} if order else {}))
+        if not add and (name, match) in associated:
+            return self.adjust(match, {"without_sheet": name})
+        with pytest.raises(FrontierError):
+            self.frontier.adjust(match=match, **dict[str, Any]({"sheet" if add else "without_sheet": name}))
 
     def remember(self) -> None:
         """The last command of an operator may be undone."""

@@ -7,6 +7,7 @@ from typing import Any
 from tests.stateful.model import PLAIN, Model
 
 OPTIONS: dict[str, Any] = {
+    "sheets": False,
     "hold_queues": True,
     "balance_replenish_amount": 3,
     "queue_total_budget": -1,

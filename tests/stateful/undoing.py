@@ -65,7 +65,7 @@ def _adjustments(model: Model, number: int, entry: dict[str, Any], force: bool) 
         return False
     changed = [*restore, *(one for one in model.adjustments if one.id in remove)]
     since = any(
-        one.id > number and other.chosen.keys() & one.chosen.keys() and _may_meet(one.match, other.match)
+        one.id > number and one.sheet == other.sheet and one.names & other.names and _may_meet(one.match, other.match)
         for one in model.adjustments
         for other in changed
     )
@@ -77,6 +77,8 @@ def _adjustments(model: Model, number: int, entry: dict[str, Any], force: bool) 
 
 def _may_meet(one: str, other: str) -> bool:
     """Whether some queue may be matched by both. Only those that are given by their keys are told apart."""
+    if one.startswith("sheet:") or other.startswith("sheet:"):
+        return one == other
     keys = one.removeprefix("queue:"), other.removeprefix("queue:")
     if one in keys or other in keys:
         return True

@@ -42,7 +42,7 @@ def beginning(remote: ServedCrawl, summary: Summary, *, given: Settings, folder:
     yield f"crawl {given.crawl} on {remote.name}, outputs in {folder}: {found}"
 
 
-_SERVED = ("frontier", "overrides")
+_SERVED = ("frontier", "overrides", "sheets", "associations")
 
 
 def warnings(remote: ServedCrawl, given: Settings, *, most_visits: int) -> Iterator[str]:

@@ -11,8 +11,8 @@ from budgetfrontier.connections import is_cluster
 from budgetfrontier.core.model import Lease
 from budgetfrontier.engine.api import AsyncFrontier
 from budgetfrontier.errors import ConnectionLost, FrontierError
-from budgetfrontier.settings import Settings
-from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
+from budgetfrontier.settings import Settings, sheets
+from budgetfrontier.settings.overrides import Override, QueueSettings
 
 FOREVER = 1e9
 """Seconds for which calls are repeated once the crawl has begun: no end of a lease is given up."""
@@ -38,7 +38,7 @@ class ServedCrawl:
         self.settings: Settings = self.frontier.settings
         self.folder: Path = self.frontier.folder
         self._adjustments: list[Override] = []
-        self._effective = Effective(self.settings.frontier, self.settings.overrides)
+        self._effective = sheets.effective(self.settings)
         await self.refresh()
 
     def by_partition(self, leases: Iterable[Lease]) -> dict[int, list[Lease]]:
@@ -57,7 +57,7 @@ class ServedCrawl:
         found = await self.frontier.adjustments()
         if found != self._adjustments:
             self._adjustments = found
-            self._effective = Effective(self.settings.frontier, self.settings.overrides, found)
+            self._effective = sheets.effective(self.settings, found)
 
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a leased URI, as of the last `refresh`."""

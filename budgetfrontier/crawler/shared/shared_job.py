@@ -178,6 +178,8 @@ class SharedJob:
             self._given,
             frontier=msgspec.structs.replace(served.frontier, commit_interval=interval),
             overrides=served.overrides,
+            sheets=served.sheets,
+            associations=served.associations,
             reports=msgspec.structs.replace(self._given.reports, every=0.0),  # the frontier is not in this folder
         )
 

@@ -13,7 +13,7 @@ from budgetfrontier.engine.commands import preview as previews
 from budgetfrontier.engine.commands.preview import Change, Survey, appended, preview, survey, survey_of, values_of_none
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.settings import plugins
+from budgetfrontier.settings import plugins, sheets
 from budgetfrontier.settings.matching import Match, parse_match, spellings, unknown_keys
 from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override
 from budgetfrontier.storage import keys
@@ -110,9 +110,13 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         view = kernel.tables.flushed()
         return preview(view, appended(view, override))
     override = msgspec.structs.replace(override, id=kernel.counters.audit + 1)
-    tables = kernel.tables
-    after = Effective(tables.in_force.frontier, (), [Override("*", override.set)])  # it is the last one, and wins
-    change = Change(parse_match(override.match), tuple(override.set), tables.in_force.effective, after, override.set)
+    in_force = kernel.tables.in_force
+    if sheets.is_about_sheets(override):
+        change = previews.change_by(in_force.settings, in_force.adjustments, override, in_force.effective)
+    else:
+        after = Effective(in_force.frontier, (), [Override("*", override.set)])  # it is the last one, and wins
+        match = parse_match(override.match)
+        change = Change(match, tuple(override.set), in_force.effective, after, override.set)
     return _figures(kernel, change, args, now) | edit(kernel, Edit([], [override]), now)
 
 
@@ -141,8 +145,7 @@ def withdraw(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]
     override = next((one for one in adjustments if one.id == args["id"]), None)
     if override is None:
         raise not_in_force(args["id"])
-    after = Effective(in_force.frontier, in_force.settings.overrides, [one for one in adjustments if one != override])
-    change = Change(parse_match(override.match), tuple(override.set), in_force.effective, after)
+    change = previews.change_without(in_force.settings, adjustments, override, in_force.effective)
     found = _figures(kernel, change, args, now)
     return {"withdrawn": plain(override)} | found | edit(kernel, Edit([override.id], []), now)
 
@@ -172,7 +175,7 @@ def edit(kernel: Kernel, change: Edit, now: float) -> dict[str, Any]:
     gone = [one for one in before if one.id not in stay]
     come = [one for one in after if one.id not in were]
     revived = counters.retired - counters.retired_by_name
-    precedence = any("precedence" in one.set for one in (*gone, *come))
+    precedence = any("precedence" in one.set or sheets.is_about_sheets(one) for one in (*gone, *come))
     kernel.rollout.change_settings(settings, after, now, precedence=precedence)
     write_settings(tables.env.txn, tables.env.db[keys.META], settings, after)
     effect: dict[str, Any] = {"revived_count": revived}

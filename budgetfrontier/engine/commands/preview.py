@@ -6,7 +6,7 @@ A preview changes nothing, and takes any view: that of the engine, or that of a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,8 +16,8 @@ from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.rules.budgets import is_over_total, total_of
 from budgetfrontier.rules.queue_states import RETIRED, is_revived_by_change
-from budgetfrontier.settings import plugins
-from budgetfrontier.settings.matching import Match, parse_match, spellings, unknown_keys
+from budgetfrontier.settings import Settings, plugins, sheets
+from budgetfrontier.settings.matching import Match, spellings, unknown_keys
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.budgets_in_force import affordable
@@ -64,15 +64,33 @@ class Change(NamedTuple):
 
 
 def appended(view: View, override: Override) -> Change:
-    """Return the change that an override makes when it is appended."""
-    before, after = view.in_force(), view.in_force([override])
-    return Change(parse_match(override.match), tuple(override.set), before, after, override.set)
+    """Return the change that an override makes when it is appended. Raises FrontierError."""
+    return change_by(*view.settings(), override, view.in_force())
 
 
 def withdrawn(view: View, override: Override) -> Change:
     """Return the change that it makes to take an adjustment out of those in force."""
-    rest = [one for one in view.adjustments() if one.id != override.id]
-    return Change(parse_match(override.match), tuple(override.set), view.in_force(), view.in_force_with(rest))
+    settings, adjustments = view.settings()
+    return change_without(settings, adjustments, override, view.in_force())
+
+
+def change_by(settings: Settings, adjustments: Sequence[Override], override: Override, before: Effective) -> Change:
+    """Return the change of the settings in force by an override that is appended. Raises FrontierError."""
+    match, names = sheets.concerned(settings, [*adjustments, override], override)
+    sets: Mapping[str, Any] = override.set
+    if sheets.is_about_sheets(override):
+        sheets.check_change(settings, adjustments, override)
+        sets = {}
+    return Change(match, names, before, sheets.effective(settings, [*adjustments, override]), sets)
+
+
+def change_without(
+    settings: Settings, adjustments: Sequence[Override], override: Override, before: Effective
+) -> Change:
+    """Return the change of the settings in force that it makes to take an adjustment out."""
+    rest = [one for one in adjustments if one.id != override.id]
+    match, names = sheets.concerned(settings, adjustments, override)
+    return Change(match, names, before, sheets.effective(settings, rest))
 
 
 class Survey(msgspec.Struct, kw_only=True):

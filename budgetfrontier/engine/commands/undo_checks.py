@@ -28,6 +28,7 @@ from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, PACING, P
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.matching import disjoint, parse_match
 from budgetfrontier.settings.overrides import Override
+from budgetfrontier.settings.sheets import is_about_sheets, sheet_of
 from budgetfrontier.settings.values import brief
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.removed import ended, kept
@@ -89,6 +90,8 @@ def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: b
 
 def _contend(one: Override, other: Override) -> bool:
     """Return whether two adjustments set the same settings, of queues that both may match."""
+    if is_about_sheets(one) or is_about_sheets(other):
+        return sheet_of(one) == sheet_of(other) and one.match == other.match
     return not one.set.keys().isdisjoint(other.set) and not disjoint(parse_match(one.match), parse_match(other.match))
 
 

@@ -10,19 +10,18 @@ from time import monotonic
 from typing import Any
 
 from budgetfrontier.scrapy.in_flight import RequestState
-from budgetfrontier.settings import Settings
-from budgetfrontier.settings.overrides import Effective
+from budgetfrontier.settings import Settings, sheets
 
 
 class Pace:
     """The settings of the server, without its adjustments."""
 
     def __init__(self, settings: Settings) -> None:
-        self._effective = Effective(settings.frontier, settings.overrides)
+        self._effective = sheets.effective(settings)
         self.most_at_once = self._effective.base.per_queue_concurrency
         """The number of requests of a queue that may be out at a time."""
         self._has_intervals = self._effective.base.min_interval > 0 or any(
-            override.set.get("politeness.min_interval") for override in settings.overrides
+            override.set.get("politeness.min_interval") for override in sheets.layers(settings, ())[0]
         )
 
     def rest(self, state: RequestState, request: Any) -> float:

@@ -24,7 +24,13 @@ class KeptRequests:
 
     def __init__(self, settings: Settings, *, program: str) -> None:
         frontier = msgspec.structs.replace(settings.frontier, keep_urls=False, pause_at_finish=False)
-        self._settings = Settings(crawl=settings.crawl, frontier=frontier, overrides=settings.overrides)
+        self._settings = Settings(
+            crawl=settings.crawl,
+            frontier=frontier,
+            overrides=settings.overrides,
+            sheets=settings.sheets,
+            associations=settings.associations,
+        )
         self._program = program
         self._frontier: Frontier | None = None
         self._out: dict[int, Lease] = {}

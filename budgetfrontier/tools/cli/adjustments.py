@@ -109,6 +109,8 @@ def _minute(epoch: float) -> str:
 def _changes(match: str, effect: dict[str, Any]) -> Iterator[str]:
     """Yield the values before and after, for each group of queues with equal ones."""
     match, groups = clean(match), effect["groups"]
+    if not effect["after"]:
+        return  # a sheet without values
     if len(groups) < 2:
         yield f"{match}: {_values(effect)}"
         return

@@ -43,6 +43,10 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
                 "news --set politeness.min_delay=10s --reason 'asked to slow down'",
             ),
         ),
+        "sheet": CliCommand(
+            "sheet",
+            ("news add smallBudget --match domain:shop.example --dry-run", "news set smallBudget --set precedence=5"),
+        ),
         "retire": CliCommand("steer", ("news trap.example.org", "news trap.example.org --reason 'endless calendar'")),
         "unretire": CliCommand(
             "steer", ("news trap.example.org", "news trap.example.org --reason 'rules are in place'")

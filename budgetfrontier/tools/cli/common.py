@@ -286,7 +286,7 @@ def again(words: Sequence[str], settings: Settings) -> str:
 
     line, path = shlex.join(words), os.environ.get("PYTHONPATH")
     policies = {name: getattr(settings.frontier, name) for name in settings.frontier.__struct_fields__}
-    every = [policies, *(override.set for override in settings.overrides)]
+    every = [policies, *(override.set for override in settings.overrides), *settings.sheets.values()]
     own = any(is_own(spec) for each in every for name, spec in each.items() if name.endswith("_policy"))
     return (
         f"PYTHONPATH={shlex.quote(path)} {line}" if path and (own or settings.hooks or settings.output.sinks) else line

@@ -135,7 +135,7 @@ def _register_adjust(commands: Commands) -> None:
     )  # fmt: skip
     chosen.add_argument("--queues", metavar="KEY,KEY...", help="short for --match queues:KEY,KEY...: these queues")
     parser.add_argument(
-        "--set", action="append", default=[], type=_assignment, metavar="NAME=VALUE", dest="settings",
+        "--set", action="append", default=[], type=assignment, metavar="NAME=VALUE", dest="settings",
         help="any setting that overrides may set, with a YAML value, repeatable: politeness.min_delay=3s",
     )  # fmt: skip
     parser.add_argument("--total-budget", type=common.whole, metavar="N", help="short for --set queue_total_budget=N")
@@ -374,7 +374,8 @@ def _adjustment(text: str) -> int | str:
         raise common.wrong("the id of an adjustment, which is that of its entry in `audit`", text) from None
 
 
-def _assignment(text: str) -> tuple[str, Any]:
+def assignment(text: str) -> tuple[str, Any]:
+    """Parse NAME=VALUE, a setting and its YAML value."""
     from budgetfrontier.settings.values import plain
 
     name, equals, value = text.partition("=")

@@ -11,9 +11,10 @@ from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.operators import AdjustmentRow, CrawlOperator, NoSuchQueue
 from budgetfrontier.reports.path_patterns import path_patterns
 from budgetfrontier.reports.queue_sample import FOR_PATTERNS
+from budgetfrontier.settings import sheets
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.names import per_uri
-from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
+from budgetfrontier.settings.overrides import Override, QueueSettings, value_in
 from budgetfrontier.storage.view import PendingUri
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages.audit import named_entry
@@ -38,8 +39,9 @@ def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
     _, sample = operator.queue(key, limit=FOR_PATTERNS, spread=True)
     url, label = (head[0].uri.url, head[0].uri.source) if head else (queue.last_enqueued, None)
     settings, adjustments = operator.settings, operator.adjustments()
-    overrides = [*settings.overrides, *(Override(one.match, one.set) for one in adjustments)]
-    in_force = Effective(settings.frontier, overrides).for_uri(url or "http://none.invalid/", key, label)
+    changes = [Override(one.match, one.set) for one in adjustments]
+    overrides, _ = sheets.layers(settings, changes)
+    in_force = sheets.effective(settings, changes).for_uri(url or "http://none.invalid/", key, label)
     step = max(len(sample) // SPREAD, 1)
     history = operator.audit(key=key, count=_HISTORY).rows
     return {
@@ -47,7 +49,7 @@ def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
         "queue": queue,
         "group": operator.group_of(queue),
         "explanation": operator.explain(key),
-        "settings": _sources(in_force, settings.overrides, adjustments, url, key, label),
+        "settings": _sources(in_force, overrides, adjustments, url, key, label),
         "head": [_with_terms(item, in_force) for item in head],
         "spread": [_with_terms(item, in_force) for item in sample[::step][:SPREAD]] if queue.queued > HEAD else [],
         "patterns": path_patterns(item.uri.url for item in sample),
@@ -77,7 +79,8 @@ def _sources(
     for kind, ones in kinds.items():
         for number, one in enumerate(ones, 1):
             if parse_match(one.match).matches(url, key, label):
-                source |= dict.fromkeys(one.set, f"{kind} {one.id or number}: {one.match}")
+                name = f"sheet {one.sheet}" if isinstance(one, Override) and one.sheet else f"{kind} {one.id or number}"
+                source |= dict.fromkeys(one.set, f"{name}: {one.match}")
     rows = [
         {"name": name, "value": str(value_in(in_force, name)), "source": source.get(name, "")} for name in per_uri()
     ]

@@ -1,0 +1,116 @@
+"""Sheets: named settings, associated with URIs by patterns. They are overrides that come before the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.settings.matching import Match, any_of, parse_match
+from budgetfrontier.settings.names import SHEET, SHEET_ORDER, WITHOUT_SHEET
+from budgetfrontier.settings.overrides import Effective
+from budgetfrontier.settings.schema import Override
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.settings import Settings
+
+_KIND = "sheet:"
+
+
+class SheetAssociation(NamedTuple):
+    """A sheet and a pattern that it is associated with; `id` is that of the adjustment that has added it, else 0."""
+
+    sheet: str
+    match: str
+    order: int = 0
+    id: int = 0
+
+
+def is_about_sheets(adjustment: Override) -> bool:
+    """Return whether an adjustment changes a sheet, or what it is associated with."""
+    return adjustment.match.startswith(_KIND) or not adjustment.set.keys().isdisjoint((SHEET, WITHOUT_SHEET))
+
+
+def sheet_of(adjustment: Override) -> str:
+    """Return the name of the sheet that an adjustment is about; "" for any other adjustment."""
+    if adjustment.match.startswith(_KIND):
+        return adjustment.match.removeprefix(_KIND)
+    return str(adjustment.set.get(SHEET) or adjustment.set.get(WITHOUT_SHEET) or "")
+
+
+def sheets_in_force(settings: Settings, adjustments: Iterable[Override]) -> dict[str, dict[str, Any]]:
+    """Return the values of all sheets: those of the settings, changed by operators in the order of their commands."""
+    found = {name: dict(values) for name, values in settings.sheets.items()}
+    for one in adjustments:
+        if one.match.startswith(_KIND):
+            found.setdefault(sheet_of(one), {}).update(one.set)
+    return found
+
+
+def associations_in_force(settings: Settings, adjustments: Iterable[Override]) -> list[SheetAssociation]:
+    """Return what the sheets are associated with, in the order in which they apply; the last wins per setting.
+
+    SURT prefixes from the shortest to the longest, then the others by `order`; then by the name of the sheet.
+    """
+    found: dict[tuple[str, str], SheetAssociation] = {}
+    for association in settings.associations:
+        for sheet in association.sheets:
+            for match in association.match:
+                found[sheet, match] = SheetAssociation(sheet, match, association.order)
+    for one in adjustments:
+        if SHEET in one.set:
+            name = one.set[SHEET]
+            found[name, one.match] = SheetAssociation(name, one.match, one.set.get(SHEET_ORDER, 0), one.id)
+        elif WITHOUT_SHEET in one.set:
+            found.pop((one.set[WITHOUT_SHEET], one.match), None)
+    return sorted(found.values(), key=_place)
+
+
+def _place(association: SheetAssociation) -> tuple[bool, int, int, str, str]:
+    match = parse_match(association.match)
+    length = len(match.prefixes[0].partition("://")[2]) if match.prefixes else 0
+    return not match.prefixes, length, association.order, association.sheet, association.match
+
+
+def layers(settings: Settings, adjustments: Sequence[Override]) -> tuple[Sequence[Override], Sequence[Override]]:
+    """Return the overrides in force, those of sheets first, and the adjustments that come after them."""
+    changes = [one for one in adjustments if is_about_sheets(one)]
+    if not changes and not settings.associations:
+        return settings.overrides, adjustments
+    values = sheets_in_force(settings, changes)
+    of_sheets = [
+        Override(one.match, values[one.sheet], id=one.id, sheet=one.sheet)
+        for one in associations_in_force(settings, changes)
+        if values.get(one.sheet)
+    ]
+    return [*of_sheets, *settings.overrides], [one for one in adjustments if not is_about_sheets(one)]
+
+
+def effective(settings: Settings, adjustments: Sequence[Override] = ()) -> Effective:
+    """Return the settings in force for each URI: sheets, then overrides, then adjustments."""
+    return Effective(settings.frontier, *layers(settings, adjustments))
+
+
+def concerned(settings: Settings, adjustments: Sequence[Override], change: Override) -> tuple[Match, tuple[str, ...]]:
+    """Return the pattern of the URIs that a change of the adjustments concerns, and the settings that it changes."""
+    if not is_about_sheets(change):
+        return parse_match(change.match), tuple(change.set)
+    name = sheet_of(change)
+    if change.match.startswith(_KIND):
+        there = associations_in_force(settings, adjustments)
+        return any_of(change.match, [parse_match(one.match) for one in there if one.sheet == name]), tuple(change.set)
+    return parse_match(change.match), tuple(sheets_in_force(settings, adjustments).get(name, ()))
+
+
+def check_change(settings: Settings, adjustments: Sequence[Override], change: Override) -> None:
+    """Raise FrontierError for an association with a sheet that does not exist, or the end of one that is none."""
+    name = sheet_of(change)
+    if SHEET in change.set and name not in (known := sheets_in_force(settings, adjustments)):
+        hint = did_you_mean(name, list(known)) or (f"; there are {', '.join(known)}" if known else "")
+        raise FrontierError(f'there is no sheet "{name}"{hint}; `budgetfrontier sheet JOB set NAME` makes one')
+    if WITHOUT_SHEET in change.set:
+        there = [one.match for one in associations_in_force(settings, adjustments) if one.sheet == name]
+        if change.match not in there:
+            known_as = f": it is with {', '.join(there[:5])}" if there else ""
+            raise FrontierError(f'the sheet "{name}" is not associated with {change.match}{known_as}')
