@@ -40,3 +40,13 @@ def test_the_address_is_that_of_the_host_of_the_lease() -> None:
 
     assert reported(uri) == reported(CrawlUri("https://a.test/rules")) == "192.0.2.1"
     assert reported(CrawlUri("http://b.test/rules")) is None
+
+
+def test_a_robots_txt_is_on_the_queue_of_the_page_that_needs_it(tmp_path: Path) -> None:
+    """Also where the policy would give it another: by itself, it is on the first of parallel queues."""
+    parallel = {"queue_assignment_policy": {"hostname": {"parallel_queues": 8}}}
+    with Site({"a.test/docs/1": "page"}) as site:
+        assert run(site.settings("http://a.test/docs/1", frontier=parallel), tmp_path)[0] == 0
+    assert site.hits == {"a.test/robots.txt": 1, "a.test/docs/1": 1}
+    with reopened(tmp_path) as frontier:
+        assert [(row.queue, row.charges) for row in frontier.report().queues] == [("a.test+5", 2)]
