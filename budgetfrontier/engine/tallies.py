@@ -8,6 +8,7 @@ from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri, FetchStats, Finish, Lease, Outcome
 from budgetfrontier.core.uris import host
 from budgetfrontier.rules import quotas
+from budgetfrontier.rules.quotas import first_reached
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
@@ -47,16 +48,20 @@ class Tallies:
             stats = self._stats[key] = FetchStats() if value is None else decode_tally(value)
         return stats
 
+    def _host_key(self, url: str) -> bytes:
+        """Return the key of the tally of a URL's host."""
+        authority = url[: url.find("/", 8)]
+        key = self._hosts.get(authority)
+        if key is None:
+            key = tally_key("host", host(url))
+            self._hosts.put(authority, key)
+        return key
+
     def _keys(self, uri: CrawlUri, queue: str) -> list[bytes]:
         """Return the keys of the tallies of a URI."""
         found = []
         if "host" in self.kinds:
-            authority = uri.url[: uri.url.find("/", 8)]
-            key = self._hosts.get(authority)
-            if key is None:
-                key = tally_key("host", host(uri.url))
-                self._hosts.put(authority, key)
-            found.append(key)
+            found.append(self._host_key(uri.url))
         if "queue" in self.kinds:
             found.append(tally_key("queue", queue))
         if uri.source:
@@ -78,10 +83,12 @@ class Tallies:
 
     def reached(self, uri: CrawlUri, queue: str, settings: QueueSettings) -> bool:
         """Return whether a quota of a URI is used up."""
-        return any(
-            quotas.first_reached(self.get(kind, name), quota)
-            for kind, name, quota in quotas.quotas_of(uri, queue, settings)
-        )
+        if settings.quota_host and first_reached(self._get(self._host_key(uri.url)), settings.quota_host):
+            return True
+        if settings.quota_queue and first_reached(self.get("queue", queue), settings.quota_queue):
+            return True
+        label, quota = uri.source, settings.quota_label
+        return bool(quota and label and first_reached(self.get("label", label), quota))
 
     def flush(self) -> None:
         """Write changed rows."""
