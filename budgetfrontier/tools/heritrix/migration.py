@@ -122,8 +122,7 @@ def _frontier(reading: Reading) -> None:
         _name_policy(reading, assignment, "frontier.queue_assignment_policy", ASSIGNMENT, "surt-authority")
         _options(reading, assignment)
         if not reading.convert(assignment, "deferToPrevious", flag, True):
-            line = assignment.lines["deferToPrevious"]
-            reading.remark(line, f"{label(assignment)}.deferToPrevious=false", "a URI stays in its queue")
+            reading.put("frontier.defer_to_previous", False)
         if text := reading.text(assignment, "forceQueueAssignment"):
             line = assignment.lines["forceQueueAssignment"]
             reading.remark(line, f"{label(assignment)}.forceQueueAssignment={brief(text)}", _UNREAD)

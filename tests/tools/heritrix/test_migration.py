@@ -56,6 +56,7 @@ def test_a_broad_crawl(tmp_path: Path) -> None:
     assert re.fullmatch(r"library_bot/[\d.]+ \(\+https://library.example/crawler\)", fetch.user_agent)
     assert (settings.limits.max_time, settings.output.warc, settings.output.warc_prefix) == (604_800, True, "NL")
     assert settings.output.warc_operator == "The Library"
+    assert not frontier.defer_to_previous
     assert settings.frontier.quotas.queue == {"bytes": 512_000_000}
     assert [(override.match, override.set) for override in settings.overrides] == [
         ("surt:(example,shop,", {"politeness.min_delay": 10.0, "queue_total_budget": 50}),
@@ -69,7 +70,6 @@ def test_a_broad_crawl(tmp_path: Path) -> None:
         36: "seeds.blockAwaitingSeedLines=10",
         48: "TransclusionDecideRule.maxTransHops",
         50: "MatchesFilePatternDecideRule",
-        67: "queueAssignmentPolicy.deferToPrevious=false",
         76: "quotaEnforcer.serverMaxAllKb=9",
         80: "warcWriter.compress=true",
         84: "disposition.maxPerHostBandwidthUsageKbSec=500",
