@@ -6,6 +6,7 @@ line, so that nothing is dropped without a word.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -251,51 +252,49 @@ def _quotas(reading: Reading) -> None:
 
 
 def _sheets(reading: Reading) -> None:
-    """Set the overrides for sheets and their associations; longer SURT prefixes come later, as in Heritrix."""
-    of_surts: list[tuple[str, dict[str, Any]]] = []
-    of_rules: list[tuple[int, dict[str, Any]]] = []
-    associated: set[str] = set()
+    """Set the sheets, and what they are associated with. Those that nothing is associated with are kept for later."""
+    found: dict[str, dict[str, Any]] = {}
     for bean in reading.beans.every():
-        if bean.name not in _SHEETS[1:]:
-            continue
-        names = [text.text.strip() for text in reading.texts(reading.use(bean, "targetSheetNames"))]
-        associated.update(names)
-        changed: dict[str, Any] = {}
-        for name in names:
-            changed |= _sheet(reading, bean, name)
-        if bean.name == "SurtPrefixesSheetAssociation":
-            for text in reading.texts(reading.use(bean, "surtPrefixes")):
-                of_surts.append(("surt:" + text.text.strip().partition("://")[2], changed))
-        else:
-            order = reading.convert(bean, "order", int, 0)
-            rules = reading.use(bean, "rules")
-            match = decide_rules.pattern(reading, rules) if isinstance(rules, Bean) else None
-            if match is None:
-                reading.remark(bean.line, f"{label(bean)} (rules)", "only a MatchesRegexDecideRule is read; left out")
-            else:
-                of_rules.append((order, {"match": match, "set": changed}))
-    found = [{"match": match, "set": changed} for match, changed in sorted(of_surts, key=lambda each: len(each[0]))]
-    found += [each for _, each in sorted(of_rules, key=lambda each: each[0])]
-    if overrides := [each for each in found if each["set"]]:
-        reading.put("overrides", overrides)
+        if bean.name == "Sheet":
+            found[label(bean)] = _sheet(reading, bean)
+    associations: list[dict[str, Any]] = []
     for bean in reading.beans.every():
-        if bean.name == "Sheet" and bean.id not in associated:
-            reading.use(bean, "map")
-            reading.remark(bean.line, f"the sheet {label(bean)}", "it is associated with nothing; left out")
+        if bean.name in _SHEETS[1:] and (association := _association(reading, bean, found)):
+            associations.append(association)
+    if found:
+        reading.put("sheets", found)
+    if associations:
+        reading.put("associations", associations)
 
 
-def _sheet(reading: Reading, association: Bean, name: str) -> dict[str, Any]:
-    """Return the settings of a sheet, as overrides name them."""
-    sheet = reading.beans.by_id.get(name)
-    changes = reading.use(sheet, "map") if sheet is not None else None
-    if not isinstance(changes, BeanMap):
-        reading.remark(association.line, f"the sheet {brief(name)}", "there is no such sheet in the file; left out")
-        return {}
+def _association(reading: Reading, bean: Bean, sheets: Collection[str]) -> dict[str, Any] | None:
+    """Return an association; None, with a remark, if it names no sheet of the file or no pattern."""
+    names = [text.text.strip() for text in reading.texts(reading.use(bean, "targetSheetNames"))]
+    for name in names:
+        if name not in sheets:
+            reading.remark(bean.line, f"the sheet {brief(name)}", "there is no such sheet in the file; left out")
+    names = [name for name in names if name in sheets]
+    if bean.name == "SurtPrefixesSheetAssociation":
+        texts = [text.text.strip().partition("://") for text in reading.texts(reading.use(bean, "surtPrefixes"))]
+        return {"sheets": names, "surt": [rest or whole for whole, _, rest in texts]} if names and texts else None
+    order = reading.convert(bean, "order", int, 0)
+    rules = reading.use(bean, "rules")
+    match = decide_rules.pattern(reading, rules) if isinstance(rules, Bean) else None
+    if match is None:
+        reading.remark(bean.line, f"{label(bean)} (rules)", "only a MatchesRegexDecideRule is read; left out")
+    return {"sheets": names, "match": match, "order": order} if names and match else None
+
+
+def _sheet(reading: Reading, sheet: Bean) -> dict[str, Any]:
+    """Return the settings of a sheet, with remarks on what is no setting for some URIs."""
+    changes = reading.use(sheet, "map")
     found: dict[str, Any] = {}
+    if not isinstance(changes, BeanMap):
+        return found
     for path, value in changes.items.items():
         setting = _in_sheet(reading, path, reading.beans.resolved(value))
-        if setting is None and all(remark.line != changes.lines[path] for remark in reading.remarks):
-            reading.remark(changes.lines[path], f"{name}: {path}", _UNREAD)
+        if setting is None:
+            reading.remark(changes.lines[path], f"{label(sheet)}: {path}", _UNREAD)
         for key, each in (setting or {}).items():
             found[key] = {**found.get(key, {}), **each} if isinstance(each, dict) else each
     return found
@@ -371,7 +370,7 @@ def _yaml(path: Path, settings: dict[str, Any], remarks: list[Remark]) -> str:
     if remarks:
         head += ["#", "# Left out, or not the same here, by line of that file:"]
         head += [f"#   {remark.line}: {_clean(remark.what)}: {_clean(remark.why)}" for remark in remarks]
-    order = ("crawl", "seeds", "scope", "frontier", "overrides", "fetch", "links", "limits", "output")
+    order = ("crawl", "seeds", "scope", "frontier", "sheets", "associations", "fetch", "links", "limits", "output")
     body = {name: settings[name] for name in order if name in settings}
     body |= {name: value for name, value in settings.items() if name not in body}
     dumped = yaml.dump(

@@ -58,10 +58,14 @@ def test_a_broad_crawl(tmp_path: Path) -> None:
     assert settings.output.warc_operator == "The Library"
     assert not frontier.defer_to_previous
     assert settings.frontier.quotas.queue == {"bytes": 512_000_000}
-    assert [(override.match, override.set) for override in settings.overrides] == [
-        ("surt:(example,shop,", {"politeness.min_delay": 10.0, "queue_total_budget": 50}),
-        ("surt:(example,shop,www,)/", {"politeness.min_delay": 10.0, "queue_total_budget": 50}),
-        ("regex:/calendar/", {"queue_total_budget": 0}),
+    assert settings.sheets == {
+        "gentle": {"politeness.min_delay": 10.0, "queue_total_budget": 50},
+        "never": {"queue_total_budget": 0},
+        "unused": {"retry.max_retries": 3},
+    }
+    assert [(one.sheets, one.match, one.order) for one in settings.associations] == [
+        (("gentle",), ("surt:(example,shop,www,)/", "surt:(example,shop,"), 0),
+        (("never",), ("regex:/calendar/",), 1),
     ]
     assert remarks == {
         16: "nothing.here",
@@ -76,7 +80,6 @@ def test_a_broad_crawl(tmp_path: Path) -> None:
         92: "frontier.errorPenaltyAmount=many",
         93: "frontier.snoozeLongMs=300000",
         104: "gentle: fetchHttp.timeoutSeconds",
-        115: "the sheet unused",
     }
     scope = Scope(settings.scope)
     assert accepts(scope, "http://m.museum.example/")
@@ -201,8 +204,7 @@ def test_the_default_profile_of_the_published_jar(tmp_path: Path) -> None:
     assert settings.output.warc
     assert sorted(remarks.values()) == [
         "cookieStore (BdbCookieStore)", "extractorJs (ExtractorJS)", "extractorSwf (ExtractorSWF)",
-        "fetchDns (FetchDNS)", "metadata.operatorContactUrl", "the sheet forceRetire", "the sheet highPrecedence",
-        "the sheet smallBudget", "the sheet veryPolite",
+        "fetchDns (FetchDNS)", "metadata.operatorContactUrl",
     ]  # fmt: skip
 
 
