@@ -14,7 +14,7 @@ from budgetfrontier.core.units import describe_duration, format_time
 from budgetfrontier.rules import forecasts
 from budgetfrontier.rules.rates import FIGURES, SHOWN, Rate, Totals, Window, curves, lasts, together, window
 from budgetfrontier.rules.series_periods import INTERVAL
-from budgetfrontier.storage import keys, series
+from budgetfrontier.storage import group_listing, keys, series
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.limits_used import read_used
 from budgetfrontier.storage.lock import lock_holder
@@ -212,7 +212,7 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR)
 def held(view: View, now: float | None = None) -> forecasts.Held:
     """Return the holdings of queues, for `forecast_rows`. O(queues)."""
     holdings = forecasts.Holdings()
-    deque(holdings.through(view.compact_queues(), terms_of(view, now)), maxlen=0)
+    deque(holdings.through(view.compact_queues(), terms_of(view, now), group_listing.terms_of(view)), maxlen=0)
     return holdings.held
 
 

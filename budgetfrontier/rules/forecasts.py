@@ -63,6 +63,39 @@ soon as its total budget is reached, not only when it is exceeded; and the secon
 URI for later is due if it holds no other ones."""
 
 
+class GroupTerms(NamedTuple):
+    """The limits that a group sets to its queues together."""
+
+    name: str
+    politeness: bool
+    left: int | None
+    """The amount it may yet spend until it is over its total budget, with costs of 1; -1 if it is; None without one."""
+
+
+class _Shared:
+    """The holdings of the queues of a group."""
+
+    def __init__(self, terms: GroupTerms) -> None:
+        self.terms = terms
+        self.spendable = 0
+        self.is_open = False
+        """Whether some of its queues have no total budget of their own."""
+        self.urls = 0
+        self.seconds = self.longest = 0.0
+
+    def add(self, urls: int, delay: float) -> None:
+        self.urls += urls
+        self.seconds += urls * delay
+        self.longest = max(self.longest, delay)
+
+    @property
+    def tail(self) -> float:
+        """The least seconds until the last of its URIs may be leased: the clock lets one go after the other."""
+        if not self.terms.politeness or not self.urls or self.terms.left is not None:
+            return 0.0  # its budget may end it before
+        return self.seconds - self.longest
+
+
 def least_delay(queue: QueueRecord, configured: float) -> float:
     """Return the least seconds between two leases of a queue that hands out one URI at a time.
 
@@ -82,12 +115,21 @@ class Holdings:
     def __init__(self) -> None:
         self._spendable = self._unlimited = 0
         self._tail, self._tail_queue = 0.0, ""
+        self._groups: dict[int, _Shared] = {}
+        self._terms_of_group: Callable[[int], GroupTerms] | None = None
 
-    def through(self, queues: Iterable[QueueRecord], terms: Callable[[QueueRecord], Terms]) -> Iterator[QueueRecord]:
+    def through(
+        self,
+        queues: Iterable[QueueRecord],
+        terms: Callable[[QueueRecord], Terms],
+        groups: Callable[[int], GroupTerms] | None = None,
+    ) -> Iterator[QueueRecord]:
         """Yield the same queues.
 
-        `terms`, called with each queue that counts, sets its budgets to those in force, and returns its terms.
+        `terms`, called with each queue that counts, sets its budgets to those in force, and returns its terms; `groups`
+        returns those of the group with an id.
         """
+        self._terms_of_group = groups
         add, retired, ineligible = self._add, QueueState.RETIRED, QueueState.INELIGIBLE
         for queue in queues:
             if (queue.queued or queue.future) and queue.state is not retired and queue.state is not ineligible:
@@ -96,8 +138,15 @@ class Holdings:
 
     def _add(self, queue: QueueRecord, terms: Terms) -> None:
         urls, (delay, reached, wait) = queue.queued + queue.future, terms
+        group = self._group(queue.group) if queue.group else None
+        limit = None if group is None else group.terms.left
+        if limit is not None and limit < 0:
+            return
         if queue.total_budget < 0:
-            self._unlimited += urls
+            if group is None or limit is None:
+                self._unlimited += urls
+            else:
+                group.is_open = True
         elif is_over_total(queue.expenditure, queue.total_budget, reached):
             urls = 0
         else:
@@ -105,7 +154,14 @@ class Holdings:
             each = cost or 1  # as long as it is not known, as with most policies
             most = ceil(left / each) if reached else floor(left / each) + 1  # the last may go beyond the budget
             urls, left = min(urls, most), round(most * cost) if cost else left
-            self._spendable += left
+            if group is None or limit is None:
+                self._spendable += left
+            else:
+                group.spendable += left
+        if group is not None and urls:
+            group.add(urls, delay)
+            if limit is not None:  # it may end its queues before
+                return
         tail = wait + (urls - 1) * delay if urls else 0.0
         if tail > self._tail:
             self._tail, self._tail_queue = tail, queue.queue
@@ -113,7 +169,19 @@ class Holdings:
     @property
     def held(self) -> Held:
         """The sums over the queues that have passed."""
-        return Held(self._spendable, self._unlimited, self._tail, self._tail_queue)
+        spendable, tail, name = self._spendable, self._tail, self._tail_queue
+        for group in self._groups.values():
+            if (left := group.terms.left) is not None:
+                spendable += left if group.is_open else min(group.spendable, max(left, 0))
+            if group.tail > tail:
+                tail, name = group.tail, f"the group {group.terms.name}"
+        return Held(spendable, self._unlimited, tail, name)
+
+    def _group(self, group_id: int) -> _Shared | None:
+        found = self._groups.get(group_id)
+        if found is None and self._terms_of_group is not None:
+            found = self._groups[group_id] = _Shared(self._terms_of_group(group_id))
+        return found
 
 
 def latest_of(hour: Window, lately: Window) -> Window:

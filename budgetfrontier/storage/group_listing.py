@@ -11,6 +11,7 @@ import msgspec
 
 from budgetfrontier.core.model import GroupRecord, QueueRecord
 from budgetfrontier.rules import group_limits
+from budgetfrontier.rules.forecasts import GroupTerms
 from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.matching import glob
 from budgetfrontier.storage import keys
@@ -94,6 +95,21 @@ def group_of(view: View, queue: QueueRecord, now: float) -> GroupRow | None:
 def name_of(view: View, group_id: int) -> str | None:
     """Return the name of a group by its id; None for 0, which is none."""
     return _record(view, group_id).name if group_id else None
+
+
+def terms_of(view: View) -> Callable[[int], GroupTerms]:
+    """Return the function that returns the terms of a group, by its id, for forecasts."""
+    grouping, reached = Grouping(view.settings()[0].groups), view.in_force().base.reached
+
+    def terms(group_id: int) -> GroupTerms:
+        group = _record(view, group_id)
+        limits = grouping.limits_of(group.name)
+        left = None if limits.total_budget < 0 else limits.total_budget - group.expenditure + (not reached)
+        if group_limits.is_over_budget(group, limits, reached):
+            left = -1
+        return GroupTerms(group.name, limits.politeness, left)
+
+    return terms
 
 
 def in_groups(view: View, pattern: str | None) -> Callable[[QueueRecord], bool]:

@@ -152,7 +152,10 @@ class JobOperator:
         if not forecast:
             return CrawlOverview(found.read(self.reader), found)
         holdings = Holdings()
-        head = found.read(self.reader, lambda view, queues: holdings.through(queues, over_time.terms_of(view)))
+        head = found.read(
+            self.reader,
+            lambda view, queues: holdings.through(queues, over_time.terms_of(view), group_listing.terms_of(view)),
+        )
         with self.reader.view() as view:
             return CrawlOverview(head, found, over_time.overview(view, self.path, holdings.held, time.time()))
 

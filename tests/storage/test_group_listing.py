@@ -10,6 +10,8 @@ import pytest
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import GroupRecord
+from budgetfrontier.reports import over_time
+from budgetfrontier.rules.forecasts import Held
 from budgetfrontier.rules.group_limits import state
 from budgetfrontier.settings.grouping import GroupLimits
 from budgetfrontier.storage import group_listing
@@ -77,6 +79,34 @@ def test_the_standing_names_the_group_for_which_queues_wait(tmp_path: Path) -> N
         f.lease(9)
         found = standing(kernel(f).tables.flushed(), tmp_path / "g", now=START)
         assert (found.parked, found.group, found.next_wake) == (1, "one", None)
+
+
+def held(path: Path, group: dict[str, Any], **options: Any) -> Held:
+    clock = ManualClock(START)
+    settings = make_settings(hold_queues=False, polite=True, **options).to_dict() | {"groups": [group]}
+    opened.append(Frontier.open(path, Settings.from_dict(settings), clock=clock))
+    f = opened[-1]
+    f.schedule_many(f"https://{name}.test/{page}" for name in "abc" for page in range(6))
+    for _ in range(3):
+        for lease in f.lease(50):
+            f.finish(lease)
+        clock.advance(60.0)
+    return over_time.held(kernel(f).tables.flushed(), clock.time())
+
+
+def test_the_clock_of_a_group_lets_its_uris_go_one_after_the_other(tmp_path: Path) -> None:
+    found = held(tmp_path / "f", {"name": "all", "match": "*", "politeness": True})
+    assert (found.tail, found.tail_queue, found.unlimited) == (14 * 3.0, "the group all", 15)
+
+
+def test_the_budget_of_a_group_bounds_what_its_queues_spend(tmp_path: Path) -> None:
+    capped = {"name": "all", "match": "*", "total_budget": 11}
+    found = held(tmp_path / "f", capped)
+    assert (found.spendable, found.unlimited, found.tail) == (3, 0, 0.0)
+    found = held(tmp_path / "g", capped | {"total_budget": 1})
+    assert (found.spendable, found.unlimited, found.tail) == (0, 0, 0.0)
+    found = held(tmp_path / "h", capped, queue_total_budget=3)
+    assert (found.spendable, found.unlimited) == (3, 0)
 
 
 def test_a_crawl_without_groups_lists_none(tmp_path: Path) -> None:

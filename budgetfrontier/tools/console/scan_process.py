@@ -19,6 +19,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.over_time import terms_of
 from budgetfrontier.reports.overview import Overview, SpendDistribution
 from budgetfrontier.rules.forecasts import Held, Holdings
+from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import View
@@ -74,7 +75,7 @@ def _scan(frontier: str, fd: int) -> Scan:
             def passing(view: View, queues: Iterator[QueueRecord]) -> Iterator[QueueRecord]:
                 nonlocal total
                 total = view.counters().queues or 1
-                return columns.through(holdings.through(queues, terms_of(view)))
+                return columns.through(holdings.through(queues, terms_of(view), group_listing.terms_of(view)))
 
             head = overview.read(reader, passing)
         layout = columns.write(lambda share: _say(ScanLine(done=0.5 + share / 2)))
