@@ -175,11 +175,11 @@ def test_a_snapshot_and_a_copy_of_another_schema_are_refused_and_stay(
         snapshot(owner, settings)
     frontier = owner.partition.folder / "frontier"
     with opened_lmdb(frontier) as env, env.begin(write=True) as txn:
-        txn.put(b"schema", b"2", db=env.open_db(keys.META.encode(), txn=txn))
+        txn.put(b"schema", b"99", db=env.open_db(keys.META.encode(), txn=txn))
     snapshot_archive.pack(frontier, tmp_path / "snapshots" / name_of(CRAWL, 0, 9))
     before = (frontier / "data.mdb").read_bytes()
     for folder, words in (
-        (owner.partition.folder, "frontier has schema 2"),
+        (owner.partition.folder, "frontier has schema 99"),
         (tmp_path / "two", "the snapshot test-0000-"),
     ):
         with pytest.raises(NewerSchema, match=f"{words}.*open it with the version that wrote it"):
