@@ -13,12 +13,15 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import Directive, Lease
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError, LeaseExpired
-from tests.stateful.model import PLAIN, Model
+from tests.stateful import model_settings
+from tests.stateful.model import OPTIONS, PLAIN, Model
 from tests.stateful.undoing import discard, undo
 
 START = 1_000_000.0
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test", "e.test", "f.test")
 PAGES = 60
+WITHOUT_BUDGETS = [groups for groups in model_settings.GROUPS if not any("total_budget" in group for group in groups)]
+"""Groups whose queues can all be crawled to the end."""
 ON_QUEUES = ("retire", "unretire", "snooze", "wake")
 STEERING = (*ON_QUEUES, "adjust", "pause", "resume", "delete", "replay", "drop", "undo", "discard")
 
@@ -109,25 +112,17 @@ def any_options(chance: Random) -> dict[str, Any]:
         "min_interval": chance.choice((0.0, 0.0, 30.0)),
         "update_priority": chance.random() < 0.5,
         "status_delay": chance.choice((0.0, 20.0, 1800.0)),
+        "precedence_floor": chance.choice((None, None, 4)),
+        "groups": chance.choice(((), (), *WITHOUT_BUDGETS)),
+        "quotas.queue": chance.choice(({}, {}, {"successes": 4}, {"bytes": 1400})),
+        "target_active": chance.choice(("auto", "auto", 2)),
     }
 
 
 def settings_of(options: dict[str, Any]) -> Settings:
     """The settings of a frontier that commits by count only, so that a seed decides when."""
-    politeness: dict[str, Any] = {name: options[name] for name in ("per_queue_concurrency", "min_interval")}
-    if not options["polite"]:
-        politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
-    retry = {"max_retries": options["max_retries"], "delay": options["retry_delay"], "scope": options["retry_scope"]}
-    retry |= {"status_delay": options["status_delay"]}
-    nested = (
-        "per_queue_concurrency", "polite", "max_retries", "retry_delay", "status_delay", "retry_scope", "backoff",
-        "min_interval",
-    )  # fmt: skip
-    frontier = {name: value for name, value in options.items() if name not in nested}
-    frontier["update_priority"] &= options["keep_urls"]
-    frontier |= {"politeness": politeness, "retry": retry, "commit_interval": 3600.0}
-    frontier |= {} if options["backoff"] else {"backoff": {"delay": 0.0}}
-    return Settings.from_dict({"crawl": "campaign", "frontier": frontier})
+    options = OPTIONS | options
+    return model_settings.settings_of(options, commit_operations=options.pop("commit_operations"))
 
 
 # -- planning
@@ -144,6 +139,7 @@ def any_uri(chance: Random, now: float) -> dict[str, Any]:
         "force": chance.random() < 0.1,
         "not_before": now + chance.choice((2.0, 40.0, 700.0)) if chance.random() < 0.15 else None,
         "queue": "forced" if host == "f.test" and chance.random() < 0.3 else None,
+        "source": chance.choice((None, None, "one")),
     }
 
 
@@ -189,7 +185,7 @@ def _arguments(op: str, model: Ledger, chance: Random) -> tuple[Any, ...] | None
             return chance.choice((1, 1, 2, 5)), chance.choice((15.0, 300.0, 2000.0))
         case "finish" if out:
             outcome = chance.choice(("SUCCESS",) * 6 + ("RETRY", "RETRY", "FAILURE", "DEFERRED", "DISREGARDED", "DEAD"))
-            options = {
+            options = PLAIN | {
                 "fetch_seconds": chance.choice((None, 0.1, 0.8, 10.0)),
                 "crawl_delay": chance.choice((None, None, None, 45.0)),
                 "delay": chance.choice((None, 0.0, 10.0, 200.0)) if outcome == "RETRY" else None,
@@ -414,7 +410,8 @@ def drain(model: Ledger, limit: int = 5000) -> tuple[list[Step], Counter[str]]:
 
     for number, lease in sorted(model.leases.items()):
         finish(number, lease.uri.url)
-    do("adjust", "*", {"queue_total_budget": -1, "balance_replenish_amount": 10})
+    values = {"queue_total_budget": -1, "balance_replenish_amount": 10, "precedence": 3, "quotas.queue": {}}
+    do("adjust", "*", values)
     for key in sorted(model.queues):
         if model.queues[key].by_name:
             do("unretire", key)
@@ -429,6 +426,8 @@ def drain(model: Ledger, limit: int = 5000) -> tuple[list[Step], Counter[str]]:
         if not leases:
             waits = [queue.wake for queue in model.queues.values() if queue.state == "SNOOZED"]
             waits += [due for due, _ in model.future]
+            waits += [group.due for group in model.groups.values() if group.due is not None]
+            waits = [due for due in waits if due > model.now]
             if not waits:
                 break
             model.now = max(model.now, min(waits))

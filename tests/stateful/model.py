@@ -29,6 +29,44 @@ PLAIN: dict[str, Any] = {
 }
 """The options of a finish without any."""
 
+OPTIONS: dict[str, Any] = {
+    "sheets": False,
+    "hold_queues": True,
+    "balance_replenish_amount": 3,
+    "queue_total_budget": -1,
+    "retire_when": "exceeded",
+    "error_penalty_amount": 0,
+    "precedence": 3,
+    "max_queued": 0,
+    "max_queue_size": 0,
+    "order": "fifo",
+    "pause_at_finish": False,
+    "max_deliveries": 20,
+    "per_queue_concurrency": 1,
+    "polite": False,
+    "max_retries": 30,
+    "retry_delay": 0.0,
+    "status_delay": 0.0,
+    "retry_scope": "queue",
+    "backoff": True,
+    "min_interval": 0.0,
+    "groups": (),
+    "keep_urls": False,
+    "update_priority": False,
+    "queue_assignment_policy": "hostname",
+    "defer_to_previous": True,
+    "duplicates": "exact",
+    "expected": 10_000,
+    "precedence_floor": None,
+    "quotas.host": {},
+    "quotas.queue": {},
+    "quotas.label": {},
+    "quotas.force_retire": True,
+    "precedence_policy": "base",
+    "target_active": "auto",
+}
+"""Settings, by the names of the model, that use none of the rarer features; those not given to a model are as here."""
+
 
 SHEETS: dict[str, dict[str, int]] = {
     "small": {"queue_total_budget": 4},
@@ -178,7 +216,7 @@ class Model:
     """The engine's operations, by the same names. Every one ends with `settle`."""
 
     def __init__(self, options: dict[str, Any], now: float) -> None:
-        self.options, self.now = options, now
+        self.options, self.now = OPTIONS | options, now
         self.adjustments: list[Adjustment] = []
         self.last: dict[str, Any] = {}  # what the last command of an operator did
         self.done: dict[int, dict[str, Any]] = {}  # what those did that `undo` may be given, by their audit entries

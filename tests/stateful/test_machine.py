@@ -29,21 +29,14 @@ from budgetfrontier.storage.records import decode_group, decode_url
 from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.testing import crash
 from tests.examples import few
-from tests.stateful.model import ASSOCIATIONS, PLAIN, SHEETS, UNCOUNTED, Model, Seed
+from tests.stateful.model import ASSOCIATIONS, PLAIN, UNCOUNTED, Model, Seed
+from tests.stateful.model_settings import GROUPS, settings_of
 from tests.stateful.undoing import discard, undo
 from tests.support import kernel
 
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
 NO_TALLY = dict.fromkeys(AMOUNTS, 0)
 MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced", "label:one")
-
-GROUPS: tuple[tuple[dict[str, Any], ...], ...] = (
-    ({"name": "of-a", "match": "domain:a.test", "politeness": True},),
-    ({"name": "all", "match": "*", "max_in_flight": 2, "total_budget": 5},),
-    ({"name": "sites", "by": "surt", "segments": 2, "politeness": True, "max_in_flight": 2},),
-    ({"name": "one", "match": "queue:forced", "max_in_flight": 1}, {"name": "each", "by": "host", "total_budget": 4}),
-    ({"name": "busy", "match": "queue:?.test", "max_in_flight": 1},),
-)
 
 booleans = st.booleans()
 hosts = st.sampled_from(HOSTS)
@@ -159,31 +152,6 @@ steering = st.lists(
     max_size=60,
 )
 SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None, "source": None}
-NESTED = (
-    "per_queue_concurrency", "polite", "max_retries", "retry_delay", "status_delay", "retry_scope", "backoff",
-    "min_interval", "groups", "expected",
-)  # fmt: skip
-
-
-def settings_of(options: dict[str, Any]) -> Settings:
-    """The settings of a frontier that commits only when it must."""
-    politeness: dict[str, Any] = {name: options[name] for name in ("per_queue_concurrency", "min_interval")}
-    if not options["polite"]:
-        politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
-    retry = {name: options[f"{prefix}{name}"] for prefix, name in (("", "max_retries"), ("retry_", "delay"))}
-    frontier = {name: value for name, value in options.items() if name not in (*NESTED, "sheets") and "." not in name}
-    frontier["quotas"] = {name.partition(".")[2]: value for name, value in options.items() if "." in name}
-    frontier["update_priority"] &= options["keep_urls"]
-    frontier["bloom"] = {"expected": options["expected"], "error": 1e-12}
-    retry |= {"scope": options["retry_scope"], "status_delay": options["status_delay"]}
-    frontier |= {"politeness": politeness, "retry": retry}
-    frontier |= {} if options["backoff"] else {"backoff": {"delay": 0.0}}
-    frontier |= {"commit_interval": 3600.0, "commit_operations": 10**9}
-    found: dict[str, Any] = {"crawl": "machine", "frontier": frontier, "groups": list(options["groups"])}
-    if options["sheets"]:
-        there = [{"sheet": name, "match": match, "order": order} for (name, match), order in ASSOCIATIONS.items()]
-        found |= {"sheets": SHEETS, "associations": there}
-    return Settings.from_dict(found)
 
 
 def crawl_uri(spec: dict[str, Any]) -> CrawlUri:

@@ -4,44 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.stateful.model import PLAIN, Model
-
-OPTIONS: dict[str, Any] = {
-    "sheets": False,
-    "hold_queues": True,
-    "balance_replenish_amount": 3,
-    "queue_total_budget": -1,
-    "retire_when": "exceeded",
-    "error_penalty_amount": 0,
-    "precedence": 3,
-    "max_queued": 0,
-    "max_queue_size": 0,
-    "order": "fifo",
-    "pause_at_finish": False,
-    "max_deliveries": 20,
-    "per_queue_concurrency": 1,
-    "polite": False,
-    "max_retries": 30,
-    "retry_delay": 0.0,
-    "status_delay": 0.0,
-    "retry_scope": "queue",
-    "backoff": True,
-    "min_interval": 0.0,
-    "groups": (),
-    "keep_urls": False,
-    "update_priority": False,
-    "queue_assignment_policy": "hostname",
-    "defer_to_previous": True,
-    "duplicates": "exact",
-    "expected": 10_000,
-    "precedence_floor": None,
-    "quotas.host": {},
-    "quotas.queue": {},
-    "quotas.label": {},
-    "quotas.force_retire": True,
-    "precedence_policy": "base",
-    "target_active": "auto",
-}
+from tests.stateful.model import OPTIONS, PLAIN, Model
 
 
 def spec(url: str, **options: Any) -> dict[str, Any]:

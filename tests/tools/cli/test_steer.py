@@ -452,7 +452,7 @@ def test_a_dry_run_of_a_deletion_changes_nothing(job: Path, cli: Cli, options: l
     assert (answer.code, answer.err) == (0, "dry run: nothing was changed\n")
     assert len(audit(job)) == before
     foreseen, cost, totals = answer.out.splitlines()
-    assert totals == "queues that are not RETIRED hold 2 in all; scheduled for later: 1"
+    assert totals == "queues that are neither RETIRED nor INELIGIBLE hold 2 in all; scheduled for later: 1"
     assert cost.startswith("those pending would cost ")
     assert cli("delete", job, *options).out == foreseen.replace("would delete", "deleted") + "\n"
 

@@ -1,0 +1,42 @@
+"""The settings of a frontier, from the options of the reference model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetfrontier import Settings
+from tests.stateful.model import ASSOCIATIONS, SHEETS
+
+GROUPS: tuple[tuple[dict[str, Any], ...], ...] = (
+    ({"name": "of-a", "match": "domain:a.test", "politeness": True},),
+    ({"name": "all", "match": "*", "max_in_flight": 2, "total_budget": 5},),
+    ({"name": "sites", "by": "surt", "segments": 2, "politeness": True, "max_in_flight": 2},),
+    ({"name": "one", "match": "queue:forced", "max_in_flight": 1}, {"name": "each", "by": "host", "total_budget": 4}),
+    ({"name": "busy", "match": "queue:?.test", "max_in_flight": 1},),
+)
+
+_NESTED = (
+    "per_queue_concurrency", "polite", "max_retries", "retry_delay", "status_delay", "retry_scope", "backoff",
+    "min_interval", "groups", "expected",
+)  # fmt: skip
+
+
+def settings_of(options: dict[str, Any], *, commit_operations: int = 10**9) -> Settings:
+    """The settings of a frontier that commits after so many operations, not by time."""
+    politeness: dict[str, Any] = {name: options[name] for name in ("per_queue_concurrency", "min_interval")}
+    if not options["polite"]:
+        politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
+    retry = {name: options[f"{prefix}{name}"] for prefix, name in (("", "max_retries"), ("retry_", "delay"))}
+    frontier = {name: value for name, value in options.items() if name not in (*_NESTED, "sheets") and "." not in name}
+    frontier["quotas"] = {name.partition(".")[2]: value for name, value in options.items() if "." in name}
+    frontier["update_priority"] &= options["keep_urls"]
+    frontier["bloom"] = {"expected": options["expected"], "error": 1e-12}
+    retry |= {"scope": options["retry_scope"], "status_delay": options["status_delay"]}
+    frontier |= {"politeness": politeness, "retry": retry}
+    frontier |= {} if options["backoff"] else {"backoff": {"delay": 0.0}}
+    frontier |= {"commit_interval": 3600.0, "commit_operations": commit_operations}
+    found: dict[str, Any] = {"crawl": "machine", "frontier": frontier, "groups": list(options["groups"])}
+    if options["sheets"]:
+        there = [{"sheet": name, "match": match, "order": order} for (name, match), order in ASSOCIATIONS.items()]
+        found |= {"sheets": SHEETS, "associations": there}
+    return Settings.from_dict(found)
