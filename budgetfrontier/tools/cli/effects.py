@@ -52,7 +52,10 @@ def tell_deletion_preview(effect: dict[str, Any], totals: Summary) -> None:
 
     say(f"would {deleted(effect, verb='delete')}")
     say(f"those pending would cost {effect['cost']:,}")
-    say(f"queues that are neither RETIRED nor INELIGIBLE hold {totals.queued:,} in all; scheduled for later: {totals.future:,}")
+    say(
+        f"queues that are neither RETIRED nor INELIGIBLE hold {totals.queued:,} in all; "
+        f"scheduled for later: {totals.future:,}"
+    )
     _note_undecided(effect)
     note("dry run: nothing was changed")
 
