@@ -55,6 +55,7 @@ COUNTERS = {
     "buried": ("urls_buried", "Dead letters ever made, by attempts and by deliveries that were lost."),
     "expired": ("leases_expired", "Leases that expired, or whose process died."),
     "robots_denials": ("robots_denials", "URIs that robots.txt forbade."),
+    "quota_denials": ("quota_denials", "URIs that ended because a quota was used up."),
     "prerequisites": ("prerequisites", "Prerequisites that were finished for good."),
     "prerequisites_succeeded": ("prerequisites_succeeded", "Prerequisites finished with SUCCESS."),
     "prerequisites_disregarded": ("prerequisites_disregarded", "Prerequisites finished with DISREGARDED."),
