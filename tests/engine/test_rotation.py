@@ -176,6 +176,16 @@ def test_a_finish_that_snoozes_its_queue_leaves_its_precedence_until_the_queue_t
         assert precedence_of(f, "a.test") == 4
 
 
+def test_a_charge_for_uris_that_were_fetched_elsewhere_leaves_the_precedence_that_a_change_of_settings_gave() -> None:
+    with memory(precedence_policy={"success-counts": {"tiers": [2]}}) as f:
+        f.schedule_many(pages("A", 3))
+        f.adjust(queue_total_budget=50)
+        f.mark_seen(["https://a.test/elsewhere/1", "https://a.test/elsewhere/2"], charge=True)
+        assert precedence_of(f, "a.test") == 3
+        f.schedule("https://a.test/more")
+        assert precedence_of(f, "a.test") == 4
+
+
 def test_tiers_lead_to_the_floor() -> None:
     policy = {"success-counts": {"tiers": [2]}}
     with memory(precedence_policy=policy, precedence_floor=5) as f:

@@ -148,6 +148,7 @@ class Admitter:
             else:
                 name, cost = candidate[0].queue, constant
             queue = tables.queues.find_or_create(name)
+            self._turns.settings.refresh(queue)  # a precedence by successes is that before the charge
             charges.charge_seen(queue, cost)
             if queue.group:
                 tables.groups.get(queue.group).expenditure += cost
