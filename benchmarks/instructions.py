@@ -46,6 +46,8 @@ DRAINS: dict[str, dict[str, Any]] = {
     },
     "concurrency 8": {"politeness": {**_NO_POLITENESS, "per_queue_concurrency": 8}},
     "keep_urls": {"keep_urls": True},
+    "groups": {"groups": [{"name": "site", "by": "host", "max_in_flight": 2, "total_budget": 10**9}]},
+    "groups that wait": {"groups": [{"name": "fifty", "match": "*", "max_in_flight": 50, "total_budget": 10**9}]},
     "links": {},
 }
 """What is drained, and the settings of the frontier that differ from those of the others."""
@@ -96,11 +98,10 @@ def _url(number: int, host: int) -> str:
 
 
 def _settings(changes: dict[str, Any]) -> Any:
-    overrides = changes.get("overrides", ())
     frontier = {"commit_interval": 86_400, "commit_operations": COMMIT, **changes}
-    frontier.pop("overrides", None)
+    others: dict[str, Any] = {name: frontier.pop(name) for name in ("overrides", "groups") if name in frontier}
     settings = ours.impatient(**frontier)
-    return type(settings).from_dict({**settings.to_dict(), "overrides": list(overrides)}) if overrides else settings
+    return type(settings).from_dict({**settings.to_dict(), **others}) if others else settings
 
 
 def prepare(name: str, folder: Path) -> None:

@@ -213,6 +213,8 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """Its position among the SNOOZED queues that wait for its group; 0 if it does not wait for that."""
     error_answers: Number = 0
     """The part of `errors` that was a SUCCESS, with an error status."""
+    busy_until: float = 0
+    """When the bytes received from it will have taken as long as its bandwidth allows."""
 
     @property
     def succeeded(self) -> int:
@@ -247,6 +249,8 @@ class GroupRecord(msgspec.Struct, array_like=True, gc=False):
     """The last position given out among them."""
     row: float | None = None
     """Its wake time in the table `group_wakes`; None if it is not there."""
+    busy_until: float = 0
+    """When the bytes received from its queues will have taken as long as its bandwidth allows."""
 
 
 class RunRow(msgspec.Struct, array_like=True, gc=False):

@@ -9,7 +9,7 @@ from budgetfrontier.core.model import CrawlUri, Directive, Finish, Lease, Outcom
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.rules import backoff, charges, queue_states, uri_outcomes, wake_times
+from budgetfrontier.rules import backoff, bandwidth, charges, queue_states, uri_outcomes, wake_times
 from budgetfrontier.rules.backoff import OVERLOADED
 from budgetfrontier.rules.queue_states import IN_PROCESS, INELIGIBLE, READY, RETIRED, SNOOZED
 from budgetfrontier.rules.run_history import shortened
@@ -148,10 +148,13 @@ class Finisher:
 
         `rest` is for how long the queue rests for politeness.
         """
+        outcome, size = (_SUCCESS, 0) if ending is None else (ending.outcome, ending.size)
+        began = self._tables.leases.began(lease.id, now) if size else now
+        if size:
+            self._use_bandwidth(queue, settings, size, began, now)
         if queue.group:
-            outcome, size = (_SUCCESS, 0) if ending is None else (ending.outcome, ending.size)
             spent = lease.cost + charges.penalty(outcome, settings) if charges.is_charged(outcome) else 0
-            self._turns.groups.ended(queue, lease, spent, size, rest, now)
+            self._turns.groups.ended(queue, lease, settings, spent, size, began, rest, now)
         tables = self._tables
         if ending is None or ending.outcome is _SUCCESS:
             tables.tallies.succeeded(lease, ending)
@@ -159,6 +162,17 @@ class Finisher:
             tables.hosts.reported(uris.host(lease.uri.url), ending.address, now)
         if tables.in_force.ranks_queues and queue.wake_time <= now:
             self._turns.settings.rank(queue)
+
+    def _use_bandwidth(self, queue: QueueRecord, settings: QueueSettings, size: int, began: float, now: float) -> None:
+        """Count bytes received for the bandwidth of a queue, which rests then, and of the crawl."""
+        counters, of_crawl = self._tables.counters, self._tables.in_force.frontier.max_bandwidth
+        if of_crawl:
+            counters.busy_until = bandwidth.busy_until(counters.busy_until, began, size, of_crawl, now)
+        if settings.max_bandwidth:
+            until = bandwidth.busy_until(queue.busy_until, began, size, settings.max_bandwidth, now)
+            queue.busy_until = until
+            if until > now:
+                self._rest(queue, until - now, now)
 
     # -- the queue's rest
 

@@ -16,9 +16,10 @@ from budgetfrontier.core.model import CrawlUri, Lease, QueueRecord, QueueState
 from budgetfrontier.engine.group_table import AT_ONCE, LiveGroup
 from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.engine.tables import Tables
-from budgetfrontier.rules import group_limits
+from budgetfrontier.rules import bandwidth, group_limits
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
 from budgetfrontier.settings.grouping import GroupLimits
+from budgetfrontier.settings.overrides import QueueSettings
 
 CALLED = 100
 """Queues of a group that join the ring at a time, at the most."""
@@ -32,6 +33,7 @@ class GroupTurns:
         tables: Tables,
         clip: Callable[[QueueRecord, float], None],
         awake: Callable[[QueueRecord], QueueState],
+        settings_of: Callable[[QueueRecord], QueueSettings],
     ) -> None:
         self._tables = tables
         self._table = tables.groups
@@ -39,20 +41,24 @@ class GroupTurns:
         self._counters = tables.counters
         self._clip = clip
         self._awake = awake
+        self._settings_of = settings_of
 
     def __repr__(self) -> str:
         return f"<GroupTurns of {self._table!r}>"
 
     # -- the turn of a queue
 
-    def state_instead(self, queue: QueueRecord, uri: CrawlUri, now: float) -> QueueState | None:
+    def state_instead(
+        self, queue: QueueRecord, uri: CrawlUri, settings: QueueSettings, now: float
+    ) -> QueueState | None:
         """Return the state of a READY queue instead of a lease, for its group; None: its URI is counted as out."""
         if queue.group_revision != self._counters.settings_revision:
             self._choose(queue, uri)
         if not queue.group:
             return None
         group = self._table.get(queue.group)
-        limits, reached = self._limits(group), self._tables.in_force.base.reached
+        limits = self._tables.in_force.grouping.limits_of(group.name, settings)
+        reached = self._tables.in_force.base.reached
         if group_limits.is_over_budget(group, limits, reached):
             return RETIRED
         if self._clock(group, limits, now) > now or not group_limits.room(group, limits, reached, 1):
@@ -61,28 +67,40 @@ class GroupTurns:
         group.reserved += uri.cost or 0
         return None
 
-    def stop(self, queue: QueueRecord, state: QueueState, now: float) -> None:
-        """Move a READY queue to the state that `state_instead` has returned; SNOOZED: it waits for its group."""
-        if state is SNOOZED:
-            self._rotation.park(queue)
-            group = self._table.get(queue.group)
-            self._go_on(group, self._limits(group), now)
-        else:
+    def stop(self, queue: QueueRecord, state: QueueState, settings: QueueSettings, now: float) -> None:
+        """Move a READY queue to the state that `state_instead` has returned; SNOOZED: it waits for its group.
+
+        If it does not wait for a time, URIs are out, and their ends let it go on.
+        """
+        if state is not SNOOZED:
             self._rotation.move(queue, state)
+            return
+        self._rotation.park(queue)
+        group = self._table.get(queue.group)
+        wake = self._clock(group, self._tables.in_force.grouping.limits_of(group.name, settings), now)
+        if wake > now:
+            self._wake_at(group, wake)
 
     def _limits(self, group: LiveGroup) -> GroupLimits:
-        return self._tables.in_force.grouping.limits_of(group.name)
+        """Return the limits of a group that queues wait for: with the settings in force for the first of them."""
+        in_force = self._tables.in_force
+        if in_force.trivial:
+            return in_force.grouping.limits_of(group.name, in_force.base)
+        first = self._tables.queues.look(self._table.first_parked(group))
+        return in_force.grouping.limits_of(group.name, self._settings_of(first))
 
     def _clock(self, group: LiveGroup, limits: GroupLimits, now: float) -> float:
         """Return the clock of a group; one that is further ahead than any delay was set by a wrong clock."""
         latest = now + self._tables.longest_delay
         group.wake_time = min(group.wake_time, latest)
+        group.busy_until = min(group.busy_until, now + bandwidth.LONGEST)
         return group_limits.clock(group, limits)
 
     def _choose(self, queue: QueueRecord, uri: CrawlUri) -> None:
         """Let a queue join the group that the settings choose for its head, and leave that before."""
-        queue.group_revision = self._counters.settings_revision
-        name = self._tables.in_force.grouping.name_of(uri, queue.queue)
+        grouping = self._tables.in_force.grouping
+        queue.group_revision = 0 if grouping.waits_for_address(uri) else self._counters.settings_revision
+        name = grouping.name_of(uri, queue.queue)
         before = self._table.get(queue.group) if queue.group else None
         if name == (None if before is None else before.name):
             return
@@ -100,11 +118,24 @@ class GroupTurns:
 
     # -- the end of an attempt
 
-    def ended(self, queue: QueueRecord, lease: Lease, spent: int, size: int, rest: float, now: float) -> None:
+    def ended(
+        self,
+        queue: QueueRecord,
+        lease: Lease,
+        settings: QueueSettings,
+        spent: int,
+        size: int,
+        began: float,
+        rest: float,
+        now: float,
+    ) -> None:
         """Count the end of an attempt for the group of a queue that has one, and let others of its queues go on."""
         group = self._table.get(queue.group)
         group.expenditure += spent
         group.bytes += size
+        rate = self._tables.in_force.grouping.limits_of(group.name, settings).max_bandwidth
+        if size and rate:
+            group.busy_until = bandwidth.busy_until(group.busy_until, began, size, rate, now)
         if rest > 0.0:
             group.wake_time = max(group.wake_time, now + rest)
         self.released(queue, lease, now)
@@ -115,7 +146,7 @@ class GroupTurns:
         group.out -= 1
         group.landed -= lease.landed
         group.reserved -= lease.cost
-        self._go_on(group, self._limits(group), now)
+        self._go_on(group, now)
 
     def landed(self, queue: QueueRecord, rest: float, now: float) -> None:
         """Count a download that is over."""
@@ -123,23 +154,24 @@ class GroupTurns:
         group.landed += 1
         if rest > 0.0:
             group.wake_time = max(group.wake_time, now + rest)
-        self._go_on(group, self._limits(group), now)
+        self._go_on(group, now)
 
     # -- the queues that wait
 
-    def wake_due(self, now: float, limit: int) -> bool:
-        """Let the queues of groups that are due go on, by (wake time, id); return whether there may be more groups."""
+    def wake_due(self, now: float, limit: int) -> int:
+        """Let the queues of groups that are due go on, by (wake time, id); return the number of these groups."""
         due = self._table.due(now, limit)
         for group_id in due:
             group = self._table.get(group_id)
             self._table.set_row(group, None)
-            self._go_on(group, self._limits(group), now)
-        return len(due) == limit
+            self._go_on(group, now)
+        return len(due)
 
-    def _go_on(self, group: LiveGroup, limits: GroupLimits, now: float) -> None:
+    def _go_on(self, group: LiveGroup, now: float) -> None:
         """Let as many parked queues of a group go on as have room; if it has to wait, until then."""
         if not group.parked:
             return
+        limits = self._limits(group)
         wake = self._clock(group, limits, now)
         if wake > now:
             self._wake_at(group, wake)

@@ -93,12 +93,13 @@ class Kernel:
             return float(tables.in_force.frontier.commit_interval)
         if state is not _RUNNING:
             return None
+        least = max(self.turns.crawl_waits_until() - now, 0.0)
         if tables.rotation.ring or self.counters.inactive or self.rollout.waiting:
-            return 0.0
+            return least
         first = min(tables.rotation.first_wake(), tables.future.first_due())
         if tables.leases.next_expiry < first:  # a lower bound, so that only few calls look at the leases
             first = min(first, tables.leases.first_expiry())
-        return None if first == NEVER else max(first - now, 0.0)
+        return None if first == NEVER else max(first - now, least)
 
     # -- the state of the crawl
 

@@ -35,6 +35,8 @@ class LeaseByQueue:
         """
         rotation, counters = self._tables.rotation, self._tables.counters
         first, turns, self._left = self._tables.leases.next_id, MAX_TURNS, MAX_TURNS
+        if self._turns.crawl_waits_until() > now:
+            return
         try:
             for _ in range(len(rotation.ring)):
                 if queues <= 0 or len(leased) >= limit:
@@ -64,6 +66,8 @@ class LeaseByQueue:
     ) -> None:
         """Hand out URIs of one queue, out of its turn: an INACTIVE one is activated. Raises PolicyError."""
         first, self._left = self._tables.leases.next_id, MAX_TURNS
+        if self._turns.crawl_waits_until() > now:
+            return
         try:
             if queue.state is INACTIVE:
                 settings, precedence = self._turns.settings.asked(queue, self._turns.settings.head_uri(queue))

@@ -7,8 +7,10 @@ expire or were lost with their process; `Guard.still_out` raises LeaseExpired fo
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
+from math import inf
 from secrets import randbits
 
 from msgspec.structs import force_setattr
@@ -90,6 +92,14 @@ class Leases:
     def first_expiry(self) -> float:
         """Return the earliest deadline, NEVER if nothing is out. O(leases out)."""
         return min((lease.expires for lease in self.out.values()), default=NEVER)
+
+    def began(self, lease_id: int, now: float) -> float:
+        """Return when a lease was handed out that was out until now. O(log n) calls since the last commit."""
+        written = self._written.get(lease_id)
+        if written is not None:
+            return written
+        place = bisect_right(self.calls, (lease_id, inf)) - 1
+        return self.calls[place][1] if place >= 0 else now
 
     def renewed(self, lease: Lease, expires: float) -> None:
         """Set another deadline."""

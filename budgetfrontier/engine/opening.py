@@ -13,7 +13,7 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.settings_at_open import SettingsAtOpen
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.rules import wake_times
+from budgetfrontier.rules import bandwidth, wake_times
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.environment import Environment
@@ -135,6 +135,7 @@ def _clip_wake_times(kernel: Kernel, now: float) -> None:
     """Clip wake times further ahead than any delay, because they come from a wrong clock. Blocks stay."""
     latest = now + kernel.tables.longest_delay
     kernel.turns.groups.follow_clock(now)
+    kernel.counters.busy_until = min(kernel.counters.busy_until, now + bandwidth.LONGEST)
     cursor = kernel.tables.env.txn.cursor(kernel.tables.env.db[keys.SNOOZED])
     if not cursor.set_range(keys.timed.pack(latest, 0)):
         return

@@ -56,11 +56,13 @@ class SettingsInForce:
         self.least_active = frontier.target_active if isinstance(frontier.target_active, int) else 0
         """The queues to keep active; 0: one is activated when none is READY."""
         self.grouping = Grouping(settings.groups)
-        self.guarded = bool(settings.groups or self.effective.quotas) or not frontier.defer_to_previous
+        self.guarded = bool(settings.groups or self.effective.quotas or frontier.max_bandwidth)
+        self.guarded |= not frontier.defer_to_previous
         """Some setting has to be asked before each lease."""
-        self.needs_addresses = policy_factory.goes_by_address(frontier)
+        self.needs_addresses = policy_factory.goes_by_address(frontier) or self.grouping.by_address
         """Some setting asks for the addresses of hosts."""
-        self.observed = self.guarded or self.needs_addresses or self.ranks_queues
+        limits_queues = any(variant.max_bandwidth for variant in self.effective.variants())
+        self.observed = self.guarded or self.needs_addresses or limits_queues or self.ranks_queues
         """Some setting asks for more at the end of an attempt than the charge and the rest of its queue."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.constant_costs: dict[str, int] = {}

@@ -95,7 +95,7 @@ class Tables:
         self.in_force = SettingsInForce(settings, adjustments, random=self.random.random)
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
         self.rotation.set_floor(self.in_force.frontier.precedence_floor)
-        self.in_force.grouping.use(self.suffix_list)
+        self.in_force.grouping.use(self.suffix_list, self.hosts.address)
         self.tallies.kinds = self.in_force.effective.quotas
         grouped = self.counters.groups > 0  # of settings before, until their queues have left them
         self.guarded = self.in_force.guarded or grouped
@@ -104,7 +104,7 @@ class Tables:
     def use_suffix_list(self, suffix_list: str | None) -> None:
         """Take the registered domains of groups from the public suffix list that is stored in the frontier."""
         self.suffix_list = suffix_list
-        self.in_force.grouping.use(suffix_list)
+        self.in_force.grouping.use(suffix_list, self.hosts.address)
 
     def note_label(self) -> None:
         """Note that a URI with a label is leased: its end is counted for that."""

@@ -44,7 +44,7 @@ class Turns:
         self._tables = tables
         self._rotation = tables.rotation
         self.settings = SettingsOfQueues(tables)
-        self.groups = GroupTurns(tables, self._clip, self._awake)
+        self.groups = GroupTurns(tables, self._clip, self._awake, self.settings.settings_of)
         queues, leases, pending, ring = tables.queues, tables.leases, tables.pending, tables.rotation.ring
         # Looked up once for all URIs of a `lease`; most calls may ask for one.
         of_ring = ring, ring.ids, ring.ids.popleft, ring.gone
@@ -174,6 +174,8 @@ class Turns:
         in_ring = 0
         limited = limited or counters.own_budgets > 0  # else `must_retire` says no to every queue
         guarded = tables.guarded
+        if guarded and self.crawl_waits_until() > now:
+            return
         if tables.urls is not None:  # then queues may have limits and intervals of their own
             limited, paced, one_by_one, is_spent = True, True, False, self.is_spent
         if deadline < leases.next_expiry:
@@ -187,6 +189,8 @@ class Turns:
                         next_id = ring.popleft
                     if not ids:
                         if ring.back is not ids and ring.refill():
+                            continue
+                        if guarded and counters.parked and self.groups.wake_due(now, MAX_GROUPS):
                             continue
                         if not counters.inactive:
                             return
@@ -281,6 +285,10 @@ class Turns:
             if made:
                 leases.calls.append((first_id, now))
 
+    def crawl_waits_until(self) -> float:
+        """Return until when nothing is leased because the crawl has used its bandwidth; 0.0: it may be."""
+        return self._tables.counters.busy_until if self._tables.in_force.frontier.max_bandwidth else 0.0
+
     def stopped_before_lease(
         self, queue: QueueRecord, uri: CrawlUri, settings: QueueSettings, now: float, *, popped: bool = True
     ) -> bool:
@@ -300,12 +308,12 @@ class Turns:
             else:
                 self._disregard_head(queue, now)
             return True
-        waits = self.groups.state_instead(queue, uri, now)
+        waits = self.groups.state_instead(queue, uri, settings, now)
         if waits is None:
             return False
         if popped:
             self._give_back_turn(queue.id)
-        self.groups.stop(queue, waits, now)
+        self.groups.stop(queue, waits, settings, now)
         return True
 
     def _disregard_head(self, queue: QueueRecord, now: float) -> None:
@@ -412,7 +420,7 @@ class Turns:
     def wake_due(self, now: float) -> None:
         """Move queues that waited for a group, then snoozed ones that are due, to the ring's back: some hundreds."""
         if self._tables.counters.groups and now >= self._rotation.next_wake:
-            self.cut_short |= self.groups.wake_due(now, MAX_GROUPS)
+            self.cut_short |= self.groups.wake_due(now, MAX_GROUPS) == MAX_GROUPS
         self.cut_short |= self._rotation.wake_due(now, MAX_DUE, self._awake)
 
     def _awake(self, queue: QueueRecord) -> QueueState:

@@ -17,6 +17,7 @@ from budgetfrontier.core.uris import robots_url
 from budgetfrontier.core.vocabulary import NO_ROBOTS
 from budgetfrontier.reports import near_queues
 from budgetfrontier.reports.explanation import Explanation, Outlook, RefusalOf, ScopeOf
+from budgetfrontier.reports.group_reasons import over_group_budget, wait_for_group
 from budgetfrontier.reports.log_tables import REFUSED
 from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.reports.suggested_commands import named, one_more_session, raised_quota, replenish_amount
@@ -382,6 +383,12 @@ class _Explainer:
             self._explain_wait(explanation, queue, f"{then}, it is SNOOZED")
 
     def _explain_wait(self, explanation: Explanation, queue: QueueRecord, subject: str) -> None:
+        with self._reader.view() as view:
+            of_group = wait_for_group(view, queue, self._settings(queue), self._now)
+        if of_group is not None:
+            text, until = of_group
+            explanation.add("group-waits", f"{subject}: {text}.", verdict=Outlook.LATER, when=until)
+            return
         left = queue.wake_time - self._now
         due = "and due: it joins the READY queues at the next lease"
         command = self._of_queue("wake", queue) if left > 0 and self._is_worth_waking(queue) else None
@@ -541,6 +548,12 @@ class _Explainer:
                 verdict=Outlook.BLOCKED,
                 command=self._adjust(queue, total=queue.expenditure + more),
             )
+        with self._reader.view() as view:
+            spent = over_group_budget(view, queue, settings)
+        if spent is not None:
+            subject = f"Queue {queue.queue} is RETIRED" if retired else "It will retire on its turn without a fetch"
+            code = "over-group-budget" if retired else "over-budget"
+            explanation.add(code, f"{subject}: {spent}.", verdict=Outlook.BLOCKED)
         if has_completed(queue):
             subject = f"Queue {queue.queue} is RETIRED" if retired else "It will retire on its turn without a fetch"
             explanation.add(

@@ -1,7 +1,8 @@
 """The groups of queues: when one waits, and how many of its queues may go on.
 
-The clock of a group is ahead for as long as the rest after the last fetch of any of its queues lasts. Nor does a group
-let anything go out while as many of its fetches are in flight as may be, or while these have reserved its budget.
+The clock of a group is ahead while the rest after the last fetch of any of its queues lasts, or while its bandwidth is
+used up. Nor does a group let anything go out while as many of its fetches are in flight as may be, or while these have
+reserved its budget.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def without_queues(group: GroupRecord) -> GroupRecord:
 
 def clock(group: GroupRecord, limits: GroupLimits) -> float:
     """Return the time from which on the queues of a group may go on, as far as its clock is concerned."""
-    return group.wake_time if limits.politeness else 0.0
+    rest = group.wake_time if limits.politeness else 0.0
+    return max(rest, group.busy_until) if limits.max_bandwidth else rest
 
 
 def is_over_budget(group: GroupRecord, limits: GroupLimits, reached: bool) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from budgetfrontier.core.model import Outcome, QueueRecord
-from budgetfrontier.rules import charges
+from budgetfrontier.rules import bandwidth, charges
 from budgetfrontier.rules.backoff import OVERLOADED
 from budgetfrontier.rules.uri_outcomes import is_about_page, is_last_attempt, waits_alone
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def longest_delay(settings: QueueSettings) -> float:
     """Return the longest wait that settings can give a queue, in seconds."""
     politeness = max(settings.max_delay, settings.respect_crawl_delay_up_to, settings.min_delay)
-    return max(politeness + settings.jitter, settings.retry_delay, settings.min_interval)
+    longest = max(politeness + settings.jitter, settings.retry_delay, settings.min_interval)
+    return max(longest, bandwidth.LONGEST) if settings.max_bandwidth else longest
 
 
 def calls_for_rest(outcome: Outcome) -> bool:

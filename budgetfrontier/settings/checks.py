@@ -19,6 +19,10 @@ NEEDS_URLS = (
 
 NEEDS_EXACT = "keep_urls records every URL with its state: leave `frontier.duplicates` as it is by default, exact"
 NO_PARTITIONS = "a crawl in partitions cannot have a Bloom filter: `frontier.duplicates` is exact or noop there"
+NO_TOTAL_BANDWIDTH = (
+    "a crawl in partitions (cluster.kafka) has no bandwidth of its own, for each partition is crawled by itself: limit "
+    "queues with frontier.politeness.max_bandwidth"
+)
 
 SNAPSHOT_COMMANDS = {"put": ("{file}", "{name}"), "get": ("{file}", "{name}"), "list": (), "remove": ("{name}",)}
 """The commands of a place of snapshots, with the placeholders that each needs."""
@@ -83,6 +87,16 @@ def group_objection(name: str, match: str | None, by: str | None) -> str | None:
     if (match is None) == (by is None):
         return "a group has either a match, which its queues fit, or a by: then there is a group for each value"
     return None
+
+
+def partitions_objection(by: str | None, assignment: str | None) -> str | None:
+    """Return why a group cannot be in a crawl in partitions; None if all of its queues are in one partition."""
+    if by == "registered-domain" and assignment == "registered-domain":
+        return None
+    return (
+        "the queues of this group may be in several partitions (cluster.kafka), which do not know of each other; only "
+        "a group `by: registered-domain` is whole, with `queue_assignment_policy: registered-domain`"
+    )
 
 
 def policy_name(spec: Any) -> str | None:

@@ -54,6 +54,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     jitter: float
     per_queue_concurrency: int
     min_interval: float
+    max_bandwidth: int
     max_retries: int
     retry_delay: float
     revisit_after: float
@@ -70,8 +71,16 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     quota_queue: Limits
     quota_label: Limits
     force_retire: bool
+    group_total_budget: int | None
+    """With the next two, limits of the queue's group in place of those of its definition; None: those."""
+    group_max_in_flight: int | None
+    group_max_bandwidth: int | None
     total_adjusted: bool = False
     """Whether `queue_total_budget` is that of an adjustment."""
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 # Settings that have another name as a field: the field, and the conversions of the value to it and back.
@@ -82,6 +91,10 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "retry.scope": ("retry_uri", "uri".__eq__, ("queue", "uri").__getitem__),
     "retry.statuses": ("retry_statuses", frozenset, sorted),
     "revisit.after": ("revisit_after", float, float),
+    **{
+        f"group.{name}": (f"group_{name}", _as_it_is, _as_it_is)
+        for name in ("total_budget", "max_in_flight", "max_bandwidth")
+    },
     **{
         f"backoff.{name}": (f"backoff_{name}", float, float)
         for name in ("delay", "factor", "max_delay", "forgive_after")

@@ -32,7 +32,7 @@ COUNT = integer(0)
 STATUSES = listed(integer(400, 599), many="a list of HTTP statuses from 400 to 599")
 PRECEDENCE = integer(0, 65535)
 GROUP_NAME = matching(TEXT, r"[A-Za-z0-9_][A-Za-z0-9_.-]*", "a name of letters, digits, _, . and -")
-GROUP_BY = optional(choice("registered-domain", "host", "surt", "label"))
+GROUP_BY = optional(choice("registered-domain", "host", "ip", "surt", "label"))
 
 
 class Seed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,7 +85,7 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     ] = None
     by: Annotated[
         str | None,
-        Field("or a group for each: registered-domain, host, surt, or label (the source of a URI)", GROUP_BY),
+        Field("or a group for each: registered-domain, host, ip, surt, or label (the source of a URI)", GROUP_BY),
     ] = None
     segments: Annotated[int, Field("with by: surt, how many segments of the SURT of the host count", integer(1))] = 2
     politeness: Annotated[
@@ -96,6 +96,9 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         Field("the most fetches of the group at a time; null: 1 with politeness, else no limit", optional(integer(1))),
     ] = None
     total_budget: Annotated[int, Field("what its queues may spend together; -1: no maximum", integer(-1))] = -1
+    max_bandwidth: Annotated[
+        int, Field("the most bytes a second of its queues together, on average; 0: no limit", SIZE)
+    ] = 0
 
 
 class Association(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +152,9 @@ class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
     min_interval: Annotated[float, Field("wait at least this long between two leases from a queue", DURATION, True)] = (
         0.0
     )
+    max_bandwidth: Annotated[
+        int, Field("wait until so many bytes a second, on average, are not exceeded; 0: no limit", SIZE, True)
+    ] = 0
 
 
 class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,6 +218,21 @@ class RevisitSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Revisits: when a fetched page is fetched again."""
 
     after: Annotated[float, Field("fetch a page again this long after it was fetched; 0: never", PERIOD, True)] = 0.0
+
+
+class OfGroupSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of the group of a queue, in place of those of its definition under `groups`."""
+
+    total_budget: Annotated[
+        int | None,
+        Field("what its queues may spend together; -1: no maximum", optional(integer(-1)), True),
+    ] = None
+    max_in_flight: Annotated[
+        int | None, Field("the most fetches of the group at a time", optional(integer(1)), True)
+    ] = None
+    max_bandwidth: Annotated[
+        int | None, Field("the most bytes a second of the group, on average; 0: no limit", optional(SIZE), True)
+    ] = None
 
 
 class CanonicalizationSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -317,6 +338,9 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
             ("pause_on_finish",),
         ),
     ] = False
+    max_bandwidth: Annotated[
+        int, Field("the most bytes a second of the whole crawl, on average; 0: no limit", SIZE)
+    ] = 0
     max_deliveries: Annotated[
         int, Field("deliveries without a result after which a URI becomes a dead letter", integer(1, 65535))
     ] = 20
@@ -343,6 +367,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     backoff: BackoffSettings = BackoffSettings()
     quotas: QuotaSettings = QuotaSettings()
     revisit: RevisitSettings = RevisitSettings()
+    group: OfGroupSettings = OfGroupSettings()
     canonicalization: CanonicalizationSettings = CanonicalizationSettings()
     bloom: BloomSettings = BloomSettings()
 

@@ -20,10 +20,12 @@ from budgetfrontier.settings.checks import (
     NEEDS_EXACT,
     NEEDS_URLS,
     NO_PARTITIONS,
+    NO_TOTAL_BANDWIDTH,
     SNAPSHOT_COMMANDS,
     group_objection,
     is_address,
     objection_to_file,
+    partitions_objection,
     policy_name,
     retention_objection,
     snapshots_objection,
@@ -142,12 +144,22 @@ class Validator:
             case object(crawl=name, cluster=schema.ClusterSettings(kafka=str())) if found := topics_objection(name):
                 self._add(("crawl",), found)
         match settings:
-            case object(frontier=schema.FrontierSettings() as frontier, cluster=schema.ClusterSettings(kafka=str())):
-                self._check_partitions(frontier)
+            case object(
+                frontier=schema.FrontierSettings() as frontier,
+                cluster=schema.ClusterSettings(kafka=str()),
+                groups=groups,
+            ):
+                self._check_partitions(frontier, groups)
                 self._check_labels(frontier, getattr(settings, "overrides", ()))
         return settings
 
-    def _check_partitions(self, frontier: schema.FrontierSettings) -> None:
+    def _check_partitions(self, frontier: schema.FrontierSettings, groups: Sequence[GroupSettings]) -> None:
+        """Refuse what no partition can know by itself: what queues share that may be in several."""
+        for index, group in enumerate(groups):
+            if found := partitions_objection(group.by, policy_name(frontier.queue_assignment_policy)):
+                self._add(("groups", index), found)
+        if frontier.max_bandwidth:
+            self._add(("frontier", "max_bandwidth"), NO_TOTAL_BANDWIDTH)
         try:
             refused = policy_factory.partition_objection(frontier)
         except SettingsError:  # there is no such policy, or it cannot be imported: said elsewhere

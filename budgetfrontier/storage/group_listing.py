@@ -14,6 +14,7 @@ from budgetfrontier.rules import group_limits
 from budgetfrontier.rules.forecasts import GroupTerms
 from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.matching import glob
+from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.records import decode_group
@@ -99,11 +100,12 @@ def name_of(view: View, group_id: int) -> str | None:
 
 def terms_of(view: View) -> Callable[[int], GroupTerms]:
     """Return the function that returns the terms of a group, by its id, for forecasts."""
-    grouping, reached = Grouping(view.settings()[0].groups), view.in_force().base.reached
+    grouping, settings = view.grouping(), view.in_force().base
+    reached = settings.reached
 
     def terms(group_id: int) -> GroupTerms:
         group = _record(view, group_id)
-        limits = grouping.limits_of(group.name)
+        limits = grouping.limits_of(group.name, settings)
         left = None if limits.total_budget < 0 else limits.total_budget - group.expenditure + (not reached)
         if group_limits.is_over_budget(group, limits, reached):
             left = -1
@@ -130,12 +132,12 @@ def _record(view: View, group_id: int) -> GroupRecord:
 
 def _row_of(view: View, now: float) -> Callable[[GroupRecord], GroupRow]:
     """Return the function that makes the row of a group."""
-    grouping, reached = Grouping(view.settings()[0].groups), view.in_force().base.reached
-    return partial(_row, grouping=grouping, reached=reached, now=now)
+    return partial(_row, grouping=view.grouping(), settings=view.in_force().base, now=now)
 
 
-def _row(group: GroupRecord, *, grouping: Grouping, reached: bool, now: float) -> GroupRow:
-    limits = grouping.limits_of(group.name)
+def _row(group: GroupRecord, *, grouping: Grouping, settings: QueueSettings, now: float) -> GroupRow:
+    """Return the row of a group, with the limits in force for all URIs: overrides may set others for its own."""
+    limits, reached = grouping.limits_of(group.name, settings), settings.reached
     wake_time = group_limits.clock(group, limits)
     return GroupRow(
         group=group.name,

@@ -122,6 +122,8 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     """With `lift_upto`, the same for INELIGIBLE queues; until that is done, `regrade_upto` is not 0."""
     lift_upto: KeyPosition = 0
     quota_denials: Number = 0
+    busy_until: float = 0
+    """When the bytes received will have taken as long as the bandwidth of the crawl allows."""
 
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.storage import keys
@@ -30,8 +31,14 @@ _LAYOUTS = {
 }  # of the keys of their tables
 
 
+_PARKED = b"\xff"
+"""The beginning of the keys of queues that wait for their group: they come after those that wait for a time."""
+
+
 def is_turn(state: QueueState, key: bytes) -> bool:
-    """Return whether bytes may be a key of the index of a state, whether or not a queue has it."""
+    """Return whether bytes may be a key of `in_turn`, whether or not a queue has it."""
+    if state is QueueState.SNOOZED and key.startswith(_PARKED):
+        return len(key) == len(_PARKED) + keys.parked.size
     return len(key) == _LAYOUTS[state].size
 
 
@@ -42,7 +49,9 @@ def in_turn(view: View, state: QueueState, start: bytes = b"") -> Iterator[tuple
     """
     items = view.items(INDEXED[state], start)
     if state is QueueState.SNOOZED:
-        return ((key, keys.timed.unpack(key)[1]) for key, _ in items)
+        timed = ((key, keys.timed.unpack(key)[1]) for key, _ in items)
+        parked = view.items(keys.PARKED, start.removeprefix(_PARKED) if start.startswith(_PARKED) else b"")
+        return chain(timed, ((_PARKED + key, keys.u32.unpack(value)[0]) for key, value in parked))
     if state is QueueState.IN_PROCESS:
         return _in_process(view, items)
     return ((key, keys.u32.unpack(value)[0]) for key, value in items)

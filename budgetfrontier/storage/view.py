@@ -11,10 +11,20 @@ import lmdb
 import msgspec
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.model import CrawlUri, DeadLetter, FetchStats, QueueRecord, QueueState, StoredLease, Summary
+from budgetfrontier.core.model import (
+    CrawlUri,
+    DeadLetter,
+    FetchStats,
+    GroupRecord,
+    QueueRecord,
+    QueueState,
+    StoredLease,
+    Summary,
+)
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.settings import Settings, sheets
+from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.overrides import Effective, Override
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.damage import Damage
@@ -25,6 +35,7 @@ from budgetfrontier.storage.records import (
     decode_audit,
     decode_dead,
     decode_future,
+    decode_group,
     decode_host,
     decode_lease,
     decode_queue,
@@ -296,6 +307,15 @@ class View:
     def queue_by_id(self, queue_id: int) -> QueueRecord:
         """Return a queue as stored. Raises Damage if it has no record."""
         return self._record(keys.u32.pack(queue_id))
+
+    def group_of(self, queue: QueueRecord) -> GroupRecord | None:
+        """Return the group of a queue, None if it belongs to none."""
+        value = self.txn.get(keys.u32.pack(queue.group), db=self.db[keys.GROUPS]) if queue.group else None
+        return None if value is None else decode_group(value)
+
+    def grouping(self) -> Grouping:
+        """Return the groups of the stored settings."""
+        return Grouping(self.settings()[0].groups)
 
     def _record(self, key: bytes) -> QueueRecord:
         value = self.txn.get(key, db=self.db[keys.QUEUES])

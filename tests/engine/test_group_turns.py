@@ -239,3 +239,50 @@ def test_leases_by_queue_stop_for_a_group() -> None:
     assert [lease.queue[:1] for lease in f.internals.lease_queues(9, 2)] == ["a", "a", "b"]
     f.check()
     assert f.internals.lease_queues(9, 2) == []
+
+
+def test_an_adjustment_changes_the_limits_of_a_group_and_its_undo_brings_them_back() -> None:
+    f = memory(ManualClock(START), {"name": "all", "match": "domain:test", "total_budget": 2, "max_in_flight": 1})
+    f.schedule_many(pages("abc", 4))
+    while leases := f.lease(9):
+        assert len(leases) == 1
+        f.finish(leases[0])
+    assert [state(f, letter) for letter in "abc"] == ["RETIRED"] * 3
+    number = f.adjust(match="domain:test", group={"total_budget": 9, "max_in_flight": 2}).id
+    leases = f.lease(9)
+    assert len(leases) == 2
+    f.undo(number)
+    for lease in leases:
+        f.finish(lease)
+    assert f.lease(9) == []
+    f.check()
+
+
+def test_a_group_whose_queues_have_different_limits_does_not_spin() -> None:
+    group = {"name": "all", "match": "*", "max_in_flight": 1}
+    override = {"match": "host:b.test", "set": {"group": {"max_in_flight": 3}}}
+    f = memory(ManualClock(START), group, overrides=[override])
+    f.schedule_many(pages("abc", 2))
+    found = ""
+    while leases := f.lease(9):
+        found += "".join(lease.queue[0] for lease in leases) + " "
+        f.check()
+        f.finish(leases[0])
+        for lease in leases[1:]:
+            f.finish(lease)
+    assert sorted(found.replace(" ", "")) == list("aabbcc")
+    assert not kernel(f).turns.cut_short
+
+
+def test_ten_names_on_one_address_get_one_request_per_delay_once_it_is_known() -> None:
+    clock = ManualClock(START)
+    f = memory(clock, {"name": "machine", "by": "ip", "politeness": True}, polite=True)
+    f.schedule_many(f"https://h{host}.test/{page}" for host in range(10) for page in range(2))
+    for host in range(9):
+        f.internals.know_address(f"h{host}.test", "192.0.2.1")
+    leases = f.lease(100)
+    assert len(leases) == 2  # the last name is not known to be there
+    for lease in leases:
+        f.finish(lease, address="192.0.2.1")
+    assert [when for when, _ in fetched(f, clock)] == [3.0 * number for number in range(1, 19)]
+    assert {name: group.queues for name, group in stored(f).items()} == {"machine/192.0.2.1": 10}

@@ -34,9 +34,10 @@ def test_each_word_for_a_command_leads_to_one_and_is_none() -> None:
 
 
 def test_no_word_is_the_name_of_another_setting() -> None:
-    """But `delay`, which only the retries have, and which means the politeness delay to everybody else."""
+    """But `delay`, which only the retries have, and which means the politeness delay to everybody else; and the total
+    budget, which is also one of a group."""
     last = {synonyms.folded(row.name.rpartition(".")[2]) for row in all_settings(Settings)}
-    assert last & (synonyms.targets().keys() | synonyms.elsewhere().keys()) == {"delay"}
+    assert last & (synonyms.targets().keys() | synonyms.elsewhere().keys()) == {"delay", "totalbudget"}
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,9 @@ OPTIONS: dict[str, Any] = {
     "backoff": True,
     "min_interval": 0.0,
     "groups": (),
+    "max_bandwidth": 0,
+    "group": {},
+    "queue_bandwidth": 0,
     "keep_urls": False,
     "update_priority": False,
     "queue_assignment_policy": "hostname",
@@ -136,6 +139,7 @@ class Queue:
     dead_prerequisite: int = 0  # which of the URIs buried was its last prerequisite
     group: str = ""
     grouped: int = 0  # by which change of settings its group was chosen
+    busy: float = 0.0  # until when its bytes take as long as its bandwidth allows
 
     @property
     def wake(self) -> float:
@@ -151,6 +155,7 @@ class Group:
     """Queues that share a clock, a number of fetches in flight, or a budget."""
 
     wake: float = 0.0  # until when its clock lets it rest
+    busy: float = 0.0  # until when its bytes take as long as its bandwidth allows
     parked: list[Queue] = field(default_factory=list)  # its queues that wait for it, in the order of their turns
     due: float | None = None  # when they are let go on, if nothing else does so before
 
@@ -229,6 +234,7 @@ class Model:
         self.future: list[tuple[float, Uri]] = []
         self.groups: dict[str, Group] = {}  # those with queues, in the order in which they began
         self.revision = 1
+        self.busy = 0.0  # until when the bytes of the crawl take as long as its bandwidth allows
         self.dead: list[Uri] = []
         self.seen: set[str] = set()
         self.seeds: dict[str, Seed] = {}  # in the order of arrival
@@ -429,8 +435,15 @@ class Model:
 
     # ---- groups of queues
 
+    def limits(self, name: str, uri: Uri) -> dict[str, Any]:
+        """Those of its definition, and of the settings of this URI in their place."""
+        found = self.definition(name)
+        if any(one["name"] == name.partition("/")[0] for one in self.options["groups"]):
+            found |= self.values_for(uri)[0].get("group", {})
+        return found
+
     def definition(self, name: str) -> dict[str, Any]:
-        plain: dict[str, Any] = {"politeness": False, "max_in_flight": None, "total_budget": -1}
+        plain: dict[str, Any] = {"politeness": False, "max_in_flight": None, "total_budget": -1, "max_bandwidth": 0}
         for one in self.options["groups"]:
             if one["name"] == name.partition("/")[0]:
                 plain |= one
@@ -447,6 +460,8 @@ class Model:
                 or (kind == "domain" and ("." + uri.host).endswith("." + what))
             ):
                 return str(one["name"])
+            if one.get("by") == "ip" and uri.host in self.addresses:
+                return f"{one['name']}/{self.addresses[uri.host][0]}"
             if one.get("by") == "host":
                 return f"{one['name']}/{uri.host}"
             if one.get("by") == "surt":
@@ -455,6 +470,8 @@ class Model:
 
     def choose_group(self, queue: Queue, uri: Uri) -> None:
         queue.grouped = self.revision
+        if any(one.get("by") == "ip" for one in self.options["groups"]) and uri.host not in self.addresses:
+            queue.grouped = 0
         before, queue.group = queue.group, self.chosen_group(queue, uri)
         if before and before != queue.group:
             if not self.members(before):
@@ -467,39 +484,42 @@ class Model:
     def members(self, name: str) -> list[Queue]:
         return [queue for queue in self.queues.values() if queue.group == name]
 
-    def group_spent(self, name: str, *, reserved: bool = False) -> bool:
+    def group_spent(self, name: str, uri: Uri, *, reserved: bool = False) -> bool:
         """Whether its total budget is spent, what is out included if it is `reserved`."""
         spent = sum(queue.spent for queue in self.members(name))
         if reserved:
             spent += sum(uri.cost for queue in self.members(name) for uri in queue.out)
-        total = self.definition(name)["total_budget"]
+        total = self.limits(name, uri)["total_budget"]
         return bool(total >= 0 and (spent > total or (self.options["retire_when"] == "reached" and spent == total)))
 
-    def room(self, name: str) -> int:
+    def room(self, name: str, uri: Uri) -> int:
         out = [uri for queue in self.members(name) for uri in queue.out]
-        if out and self.group_spent(name, reserved=True) and not self.group_spent(name):
+        if out and self.group_spent(name, uri, reserved=True) and not self.group_spent(name, uri):
             return 0
-        most = self.definition(name)["max_in_flight"]
+        most = self.limits(name, uri)["max_in_flight"]
         return 1000 if most is None else max(most - len([uri for uri in out if not uri.landed]), 0)
 
-    def group_rests(self, name: str) -> bool:
-        return bool(self.definition(name)["politeness"] and self.groups[name].wake > self.now)
+    def clock(self, name: str, uri: Uri) -> float:
+        limits, group = self.limits(name, uri), self.groups[name]
+        return max(group.wake if limits["politeness"] else 0.0, group.busy if limits["max_bandwidth"] else 0.0)
 
     def stopped(self, queue: Queue) -> bool:
         """Its next URI is not leased, for a quota, or because its group has spent its budget, or waits."""
         if self.over_quota(queue):
             return True
+        uri = self.head(queue)
         if queue.grouped != self.revision:
-            self.choose_group(queue, self.head(queue))
+            self.choose_group(queue, uri)
         if not queue.group:
             return False
-        if self.group_spent(queue.group):
+        if self.group_spent(queue.group, uri):
             self.move(queue, RETIRED)
-        elif self.group_rests(queue.group) or not self.room(queue.group):
+        elif self.clock(queue.group, uri) > self.now or not self.room(queue.group, uri):
             self.ring.remove(queue)
             queue.state = SNOOZED
             self.groups[queue.group].parked.append(queue)
-            self.let_go_on(queue.group)
+            if self.clock(queue.group, uri) > self.now:
+                self.groups[queue.group].due = self.clock(queue.group, uri)
         else:
             return False
         return True
@@ -509,15 +529,43 @@ class Model:
         if not name or not self.groups[name].parked:
             return
         group = self.groups[name]
-        if self.group_rests(name):
-            group.due = group.wake
+        first = self.head(group.parked[0])
+        if self.clock(name, first) > self.now:
+            group.due = self.clock(name, first)
             return
-        room = self.room(name)
+        room = self.room(name, first)
         while room and group.parked:
             queue = group.parked.pop(0)
             queue.state = ""
             self.move(queue, SNOOZED if queue.wake > self.now else READY)
             room -= queue.state == READY
+
+    def count_bytes(self, queue: Queue, uri: Uri, size: int, began: float) -> None:
+        """Each byte takes its time, which is waited for afterwards."""
+
+        def after(busy: float, rate: int) -> float:
+            return max(busy, began) + size / rate if size and rate else busy
+
+        self.busy = after(self.busy, self.options["max_bandwidth"])
+        queue.busy = after(queue.busy, self.options["queue_bandwidth"])
+        queue.rest = max(queue.rest, queue.busy)
+        if queue.group:
+            group = self.groups[queue.group]
+            group.busy = after(group.busy, self.limits(queue.group, uri)["max_bandwidth"])
+
+    def crawl_rests(self) -> bool:
+        return bool(self.options["max_bandwidth"] and self.busy > self.now)
+
+    def wake_groups(self) -> bool:
+        due = [
+            (group.due, number, name)
+            for number, (name, group) in enumerate(self.groups.items())
+            if group.due is not None and group.due <= self.now
+        ]
+        for _, _, name in sorted(due):
+            self.groups[name].due = None
+            self.let_go_on(name)
+        return bool(due)
 
     def group_rest(self, queue: Queue, seconds: float) -> None:
         if queue.group and seconds:
@@ -713,7 +761,11 @@ class Model:
         given: list[int] = []
         if self.state == "RUNNING":
             self.bring_due()
-            while len(given) < number and (self.ring or self.waiting()):
+            while len(given) < number and not self.crawl_rests():
+                if not self.ring and self.wake_groups():
+                    continue
+                if not self.ring and not self.waiting():
+                    break
                 if not self.ring:
                     self.activate(self.waiting()[0])
                     continue
@@ -776,7 +828,9 @@ class Model:
         given: list[int] = []
         if self.state == "RUNNING":
             self.bring_due()
-            if key is not None:
+            if self.crawl_rests():
+                pass
+            elif key is not None:
                 queue = self.queues.get(key)
                 if queue is not None and queue.state == INACTIVE:
                     self.activate(queue)
@@ -832,11 +886,7 @@ class Model:
                     self.arrivals += 1
                     entry[1].arrival = self.arrivals
                 self.place(entry[1])
-        due = [(group.due, number, name) for number, (name, group) in enumerate(self.groups.items())]
-        for when, _, name in sorted(entry for entry in due if entry[0] is not None):
-            if when is not None and when <= self.now:
-                self.groups[name].due = None
-                self.let_go_on(name)
+        self.wake_groups()
         parked = [queue for group in self.groups.values() for queue in group.parked]
         for queue in sorted(self.queues.values(), key=lambda queue: (queue.wake, queue.id)):
             if queue.state == SNOOZED and queue.wake <= self.now and queue not in parked:
@@ -904,7 +954,7 @@ class Model:
         if number not in self.leases:
             self.settle()
             return False
-        queue, uri = self.leases[number].queue, self.leases[number].uri
+        queue, uri, began = self.leases[number].queue, self.leases[number].uri, self.leases[number].began
         dead = options["reason"] or ("retries exhausted" if outcome == "RETRY" else "dead")
         if outcome == "RETRY":
             uri.retries += 1
@@ -924,7 +974,8 @@ class Model:
         if outcome not in ("DEFERRED", "DISREGARDED"):
             self.let_rest(queue, pause)
         self.schedule(*discovered, within=True, via=uri)
-        if options["address"] and self.options["queue_assignment_policy"] == "ip":
+        by_address = any(one.get("by") == "ip" for one in self.options["groups"])
+        if options["address"] and (self.options["queue_assignment_policy"] == "ip" or by_address):
             self.report_address(uri.host, options["address"])
         del self.leases[number]
         uri.out = uri.landed = False
@@ -935,6 +986,7 @@ class Model:
         self.charge(queue, uri, outcome, retry_delay if alone else 0.0, options["reason"], status)
         if outcome == "DEAD":
             self.bury(uri, dead)
+        self.count_bytes(queue, uri, options["size"], began)
         self.group_rest(queue, rest)
         self.evaluate_again(queue)
         if queue.state != RETIRED:

@@ -13,17 +13,20 @@ GROUPS: tuple[tuple[dict[str, Any], ...], ...] = (
     ({"name": "sites", "by": "surt", "segments": 2, "politeness": True, "max_in_flight": 2},),
     ({"name": "one", "match": "queue:forced", "max_in_flight": 1}, {"name": "each", "by": "host", "total_budget": 4}),
     ({"name": "busy", "match": "queue:?.test", "max_in_flight": 1},),
+    ({"name": "machine", "by": "ip", "politeness": True},),
+    ({"name": "slow", "match": "queue:?.test", "max_bandwidth": 70},),
 )
 
 _NESTED = (
     "per_queue_concurrency", "polite", "max_retries", "retry_delay", "status_delay", "retry_scope", "backoff",
-    "min_interval", "groups", "expected",
+    "min_interval", "groups", "expected", "queue_bandwidth",
 )  # fmt: skip
 
 
 def settings_of(options: dict[str, Any], *, commit_operations: int = 10**9) -> Settings:
     """The settings of a frontier that commits after so many operations, not by time."""
     politeness: dict[str, Any] = {name: options[name] for name in ("per_queue_concurrency", "min_interval")}
+    politeness["max_bandwidth"] = options["queue_bandwidth"]
     if not options["polite"]:
         politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
     retry = {name: options[f"{prefix}{name}"] for prefix, name in (("", "max_retries"), ("retry_", "delay"))}

@@ -68,6 +68,7 @@ values = st.fixed_dictionaries(
         "quotas.queue": quotas,
         "quotas.label": quotas,
         "quotas.force_retire": booleans,
+        "group": st.fixed_dictionaries({"total_budget": st.sampled_from((-1, 0, 3, 9))}),
     },
 ).filter(bool)
 outcomes = st.sampled_from(
@@ -112,6 +113,9 @@ option_sets = st.fixed_dictionaries(
         "min_interval": st.sampled_from((0.0, 0.0, 2.0, 30.0)),
         "keep_urls": booleans,
         "update_priority": booleans,
+        "max_bandwidth": st.sampled_from((0, 0, 0, 300)),
+        "group": st.just({}),
+        "queue_bandwidth": st.sampled_from((0, 0, 0, 50)),
         "groups": st.sampled_from(((), (), (), *GROUPS)),
         "queue_assignment_policy": st.sampled_from(("hostname", "hostname", "ip")),
         "defer_to_previous": booleans,
@@ -836,6 +840,9 @@ class FrontierMachine(RuleBasedStateMachine):
                 soonest += [group.due for group in groups if group.due is not None]
                 later = [(due, self.model.queues[uri.queue].state) for due, uri in self.model.future]
                 soonest += [due for due, _ in later]
+                if self.model.crawl_rests():
+                    ready = [self.clock.time()] if self.model.ring or self.model.waiting() else []
+                    soonest = [max(self.model.busy, min([*soonest, *ready], default=0.0))]
                 if not soonest or self.model.state in ("PAUSED", "FINISHED"):
                     break
                 wait = min(soonest) - self.clock.time()

@@ -50,8 +50,9 @@ class GroupRebuild:
                 self._notes.note_change(f"group {name}: its record is lost, and was created again")
         for number, group in self._stored.items():
             made = self._made[number] = group_limits.without_queues(group)
-            if not 0 <= made.wake_time < inf:
-                made.wake_time = 0
+            for name in ("wake_time", "busy_until"):
+                if not 0 <= getattr(made, name) < inf:
+                    setattr(made, name, 0)
             if made.row is not None and not 0 <= made.row < inf:
                 made.row = None
             if made.parked_back > LAST_POSITION:

@@ -252,6 +252,7 @@ class QueueRebuild:
         totals.audit = max(totals.audit, self._findings.last_audit)
         totals.command = max(totals.command, self._findings.last_command)
         totals.seeds = max(totals.seeds if 0 <= totals.seeds <= LAST_ORDINAL else 0, self._findings.last_seed)
+        totals.busy_until = totals.busy_until if 0 <= totals.busy_until < inf else 0
         totals.seed_fates = dict(self._findings.seed_fates)
         if stored is None and self._findings.names:
             totals.scheduled = self._tables.entries(keys.SEEN)
@@ -313,7 +314,7 @@ _REPORTED_FIELDS = (
     "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "bytes",
     "charges", "errors", "error_answers", "wake_time", "block", "delayed", "rest", "position", "urls", "completed",
     "max_completed", "interval", "paced_until", "served", "own_budget", "backoff", "overloaded_until",
-    "dead_prerequisite", "group", "group_revision", "parked",
+    "dead_prerequisite", "group", "group_revision", "parked", "busy_until",
 )  # fmt: skip
 _COUNTED = (
     "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
@@ -360,7 +361,7 @@ def correct(queue: QueueRecord, now: float) -> None:
     queue.precedence = min(max(queue.precedence, 0), queue_states.WORST_PRECEDENCE)
     if not 0 <= queue.wake_time < inf:
         queue.wake_time = 0
-    for name in "block", "delayed", "rest", "paced_until", "served", "backoff", "overloaded_until":
+    for name in "block", "delayed", "rest", "paced_until", "served", "backoff", "overloaded_until", "busy_until":
         if not 0 <= getattr(queue, name) < inf:
             setattr(queue, name, 0)
     if queue.interval is not None and not 0 <= queue.interval < inf:
