@@ -177,7 +177,7 @@ def test_a_finish_that_snoozes_its_queue_leaves_its_precedence_until_the_queue_t
 
 
 def test_a_charge_for_uris_that_were_fetched_elsewhere_leaves_the_precedence_that_a_change_of_settings_gave() -> None:
-    with memory(precedence_policy={"success-counts": {"tiers": [2]}}) as f:
+    with memory(precedence_policy={"success-counts": {"tiers": [2]}}, hold_queues=False) as f:
         f.schedule_many(pages("A", 3))
         f.adjust(queue_total_budget=50)
         f.mark_seen(["https://a.test/elsewhere/1", "https://a.test/elsewhere/2"], charge=True)
