@@ -94,6 +94,7 @@ PLAIN: Mapping[str, Mapping[str, Counterpart]] = {
         "minDelayMs": Counterpart("frontier.politeness.min_delay", _milliseconds),
         "maxDelayMs": Counterpart("frontier.politeness.max_delay", _milliseconds),
         "respectCrawlDelayUpToSeconds": Counterpart("frontier.politeness.respect_crawl_delay_up_to", _seconds),
+        "maxPerHostBandwidthUsageKbSec": Counterpart("frontier.politeness.max_bandwidth", _kilobytes),
     },
     "CrawlMetadata": {
         "jobName": Counterpart("crawl", _text),
@@ -213,7 +214,6 @@ INSTEAD: Mapping[str, str] = {
     "BdbFrontier.snoozeLongMs": "Heritrix 3 does not read it either",
     "BdbFrontier.recoveryLogEnabled": "no recovery log is needed",
     "BdbFrontier.dumpPendingAtClose": "`budgetfrontier export` writes the pending URIs",
-    "DispositionProcessor.maxPerHostBandwidthUsageKbSec": "bandwidth is not limited",
     "CrawlController.runWhileEmpty": "frontier.pause_at_finish pauses a crawl that has nothing left",
     "FrontierPreparer.preferenceDepthHops": "URIs near a seed are not preferred",
     "CrawlMetadata.operatorFrom": "write the header From under fetch.requests",

@@ -57,6 +57,7 @@ def test_a_broad_crawl(tmp_path: Path) -> None:
     assert (settings.limits.max_time, settings.output.warc, settings.output.warc_prefix) == (604_800, True, "NL")
     assert settings.output.warc_operator == "The Library"
     assert not frontier.defer_to_previous
+    assert frontier.politeness.max_bandwidth == 512_000
     assert settings.frontier.quotas.queue == {"bytes": 512_000_000}
     assert settings.sheets == {
         "gentle": {"politeness.min_delay": 10.0, "queue_total_budget": 50},
@@ -76,7 +77,6 @@ def test_a_broad_crawl(tmp_path: Path) -> None:
         50: "MatchesFilePatternDecideRule",
         76: "quotaEnforcer.serverMaxAllKb=9",
         80: "warcWriter.compress=true",
-        84: "disposition.maxPerHostBandwidthUsageKbSec=500",
         92: "frontier.errorPenaltyAmount=many",
         93: "frontier.snoozeLongMs=300000",
         104: "gentle: fetchHttp.timeoutSeconds",
