@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -16,8 +15,8 @@ import xxhash
 
 from budgetfrontier.errors import NO_ROOM, CorruptFrontier, MissingExtra, StorageFull
 from budgetfrontier.rules.duplicates import bloom_size
-from budgetfrontier.storage import keys, lock_table, meta
-from budgetfrontier.storage.lmdb_env import open_lmdb, sync_folder
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.lmdb_env import opened_copy, sync_folder
 from budgetfrontier.storage.modes import opener
 from budgetfrontier.storage.records import FilterRow
 
@@ -87,7 +86,7 @@ def write(folder: Path, generation: int, bloom: Bloom) -> int:
 
 def remove_others(folder: Path, generation: int) -> None:
     """Remove the files of all generations but one: older ones, and one that was never committed."""
-    for number, path in _files(folder).items():
+    for number, path in files(folder).items():
         if number != generation:
             with suppress(OSError):  # it takes space, and does no harm
                 path.unlink()
@@ -96,31 +95,15 @@ def remove_others(folder: Path, generation: int) -> None:
 # -- copies
 
 
-@contextmanager
-def held_open(folder: Path) -> Iterator[dict[int, BinaryIO]]:
-    """Open the files of filters, so that one that is replaced while a frontier is copied is not lost."""
-    with ExitStack() as stack:
-        held: dict[int, BinaryIO] = {}
-        for number, path in _files(folder).items():
-            with suppress(FileNotFoundError):
-                held[number] = stack.enter_context(open(path, "rb"))
-        yield held
-
-
 def copy_filter(path: Path, folder: Path, held: dict[int, BinaryIO]) -> None:
     """Copy the filter that the copy of the data file in `folder` names, if it names one, and sync it.
 
     `held` are the files that existed before the copy began. Raises StorageFull, and CorruptFrontier if it is damaged.
     """
-    if not held and not _files(path):
+    if not held and not files(path):
         return
-    env = open_lmdb(folder, readonly=True, map_size=(folder / "data.mdb").stat().st_size)
-    try:
-        with env.begin() as txn:
-            row = meta.read_filter(txn, env.open_db(keys.META.encode(), txn=txn, create=False))
-    finally:
-        lock_table.close(env)
-        (folder / "lock.mdb").unlink(missing_ok=True)
+    with opened_copy(folder) as env, env.begin() as txn:
+        row = meta.read_filter(txn, env.open_db(keys.META.encode(), txn=txn, create=False))
     if row is None:
         return
     name = _file_name(row.generation)
@@ -157,7 +140,7 @@ def _file_name(generation: int) -> str:
     return f"seen-{generation}.bloom"
 
 
-def _files(folder: Path) -> dict[int, Path]:
+def files(folder: Path) -> dict[int, Path]:
     """Return the files of a frontier by generation."""
     found = ((_NAME.fullmatch(path.name), path) for path in (folder.iterdir() if folder.is_dir() else ()))
     return {int(name[1]): path for name, path in found if name is not None}

@@ -123,6 +123,16 @@ def opened_lmdb(path: Path, *, readonly: bool = False, map_size: int = 0) -> Ite
         lock_table.close(env)
 
 
+@contextmanager
+def opened_copy(folder: Path) -> Iterator[lmdb.Environment]:
+    """Open the copy of a data file for reading until the end of the `with` block; its lock file is removed then."""
+    try:
+        with opened_lmdb(folder, readonly=True, map_size=(folder / "data.mdb").stat().st_size) as env:
+            yield env
+    finally:
+        (folder / "lock.mdb").unlink(missing_ok=True)
+
+
 def _is_unmappable(error: Exception, data: Path) -> bool:
     """Return whether LMDB could not map a file because its roots state an impossible size."""
     unmapped = isinstance(error, lmdb.MemoryError | lmdb.InvalidParameterError | lmdb.MapResizedError)

@@ -27,12 +27,14 @@ from budgetfrontier.storage.last_commit import LastCommit
 from budgetfrontier.storage.lock import lock_holder
 from budgetfrontier.storage.process import process, runs
 from budgetfrontier.storage.records import AuditEntry, Progress, StartedCommand
-from budgetfrontier.storage.removed import copy_removed, held_open
+from budgetfrontier.storage.removed import copy_removed
+from budgetfrontier.storage.removed import files as removed_files
 from budgetfrontier.storage.report import Report, report, report_head
 from budgetfrontier.storage.series import Busiest, SeriesRow
 from budgetfrontier.storage.space import Space, space
 from budgetfrontier.storage.standing import standing
 from budgetfrontier.storage.view import PendingUri, View
+from budgetfrontier.storage.whole_files import held_open
 
 _PART = 1000  # URIs that `each_pending` takes from one snapshot
 
@@ -297,13 +299,13 @@ class Reader:
         """
         with (
             atomic_folder(Path(path)) as folder,
-            held_open(self.path) as held,
-            bloom_file.held_open(self.path) as filters,
+            held_open(removed_files(self.path)) as deleted,
+            held_open(bloom_file.files(self.path)) as filters,
             self.view(),
         ):
             copy(self._last_commit.env, self.path, folder, max_growth=max_growth)
             bloom_file.copy_filter(self.path, folder, filters)
-            copy_removed(self.path, folder, held)
+            copy_removed(self.path, folder, deleted)
             copy_cache(self.path, folder)
 
     def check(self) -> None:

@@ -11,7 +11,7 @@ import logging
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO
@@ -21,10 +21,10 @@ import msgspec
 from budgetfrontier.core.converters import converter
 from budgetfrontier.errors import NO_ROOM, FrontierError, StorageFull
 from budgetfrontier.rules.undoing import ENDING
-from budgetfrontier.storage import keys, lock_table, meta
+from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import decoder, encode
-from budgetfrontier.storage.lmdb_env import open_lmdb, sync_folder
+from budgetfrontier.storage.lmdb_env import opened_copy, sync_folder
 from budgetfrontier.storage.modes import make_folder, opener
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.view import View
@@ -185,17 +185,6 @@ def readable(path: Path, found: Kept) -> tuple[int, str]:
 # -- copies
 
 
-@contextmanager
-def held_open(path: Path) -> Iterator[dict[int, BinaryIO]]:
-    """Open the files of deleted records, so that files removed while a frontier is copied are not lost."""
-    with ExitStack() as stack:
-        held: dict[int, BinaryIO] = {}
-        for number, file in files(path).items():
-            with suppress(FileNotFoundError):
-                held[number] = stack.enter_context(open(file, "rb"))
-        yield held
-
-
 def copy_removed(path: Path, folder: Path, held: dict[int, BinaryIO]) -> None:
     """Copy the deleted records that the copy of the data file in `folder` needs for `undo`. Raises StorageFull.
 
@@ -203,14 +192,9 @@ def copy_removed(path: Path, folder: Path, held: dict[int, BinaryIO]) -> None:
     """
     if not held and not files(path):
         return
-    env = open_lmdb(folder, readonly=True, map_size=(folder / "data.mdb").stat().st_size)
-    try:
-        with env.begin() as txn:
-            db = {name: env.open_db(name.encode(), txn=txn, create=False) for name in (keys.META, keys.AUDIT)}
-            wanted = [found for _, found in needed(View(txn, db))]
-    finally:
-        lock_table.close(env)
-        (folder / "lock.mdb").unlink(missing_ok=True)
+    with opened_copy(folder) as env, env.begin() as txn:
+        db = {name: env.open_db(name.encode(), txn=txn, create=False) for name in (keys.META, keys.AUDIT)}
+        wanted = [found for _, found in needed(View(txn, db))]
     made = folder / FOLDER
     for found in wanted:
         make_folder(made, like=folder)

@@ -6,8 +6,8 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -56,6 +56,17 @@ def _new(path: Path, opener: Callable[[str, int], int] | None) -> tuple[Path, Bi
         if _lock(file.fileno()) is not False and os.fstat(file.fileno()).st_nlink:
             return partial, file
         file.close()  # another process found it before it was locked, and removes it
+
+
+@contextmanager
+def held_open(files: Mapping[int, Path]) -> Iterator[dict[int, BinaryIO]]:
+    """Open numbered files, so that those that are removed while a frontier is copied are not lost."""
+    with ExitStack() as stack:
+        held: dict[int, BinaryIO] = {}
+        for number, path in files.items():
+            with suppress(FileNotFoundError):
+                held[number] = stack.enter_context(open(path, "rb"))
+        yield held
 
 
 def _remove_leftovers(path: Path) -> None:
