@@ -348,7 +348,7 @@ class Tally(msgspec.Struct, kw_only=True, eq=False):
 
 
 class FetchStats(msgspec.Struct, array_like=True, gc=False):
-    """The count of what has been fetched of a host, of a queue, or with a label.
+    """The URIs and bytes fetched from a host, from a queue, or with a label.
 
     A URI counts once an attempt ends it: as a success (SUCCESS) or an error (FAILURE, DEAD). The bytes of all attempts
     count: those of a success, or of any other. A success is novel unless its `finish` says that its payload is not.

@@ -144,9 +144,9 @@ class Finisher:
         rest: float,
         now: float,
     ) -> None:
-        """Do what else the end of an attempt causes, if `Tables.observed` says so: before its queue goes anywhere.
+        """Count an attempt for bandwidth, group and tallies, and take address and rank from it, before its queue moves.
 
-        `rest` is for how long the queue rests for politeness.
+        It is called if `Tables.observed`. `rest` is for how long the queue rests for politeness.
         """
         outcome, size = (_SUCCESS, 0) if ending is None else (ending.outcome, ending.size)
         began = self._tables.leases.began(lease.id, now) if size else now

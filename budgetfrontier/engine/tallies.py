@@ -1,4 +1,4 @@
-"""The owner of the tallies: what has been fetched of hosts and queues with quotas, and with each label."""
+"""The owner of the tallies: counts of the URIs and bytes fetched, by host and queue with a quota, and by label."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING_SAID = Finish(Lease(0, "", CrawlUri(""), 0, 0.0, 0))
 
 
 class Tallies:
-    """The counts of what has been fetched, by kind and name. O(1) each; changed rows are written once a commit."""
+    """Counts of URIs and bytes fetched, by kind and name. O(1) each; changed rows are written once a commit."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -29,7 +29,7 @@ class Tallies:
         self._changed: set[bytes] = set()
         self._hosts: BoundedCache[str, bytes] = BoundedCache(CACHE)
         self.kinds: Collection[str] = ()
-        """What is counted besides labels: the kinds for which the settings in force have quotas."""
+        """The kinds that are counted besides labels: those for which the settings in force have quotas."""
 
     def __repr__(self) -> str:
         return f"<Tallies of {', '.join(sorted({*self.kinds, 'label'}))}: {len(self._stats)} in memory>"

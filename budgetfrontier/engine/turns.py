@@ -292,11 +292,11 @@ class Turns:
     def stopped_before_lease(
         self, queue: QueueRecord, uri: CrawlUri, settings: QueueSettings, now: float, *, popped: bool = True
     ) -> bool:
-        """Ask what has to be asked before each lease, if `Tables.guarded` says so; return whether the turn ends here.
+        """Return whether the turn of a queue ends without a lease: its URI moves, or a quota or its group stops it.
 
-        It is the last question: if the answer is no, the URI, which is the head, is leased. If it is yes, the queue has
-        been moved to where it belongs. `popped`: its id and its head were taken out, and go back first; else the caller
-        has asked `moves` before. Raises PolicyError.
+        It is asked last, and only if `Tables.guarded`: if the answer is no, the URI, which is the head, is leased. If
+        it is yes, the queue has been moved to where it belongs. `popped`: its id and its head were taken out, and go
+        back first; else the caller has asked `moves` before. Raises PolicyError.
         """
         if popped and self.moves(queue, uri, now, popped=True):
             return True
