@@ -44,14 +44,20 @@ def close_opened(first: int) -> None:
 
 
 def make_settings(
-    *, polite: bool = False, concurrency: int = 1, overrides: Iterable[dict[str, Any]] = (), **frontier: Any
+    *,
+    polite: bool = False,
+    concurrency: int = 1,
+    overrides: Iterable[dict[str, Any]] = (),
+    groups: Iterable[dict[str, Any]] = (),
+    **frontier: Any,
 ) -> Settings:
     """Settings without delays (unless `polite`) and without commits of their own."""
     politeness: dict[str, Any] = {"per_queue_concurrency": concurrency}
     if not polite:
         politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
     chosen = {"commit_interval": 3600.0, "politeness": politeness} | frontier
-    return Settings.from_dict({"crawl": "test", "frontier": chosen, "overrides": list(overrides)})
+    more = {"overrides": list(overrides), "groups": list(groups)}
+    return Settings.from_dict({"crawl": "test", "frontier": chosen, **more})
 
 
 def memory(clock: ManualClock | None = None, *, hooks: Iterable[object] = (), **options: Any) -> Frontier:

@@ -14,7 +14,7 @@ from budgetfrontier.core.model import Finish, Lease, Outcome, QueueRecord, Queue
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.pending import PendingTable
 from budgetfrontier.engine.rotation import Rotation
-from budgetfrontier.engine.turns import MAX_TURNS, Turns
+from budgetfrontier.engine.turns import MAX_GROUPS, MAX_TURNS, Turns
 from budgetfrontier.rules import budgets, charges, queue_states, queued_totals, wake_times
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED, SNOOZED
 from budgetfrontier.settings.overrides import QueueSettings
@@ -37,7 +37,13 @@ def lease(turns: Turns, leased: list[Lease], count: int, ttl: float, now: float)
     tables = turns._tables
     rotation, counters, leases = tables.rotation, tables.counters, tables.leases
     left = MAX_TURNS
-    while len(leased) < count and (rotation.ring or counters.inactive):
+    if turns.crawl_waits_until() > now:
+        return
+    while len(leased) < count:
+        if not rotation.ring and counters.parked and turns.groups.wake_due(now, MAX_GROUPS):
+            continue
+        if not rotation.ring and not counters.inactive:
+            break
         if left <= 0:
             turns.cut_short = True
             break

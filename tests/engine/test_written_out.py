@@ -48,6 +48,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "quotas": {"quotas": {"host": {"successes": 9, "errors": 4}, "queue": {"novel_bytes": 400}}, "concurrency": 2},
     "quotas, disregarded": {"quotas": {"label": {"urls": 9}, "queue": {"bytes": 300}, "force_retire": False}},
+    "groups": {
+        "groups": [
+            {"name": "pair", "match": "regex:[ab].test", "politeness": True, "max_in_flight": 2, "total_budget": 30},
+            {"name": "each", "by": "host", "max_in_flight": 1, "max_bandwidth": 100},
+        ],
+        "polite": True,
+        "concurrency": 2,
+    },
+    "a group of all": {"groups": [{"name": "all", "match": "*", "max_in_flight": 3, "total_budget": 40}]},
+    "bandwidth": {"max_bandwidth": 900, "politeness": {"max_bandwidth": 300, "per_queue_concurrency": 2}},
+    "precedence by successes": {"precedence_policy": {"success-counts": {"tiers": [2, 3]}}},
     "precedence by a policy": {
         "precedence_policy": "tests.engine.test_written_out:by_host",
         "balance_replenish_amount": 2,
