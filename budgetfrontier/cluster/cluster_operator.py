@@ -48,8 +48,9 @@ from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.rules.forecasts import Forecast, Held
 from budgetfrontier.rules.verdict import limit_sentence
 from budgetfrontier.settings import Settings
-from budgetfrontier.storage import quota_use
+from budgetfrontier.storage import label_totals, quota_use
 from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
+from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.seed_list import ListedSeed
@@ -320,6 +321,10 @@ class ClusterOperator:
         """Return the use of each limit of a quota in any partition, the fullest first."""
         found = self.owners.ask("quotas", list[QuotaUse])
         return quota_use.sorted_uses(use for uses in found.values() for use in uses)
+
+    def labels(self) -> list[LabelTotals]:
+        """Return what was fetched with each label in all partitions, and its seeds."""
+        return label_totals.summed(self.owners.ask("labels", list[LabelTotals]).values())
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
         """Return the leases of all partitions, or of one queue."""

@@ -31,8 +31,9 @@ from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.reports.queue_sample import spread as spread_
 from budgetfrontier.reports.work_list import Raised, WorkList
 from budgetfrontier.rules.forecasts import Held
-from budgetfrontier.storage import quota_use, seed_list, url_search
+from budgetfrontier.storage import label_totals, quota_use, seed_list, url_search
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry
@@ -308,12 +309,18 @@ def quotas(reader: Reader) -> list[QuotaUse]:
         return list(_up_to(quota_use.fullest(view), lambda use: 40 + len(use.name)))
 
 
+def labels(reader: Reader) -> list[LabelTotals]:
+    """Return what was fetched with each label, and its seeds. O(seeds + tallies)."""
+    with reader.view() as view:
+        return list(_up_to(label_totals.label_totals(view), lambda one: 80 + len(one.label)))
+
+
 LOOKS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
         report, head, queues, best, queue, explain, audit, adjustments, applied, survey, dry_run, leases, dead_letters,
         undo, unknown_letters, is_known,
-        series, busiest, held, runs, seeds, unlisted, quotas,
+        series, busiest, held, runs, seeds, unlisted, quotas, labels,
     )
 }  # fmt: skip
 """The looks by name."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.reports.work_list import Raised
     from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
+    from budgetfrontier.storage.label_totals import LabelTotals
     from budgetfrontier.storage.quota_use import QuotaUse
     from budgetfrontier.storage.seed_list import ListedSeed
     from budgetfrontier.storage.series import Busiest
@@ -241,6 +242,9 @@ class CrawlOperator(Protocol):
 
     def quotas(self) -> list[QuotaUse]:
         """Return the use of each limit of a quota, the fullest first, some thousands at the most."""
+
+    def labels(self) -> list[LabelTotals]:
+        """Return what was fetched with each label, and its seeds, some thousands at the most."""
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
         """Return the leases that are out, all or those of a queue."""

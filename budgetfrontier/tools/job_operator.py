@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.work_list import Raised
     from budgetfrontier.rules.forecasts import Forecast
     from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
+    from budgetfrontier.storage.label_totals import LabelTotals
     from budgetfrontier.storage.quota_use import QuotaUse
     from budgetfrontier.storage.seed_list import ListedSeed
     from budgetfrontier.storage.series import Busiest
@@ -342,6 +343,13 @@ class JobOperator:
 
         with self.reader.view() as view:
             return fullest(view)
+
+    def labels(self) -> list[LabelTotals]:
+        """Return what was fetched with each label, and its seeds, some thousands at the most."""
+        from budgetfrontier.storage.label_totals import label_totals
+
+        with self.reader.view() as view:
+            return label_totals(view)
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
         """Return the leases that were out at the last commit."""

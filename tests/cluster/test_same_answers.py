@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Outcome, Settings
+from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.cluster import crawl_owners, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
@@ -56,6 +56,7 @@ SAME = {
     "responsecodes": set(),
     "sourcetags": set(),
     "threads": {"url"},
+    "labels": {"label", "seeds", "waiting", "successes", "errors", "bytes", "novel", "novel_bytes"},
     "quotas": {"share", "used", "limit", "amount", "kind", "name"},
     "groups": {"group"},
     "rates": {"figure"},
@@ -79,7 +80,7 @@ COMMANDS = {
 
 def fill(frontier: Any) -> None:
     """Crawl a little: some URIs succeed, and one of each host is a dead letter."""
-    frontier.schedule_many(SETTINGS["seeds"][:4])
+    frontier.schedule_many(CrawlUri(url, source=url[8:10]) for url in SETTINGS["seeds"][:4])
     frontier.schedule_many(f"https://{host}/{page}{'?x' * (page % 3)}" for host in HOSTS for page in range(20))
     leases = frontier.lease(len(HOSTS))
     assert len(leases) == len(HOSTS)

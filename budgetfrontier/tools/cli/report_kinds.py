@@ -25,6 +25,7 @@ _HOUR = 3600.0
 
 AWAY = "seeds of partitions that do not answer are not listed"
 _TEXT_ROWS = 20
+_LABELS_DROP = ("novel_bytes", "novel", "waiting")
 QUOTAS = ("share", "used", "limit", "amount", "kind", "name")
 _GROUPS_DROP = ("bytes", "queues", "max_in_flight", "wake_in")
 HOSTS_DROP = ("not_modified", "failures", "errors", "state", "expenditure")
@@ -227,6 +228,15 @@ def _threads(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     return Rows(LEASE_FIELDS, map(itemgetter(*LEASE_FIELDS), rows), drop=lease_rows.DROP)
 
 
+def _labels(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
+    """Return the labels of seeds, those first with which most was fetched."""
+    from budgetfrontier.storage.label_totals import LABEL_FIELDS
+
+    found = operator.labels()
+    told = "" if found else "No seed has a label: `label` of a seed gives it one."
+    return Rows(LABEL_FIELDS, map(attrgetter(*LABEL_FIELDS), found), drop=_LABELS_DROP, told=told)
+
+
 def _quotas(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     from budgetfrontier.reports.format import percent
 
@@ -320,6 +330,7 @@ _MAKERS: dict[str, Callable[[argparse.Namespace, CrawlOperator], Rows]] = {
     "responsecodes": _of_log("responsecodes"),
     "sourcetags": _of_log("sourcetags"),
     "threads": _threads,
+    "labels": _labels,
     "quotas": _quotas,
     "groups": _groups,
     "rates": _rates,

@@ -53,6 +53,22 @@ def test_the_summary_has_what_was_told_with_the_ends_of_fetches(tmp_path: Path, 
     assert f"there is no {tmp_path / 'logs' / 'crawl.log'}; `budgetfrontier crawl` writes one" in unknown
 
 
+def test_what_was_fetched_with_each_label(tmp_path: Path, cli: Cli) -> None:
+    job, unlabelled = tmp_path / "labelled", tmp_path / "unlabelled"
+    with Frontier.open(job / "frontier", make_settings(polite=False)) as f:
+        for url, label in (("http://a.test/", "blogs"), ("http://b.test/", "blogs"), ("http://c.test/", "shops")):
+            f.schedule(CrawlUri(url, source=label, directive=Directive.MEDIUM))
+        one, other, _ = f.lease(3)
+        f.finish(one, size=250, discovered=["http://a.test/1"])
+        f.finish(other, Outcome.FAILURE, size=50)
+    rows, unknown = rows_of(cli, job, "labels")
+    assert [tuple(row.values()) for row in rows] == [("blogs", 2, 0, 1, 1, 300, 1, 250), ("shops", 1, 1, 0, 0, 0, 0, 0)]
+    assert unknown == ""
+    with Frontier.open(unlabelled / "frontier") as f:
+        f.schedule("http://a.test/")
+    assert "No seed has a label" in cli("report", unlabelled, "--kind", "labels").out
+
+
 def test_the_use_of_quotas(tmp_path: Path, cli: Cli) -> None:
     settings = Settings.from_dict({"frontier": {"quotas": {"host": {"urls": 2, "bytes": 1000}}}})
     with Frontier.open(tmp_path / "frontier", settings) as f:
