@@ -13,7 +13,7 @@ from typing import Final
 
 from budgetfrontier.core import uris
 from budgetfrontier.errors import PolicyError
-from budgetfrontier.settings.policies.canonicalization_rules import HeritrixRules
+from budgetfrontier.settings.policies import canonicalization_rules
 
 _WWW = re.compile(r"(?<=[/@])www\d*\.(?=[^.:]+\.[^.:])(?!.*@)")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -167,5 +167,6 @@ def _names(option: str, names: object) -> frozenset[str]:
     return frozenset(listed)
 
 
-BUILTIN: dict[str, type] = {"standard": Canonicalization, "rules": HeritrixRules}
+BUILTIN: dict[str, type] = {"standard": Canonicalization, "rules": canonicalization_rules.HeritrixRules}
 HERITRIX = {"RulesCanonicalizationPolicy": "rules"}
+HERITRIX_RULES = canonicalization_rules.HERITRIX

@@ -50,6 +50,12 @@ def known(kind: str) -> list[str]:
     return [*_module(kind).BUILTIN, *sorted(_installed(kind))]
 
 
+def heritrix_names(kind: str, *, rules: bool = False) -> Mapping[str, str]:
+    """Return the built-in policies of a kind, or the rules that they take, by the names of Heritrix's classes."""
+    names: Mapping[str, str] = getattr(_module(kind), "HERITRIX_RULES" if rules else "HERITRIX")
+    return names
+
+
 def is_own(spec: object) -> bool:
     """Return whether a spec names a policy as "module:name", code that `resolve` imports; False if it is no spec."""
     try:

@@ -179,13 +179,13 @@ def _init_sink(file: Path) -> None:
 
 def _init_from_heritrix(source: Path, file: Path) -> None:
     """Write the configuration of a job of Heritrix as YAML, with a line for all that is left out."""
-    from budgetfrontier.reports.format import clean, counted
+    from budgetfrontier.reports.format import counted
     from budgetfrontier.tools.heritrix.migration import configuration, migrate
 
     migration = migrate(source, file.stem)
     _write_new({file: migration.text} | {file.with_name(name): text for name, text in migration.files.items()})
     for remark in migration.remarks:
-        note(clean(f"{configuration(source)}:{remark.line}: {remark.what}: {remark.why}"))
+        note(remark.text if remark.line.file else f"{configuration(source)}:{remark.text}")
     written = " and ".join([str(file), *(str(file.with_name(name)) for name in migration.files)])
     check = shlex.join(("budgetfrontier", "check-config", str(file)))
     remarks = counted(len(migration.remarks), "remark")

@@ -43,7 +43,7 @@ def _bytes(text: str) -> Any:
 
 
 def _text(text: str) -> str:
-    return text.strip()
+    return " ".join(text.split())
 
 
 def _not(text: str) -> bool:
@@ -88,7 +88,6 @@ PLAIN: Mapping[str, Mapping[str, Counterpart]] = {
         "retryDelaySeconds": Counterpart("frontier.retry.delay", _seconds),
         "maxOutlinks": Counterpart("links.max_per_page", whole, "6000"),
     },
-    "BaseQueuePrecedencePolicy": {"basePrecedence": Counterpart("frontier.precedence")},
     "DispositionProcessor": {
         "delayFactor": Counterpart("frontier.politeness.delay_factor", number),
         "minDelayMs": Counterpart("frontier.politeness.min_delay", _milliseconds),
@@ -132,41 +131,14 @@ SAME_CLASS = {
 }
 """Classes whose properties are read as those of another."""
 
-COST = {
-    "ZeroCostAssignmentPolicy": "zero",
-    "UnitCostAssignmentPolicy": "unit",
-    "WagCostAssignmentPolicy": "wag",
-    "AntiCalendarCostAssignmentPolicy": "anti-calendar",
-}
-ASSIGNMENT = {
-    "HostnameQueueAssignmentPolicy": "hostname",
-    "HostnameQueueAssignmentPolicyWithLimits": "hostname",
-    "SurtAuthorityQueueAssignmentPolicy": "surt-authority",
-    "SurtAuthorityQueueAssignmentPolicyWithLimits": "surt-authority",
-    "AssignmentLevelSurtQueueAssignmentPolicy": "topmost-assigned-surt",
-    "TopmostAssignedSurtQueueAssignmentPolicy": "topmost-assigned-surt",
-    "IPQueueAssignmentPolicy": "ip",
-    "BucketQueueAssignmentPolicy": "bucket",
-}
 ASSIGNMENT_OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], Any]] = {
     "limit": ("limit", whole, -1),
     "parallelQueues": ("parallel_queues", whole, 1),
     "parallelQueuesRandomAssignment": ("parallel_queues_random_assignment", flag, False),
 }
 """Options of these policies: the name here, how the value is read, and the default of both."""
-CANONICALIZATION = {
-    "LowercaseRule": "lowercase",
-    "StripUserinfoRule": "strip-userinfo",
-    "StripWWWRule": "strip-www",
-    "StripWWWNRule": "strip-www-n",
-    "StripSessionIDs": "strip-session-ids",
-    "StripSessionCFIDs": "strip-session-cfids",
-    "FixupQueryString": "fix-query",
-    "StripExtraSlashes": "strip-extra-slashes",
-}
-"""Rules of the canonicalization policy `rules`, which also has `regex`."""
 
-DUPLICATES = {"BloomUriUniqFilter": "bloom", "NoopUriUniqFilter": "noop"}
+DUPLICATES = {"BdbUriUniqFilter": "exact", "BloomUriUniqFilter": "bloom", "NoopUriUniqFilter": "noop"}
 _BUILT_IN = (
     "ActionDirectory BdbModule BdbServerCache BdbUriUniqFilter CandidateChain CandidateScoper CandidatesProcessor "
     "CheckpointService ConfigFile ConfigPathConfigurer ConfigString ContentDigestHistoryLoader "
@@ -176,6 +148,23 @@ _BUILT_IN = (
 )
 BUILT_IN = frozenset(_BUILT_IN.split())
 """Classes whose work a crawl does here without a setting."""
+
+_PROCESSORS = (
+    "ARCWriterProcessor AggressiveExtractorHTML CandidateScoper CandidatesProcessor ContentDigestHistoryLoader "
+    "ContentDigestHistoryStorer DispositionProcessor ExtractorCSS ExtractorHTML ExtractorHTTP ExtractorJS ExtractorPDF "
+    "ExtractorRobotsTxt ExtractorSWF ExtractorSitemap FetchDNS FetchFTP FetchHTTP FetchHistoryProcessor FetchWhois "
+    "JerichoExtractorHTML PreconditionEnforcer Preselector QuotaEnforcer ReschedulingProcessor SourceQuotaEnforcer "
+    "WARCWriterChainProcessor WARCWriterProcessor"
+)
+PROCESSORS = frozenset(_PROCESSORS.split())
+"""Classes that do their work only as part of a chain."""
+SWITCHED = frozenset(
+    ("ExtractorHTTP", "ExtractorSitemap", "QuotaEnforcer", "WARCWriterChainProcessor", "SourceQuotaEnforcer")
+)
+"""Classes whose work is not done here either if they are turned off."""
+
+UNREAD = "no counterpart; left out"
+"""The remark on what nothing asks for."""
 
 _AMOUNTS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "MaxFetchSuccesses": ("successes", whole),

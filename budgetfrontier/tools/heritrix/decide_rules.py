@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.scope_rules import check_rule
 from budgetfrontier.settings.values import brief
+from budgetfrontier.tools.heritrix import java_regex
 from budgetfrontier.tools.heritrix.counterparts import flag, whole
 from budgetfrontier.tools.heritrix.reading import Reading, label, with_class
 from budgetfrontier.tools.heritrix.seeds import source_lines
@@ -19,16 +21,30 @@ ALWAYS = frozenset(("PrerequisiteAcceptDecideRule", "SeedAcceptDecideRule"))
 
 
 def scope(reading: Reading, folder: Path, seed_rules: list[str]) -> None:
-    """Set the scope by the rules of the bean `scope`. `seed_rules` are those for what seeds imply."""
-    bean = reading.beans.by_id.get("scope") or reading.of_class("DecideRuleSequence")
+    """Set the scope by the rules that Heritrix's scoper asks. `seed_rules` are those for what seeds imply."""
     rules: list[dict[str, str]] = []
-    for each in _rules(reading, bean):
+    for each in _rules(reading, _scope_bean(reading)):
         rules += _DecideRule(reading, each, folder, seed_rules).written()
     while rules and rules[0] == {"reject": "all"}:  # what no rule matches is not accepted anyway
         rules.pop(0)
+    for scoper in reading.beans.top:
+        if scoper.name == "CandidateScoper" and not reading.is_on(scoper):
+            reading.remark(scoper.line, f"{label(scoper)}.enabled=false", "so Heritrix accepts all URIs, as here")
+            rules = [{"accept": "all"}]
     reading.put("scope.accept", [])
     reading.put("scope.rules", rules)
     reading.put("scope.max_hops", -1)
+
+
+def _scope_bean(reading: Reading) -> Bean | None:
+    """Return the rule that the scoper asks: its own, the bean `scope`, or the only sequence."""
+    scoper = reading.of_class("CandidateScoper")
+    own = reading.use(scoper, "scope") if scoper is not None else None
+    bean = own if isinstance(own, Bean) else reading.beans.bean("scope") or reading.of_class("DecideRuleSequence")
+    if bean is not None and not reading.is_on(bean):
+        why = "so Heritrix accepts nothing; here, seeds are crawled, and nothing else"
+        reading.remark(bean.lines["enabled"], f"{label(bean)}.enabled", why)
+    return bean
 
 
 def _rules(reading: Reading, bean: Bean | None, within: tuple[Bean, ...] = ()) -> Iterator[Bean]:
@@ -37,6 +53,9 @@ def _rules(reading: Reading, bean: Bean | None, within: tuple[Bean, ...] = ()) -
         return
     if bean.name != "DecideRuleSequence":
         yield bean
+        return
+    if not reading.is_on(bean):
+        reading.skipped[id(bean)] = ""
         return
     if any(bean is each for each in within):
         reading.remark(bean.line, with_class(bean), "it contains itself; read once")
@@ -59,14 +78,18 @@ class _DecideRule:
     def written(self) -> list[dict[str, str]]:
         """Return the rules of a scope that do the same; none, with a remark, if there are none."""
         name = self._bean.name
+        if not self._reading.is_on(self._bean):
+            if name in ALWAYS:
+                line, what = self._bean.lines["enabled"], f"{with_class(self._bean)}: enabled=false"
+                self._reading.remark(line, what, "such URIs are always in scope here")
+            self._reading.skipped[id(self._bean)] = ""
+            return []
         if name in ALWAYS:
             return []
         make = _KINDS.get(name)
         if make is None:
             return self._none("no rule of a scope does the same; left out")
         default, rules = make
-        if not self._reading.convert(self._bean, "enabled", flag, True):
-            return []
         decision = self._reading.text(self._bean, "decision", default).upper()
         if decision not in ("ACCEPT", "REJECT"):
             return self._none(f"its decision {brief(decision)} decides nothing; left out")
@@ -74,8 +97,7 @@ class _DecideRule:
 
     def _none(self, why: str) -> list[dict[str, str]]:
         self._reading.remark(self._bean.line, with_class(self._bean), why)
-        for name in self._bean.properties:
-            self._reading.use(self._bean, name)
+        self._reading.use_all(self._bean)
         return []
 
     def _valid(self, rule: str) -> bool:
@@ -125,24 +147,53 @@ class _DecideRule:
 
     def regex(self) -> list[str]:
         text = self._reading.text(self._bean, "regex")
-        return [_whole_regex(text)] if text else []
+        return self._each([text]) if text else []
 
     def no_regex(self) -> list[str]:
         text = self._reading.text(self._bean, "regex")
-        return [rf"regex:\A(?!(?:{text})\Z)"] if text else []
+        return self._none_matches([text]) if text else ["all"]
 
     def regexes(self) -> list[str]:
-        texts = [text.text.strip() for text in self._reading.texts(self._reading.use(self._bean, "regexList"))]
-        if self._reading.convert(self._bean, "listLogicalOr", flag, True):
-            return [_whole_regex(text) for text in texts]
-        return ["regex:" + "".join(rf"(?=\A(?:{text})\Z)" for text in texts)] if texts else []
+        texts = self._regex_list()
+        if len(texts) < 2 or self._reading.convert(self._bean, "listLogicalOr", flag, True):
+            return self._each(texts)
+        inner = self._together(texts)
+        return ["regex:" + "".join(rf"(?=\A(?:{text})\Z)" for text in inner)] if inner else []
 
     def no_regexes(self) -> list[str]:
-        texts = [text.text.strip() for text in self._reading.texts(self._reading.use(self._bean, "regexList"))]
-        if not self._reading.convert(self._bean, "listLogicalOr", flag, True) and len(texts) > 1:
-            self._none("a list of expressions that must all fail to match has no counterpart; left out")
+        texts = self._regex_list()
+        if len(texts) < 2 or self._reading.convert(self._bean, "listLogicalOr", flag, True):
+            return self._none_matches(texts) if texts else ["all"]
+        inner = self._together(texts)
+        return [r"regex:\A(?!" + "".join(rf"(?=(?:{text})\Z)" for text in inner) + ")"] if inner else []
+
+    def _regex_list(self) -> list[str]:
+        return [text.text.strip() for text in self._reading.texts(self._reading.use(self._bean, "regexList"))]
+
+    def _each(self, texts: list[str]) -> list[str]:
+        """Return a rule for each expression that can be written, with remarks on the others."""
+        rules: list[str] = []
+        for text in texts:
+            try:
+                rules.append(f"regex:{java_regex.searched(text)}")
+            except ValueError as error:
+                self._none(f"`{brief(text)}`: {error}; left out")
+        return rules
+
+    def _none_matches(self, texts: list[str]) -> list[str]:
+        inner = self._together(texts)
+        return [r"regex:\A" + "".join(rf"(?!(?:{text})\Z)" for text in inner)] if inner else []
+
+    def _together(self, texts: list[str]) -> list[str]:
+        """Return expressions to be written into one; none, with a remark, if one cannot be."""
+        try:
+            inner = [java_regex.translate(text) for text in texts]
+            if len(inner) > 1 and any(re.search(r"\\[1-9]|\(\?P", text) for text in inner):
+                raise ValueError("groups that are referred to are not written into one expression with others")
+        except ValueError as error:
+            self._none(f"{error}; left out")
             return []
-        return [r"regex:\A" + "".join(rf"(?!(?:{text})\Z)" for text in texts)] if texts else []
+        return inner
 
     def schemes(self) -> list[str]:
         if "schemes" in self._bean.properties:
@@ -160,13 +211,6 @@ class _DecideRule:
     def longer(self) -> list[str]:
         limit = self._reading.convert(self._bean, "contentLengthThreshold", whole, 0)
         return [f"size:>{limit}B"] if limit > 0 else []
-
-
-def _whole_regex(text: str) -> str:
-    """Return a rule for what a Java expression matches as a whole, as DecideRules ask it to."""
-    if text.startswith(".*") and text.endswith(".*") and len(text) > 4:
-        return f"regex:{text[2:-2]}"
-    return rf"regex:\A(?:{text})\Z"
 
 
 _KINDS: dict[str, tuple[str, Callable[[Any], list[str]]]] = {

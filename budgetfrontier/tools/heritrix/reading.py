@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from budgetfrontier.settings.values import brief
+from budgetfrontier.tools.heritrix.counterparts import PROCESSORS, flag
 from budgetfrontier.tools.heritrix.spring import Bean, BeanList, Beans, Remark, Text, Value
+from budgetfrontier.tools.heritrix.spring_xml import FileLine
 
 
 @dataclass
@@ -21,15 +24,33 @@ class Reading:
     files: dict[str, str] = field(default_factory=dict)
     """Texts of files to write beside the configuration, by name."""
     remarks: list[Remark] = field(default_factory=list)
+    origins: dict[tuple[str, ...], FileLine] = field(default_factory=dict)
+    """The line that each setting is from."""
+    skipped: dict[int, str] = field(default_factory=dict)
+    """Beans, by identity, of which nothing is read, and why; "" if nothing has to be said."""
     _used: set[tuple[int, str]] = field(default_factory=set)
 
-    def put(self, setting: str, value: Any) -> None:
-        """Set a setting, named with dots."""
+    def put(self, setting: str, value: Any, line: FileLine | None = None) -> None:
+        """Set a setting, named with dots, that a line asks for."""
         section = self.settings
         *sections, name = setting.split(".")
         for each in sections:
             section = section.setdefault(each, {})
         section[name] = value
+        if line is not None:
+            self.origins[*sections, name] = line
+
+    def drop(self, path: tuple[str | int, ...], why: str) -> None:
+        """Take a value out of the settings, with a remark."""
+        holder: Any = self.settings
+        for part in path[:-1]:
+            holder = holder[part]
+        shown = brief(str(holder[path[-1]]))
+        del holder[path[-1]]
+        names = tuple(map(str, path))
+        starts = [names[:length] for length in range(len(names), 0, -1)]
+        line = next((self.origins[start] for start in starts if start in self.origins), FileLine(1))
+        self.remark(line, f"{'.'.join(names)}: {shown}", f"{why}; left out")
 
     def beside(self, ending: str, lines: Iterable[str]) -> str:
         """Add a file to write beside the configuration, and return its name."""
@@ -37,14 +58,21 @@ class Reading:
         self.files[name] = "".join(f"{line}\n" for line in lines)
         return name
 
-    def remark(self, line: int, what: str, why: str) -> None:
+    def remark(self, line: FileLine, what: str, why: str) -> None:
         """Remark on something that is left out or changed."""
-        self.remarks.append(Remark(line, what, why))
+        if (remark := Remark(line, what, why)) not in self.remarks:
+            self.remarks.append(remark)
+
+    # Properties
 
     def use(self, bean: Bean, name: str) -> Value | None:
         """Return a property, with references followed; None if there is none."""
         self._used.add((id(bean), name))
         return self.beans.resolved(bean.properties.get(name))
+
+    def use_all(self, bean: Bean) -> None:
+        """Note that the properties of a bean need no remarks of their own."""
+        self._used |= {(id(bean), name) for name in bean.properties}
 
     def is_used(self, bean: Bean, name: str) -> bool:
         """Return whether a property was asked for."""
@@ -74,9 +102,40 @@ class Reading:
             if isinstance(item, Text) and item.kind == "value":
                 yield item
 
+    # Beans
+
+    def is_on(self, bean: Bean) -> bool:
+        """Return whether a bean is not turned off by its property `enabled`."""
+        return bool(self.convert(bean, "enabled", flag, True))
+
     def of_class(self, *names: str) -> Bean | None:
-        """Return the first bean of one of these classes, wherever it is."""
-        return next((bean for bean in self.beans.every() if bean.name in names), None)
+        """Return the bean of one of these classes that Heritrix runs; None if there is none, or it is turned off.
+
+        Of several, it is the first one, with remarks on the others.
+        """
+        found = [bean for bean in self._running if bean.name in names and self._is_taken(bean)]
+        for other in found[1:]:
+            self.skipped[id(other)] = f"there is a bean of this class before it, {label(found[0])}, which is read"
+        return found[0] if found else None
+
+    def _is_taken(self, bean: Bean) -> bool:
+        if not self.is_on(bean):
+            self.skipped[id(bean)] = ""
+        return id(bean) not in self.skipped
+
+    @cached_property
+    def _running(self) -> list[Bean]:
+        """The beans that Heritrix runs: of the processors, those of its chains, in their order."""
+        chains = [bean for bean in self.beans.top if "processors" in bean.properties]
+        lists = [self.use(chain, "processors") for chain in chains]
+        items = [self.beans.resolved(item) for each in lists if isinstance(each, BeanList) for item in each.items]
+        chained = [bean for bean in items if isinstance(bean, Bean)]
+        if not chains:
+            return self.beans.top
+        for bean in self.beans.top:
+            if bean.name in PROCESSORS and not any(bean is each for each in chained):
+                self.skipped[id(bean)] = "no chain has it, so that Heritrix does not run it"
+        return [*(bean for bean in self.beans.top if not any(bean is each for each in chained)), *chained]
 
 
 def label(bean: Bean) -> str:

@@ -13,6 +13,7 @@ from budgetfrontier.settings.values import brief
 from budgetfrontier.tools.heritrix.counterparts import flag
 from budgetfrontier.tools.heritrix.reading import Reading, label
 from budgetfrontier.tools.heritrix.spring import Bean, Text
+from budgetfrontier.tools.heritrix.spring_xml import FileLine
 
 MOST_IN_YAML = 50
 """Seeds that are written into the YAML; more go to a file."""
@@ -20,7 +21,7 @@ MOST_REMARKS = 20
 _SCHEME = re.compile(r"[A-Za-z][\w+-]+:(?!\d)")
 
 
-def source_lines(reading: Reading, bean: Bean, name: str, folder: Path) -> list[tuple[int, str]]:
+def source_lines(reading: Reading, bean: Bean, name: str, folder: Path) -> list[tuple[FileLine, str]]:
     """Return the lines of a ReadSource, each with its line in the configuration (of a file: that of its name)."""
     source = reading.use(bean, name)
     if isinstance(source, Text) and source.text.strip():
@@ -30,7 +31,7 @@ def source_lines(reading: Reading, bean: Bean, name: str, folder: Path) -> list[
     if source.name == "ConfigString":
         value = reading.use(source, "value")
         if isinstance(value, Text):
-            return [(value.line + at, line) for at, line in enumerate(value.text.split("\n"))]
+            return [(value.line.after(at), line) for at, line in enumerate(value.text.split("\n"))]
         return []
     path = reading.use(source, "path")
     if isinstance(path, Text) and path.text.strip():
@@ -39,7 +40,7 @@ def source_lines(reading: Reading, bean: Bean, name: str, folder: Path) -> list[
     return []
 
 
-def _file_lines(reading: Reading, folder: Path, path: Text) -> list[tuple[int, str]]:
+def _file_lines(reading: Reading, folder: Path, path: Text) -> list[tuple[FileLine, str]]:
     file = folder / path.text.strip()
     try:
         text = file.read_text(encoding="utf-8-sig", errors="replace")
@@ -53,7 +54,7 @@ def seeds(reading: Reading, folder: Path) -> list[str]:
     """Set the seeds, and return the rules of a scope for what they imply, as Heritrix's SURT prefixes do."""
     bean = reading.of_class("TextSeedModule")
     if bean is None:
-        reading.remark(1, "seeds", "there is no TextSeedModule; write the seeds")
+        reading.remark(FileLine(1), "seeds", "there is no TextSeedModule; write the seeds")
         reading.put("seeds", [])
         return ["seed-hosts"]
     urls, directives = _urls(reading, [*source_lines(reading, bean, "textSource", folder)])
@@ -77,7 +78,7 @@ def seeds(reading: Reading, folder: Path) -> list[str]:
     return rules
 
 
-def _urls(reading: Reading, lines: list[tuple[int, str]]) -> tuple[list[str], list[str]]:
+def _urls(reading: Reading, lines: list[tuple[FileLine, str]]) -> tuple[list[str], list[str]]:
     """Return the URLs of a list of seeds, and its directives, which are prefixes of the scope only."""
     urls: dict[str, None] = {}
     directives: list[str] = []
@@ -100,7 +101,7 @@ def _urls(reading: Reading, lines: list[tuple[int, str]]) -> tuple[list[str], li
     return [*urls], directives
 
 
-def _entries(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+def _entries(lines: list[tuple[FileLine, str]]) -> Iterator[tuple[FileLine, str]]:
     """Yield the first word of each line that is not a comment."""
     for line, text in lines:
         words = text.split()

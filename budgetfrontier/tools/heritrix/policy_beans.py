@@ -1,0 +1,157 @@
+"""Heritrix's policies of the frontier, and its rules of canonicalization, as those here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetfrontier.errors import PolicyError
+from budgetfrontier.settings import plugins
+from budgetfrontier.settings.values import brief
+from budgetfrontier.tools.heritrix import java_regex
+from budgetfrontier.tools.heritrix.counterparts import (
+    ASSIGNMENT_OPTIONS,
+    DUPLICATES,
+    UNREAD,
+    flag,
+    whole,
+)
+from budgetfrontier.tools.heritrix.reading import Reading, label, with_class
+from budgetfrontier.tools.heritrix.spring import Bean, BeanList, Value
+
+
+def frontier(reading: Reading) -> None:
+    """Set the policies."""
+    reading.put("frontier.retire_when", "reached")
+    preparer, bean = reading.of_class("FrontierPreparer"), reading.of_class("BdbFrontier", "WorkQueueFrontier")
+    cost = _policy(reading, preparer, "costAssignmentPolicy", "CostAssignmentPolicy")
+    if cost is not None:
+        _name_policy(reading, cost, "cost", "frontier.cost_policy", "unit")
+    assignment = _policy(reading, preparer, "queueAssignmentPolicy", "QueueAssignmentPolicy")
+    if assignment is None:
+        reading.put("frontier.queue_assignment_policy", "surt-authority")
+    else:
+        name = _name_policy(reading, assignment, "assignment", "frontier.queue_assignment_policy", "surt-authority")
+        _options(reading, assignment, name)
+        if not reading.convert(assignment, "deferToPrevious", flag, True):
+            reading.put("frontier.defer_to_previous", False)
+        if text := reading.text(assignment, "forceQueueAssignment"):
+            line = assignment.lines["forceQueueAssignment"]
+            reading.remark(line, f"{label(assignment)}.forceQueueAssignment={brief(text)}", UNREAD)
+    if bean is not None:
+        _precedence(reading, reading.use(bean, "queuePrecedencePolicy"))
+        _duplicates(reading, reading.use(bean, "uriUniqFilter"))
+    if preparer is not None:
+        reading.use(preparer, "uriPrecedencePolicy")
+
+
+def _duplicates(reading: Reading, bean: Value | None) -> None:
+    """Set how seen URIs are recognized, by the filter of the frontier or the one that Spring finds."""
+    if not isinstance(bean, Bean):
+        bean = next((each for each in reading.beans.top if each.name.endswith("UriUniqFilter")), None)
+    if bean is None:
+        return
+    if bean.name not in DUPLICATES:
+        reading.remark(bean.line, with_class(bean), "there is no such filter; all URIs seen are on disk, exactly")
+        reading.skipped[id(bean)] = ""
+    elif DUPLICATES[bean.name] != "exact":
+        reading.put("frontier.duplicates", DUPLICATES[bean.name], bean.line)
+
+
+def _precedence(reading: Reading, bean: Value | None) -> None:
+    """Set the precedence policy of queues; `base` has a setting of its own."""
+    if not isinstance(bean, Bean):
+        return
+    known = plugins.heritrix_names("precedence").get(bean.name)
+    base = reading.convert(bean, "basePrecedence", whole, None)
+    if known == "success-counts":
+        tiers = reading.text(bean, "incrementCounts", "100,1000")
+        policy = {"success-counts": {"tiers": tiers, "base": 3 if base is None else base}}
+        if _objection(reading, bean, "precedence", policy) is None:
+            reading.put("frontier.precedence_policy", policy, bean.line)
+        return
+    if known != "base":
+        reading.remark(bean.line, with_class(bean), "there is no such policy; `base` is set")
+    if base is not None:
+        reading.put("frontier.precedence", base, bean.lines["basePrecedence"])
+
+
+def _objection(reading: Reading, bean: Bean, kind: str, policy: object) -> str | None:
+    """Return what is wrong with the options of a policy, with a remark; None if nothing is."""
+    try:
+        plugins.resolve(kind, policy)  # type: ignore[arg-type]
+    except PolicyError as error:
+        reading.remark(bean.line, with_class(bean), f"{error}; left out")
+        return str(error)
+    return None
+
+
+def _options(reading: Reading, bean: Bean, name: str) -> None:
+    """Set the options of the queue assignment policy, if it has any."""
+    for key, (option, read, default) in ASSIGNMENT_OPTIONS.items():
+        if (value := reading.convert(bean, key, read, default)) == default:
+            continue
+        before = reading.settings["frontier"]["queue_assignment_policy"]
+        options = before[name] if isinstance(before, dict) else {}
+        policy = {name: {**options, option: value}}
+        if _objection(reading, bean, "assignment", policy) is None:
+            reading.put("frontier.queue_assignment_policy", policy, bean.lines[key])
+
+
+def _policy(reading: Reading, preparer: Bean | None, name: str, kind: str) -> Bean | None:
+    """Return the bean of a policy: that of the preparer, or the one that Spring finds by its class."""
+    value = reading.use(preparer, name) if preparer else None
+    if isinstance(value, Bean):
+        return value
+    return next((bean for bean in reading.beans.top if kind in bean.name), None)
+
+
+def _name_policy(reading: Reading, bean: Bean, kind: str, setting: str, default: str) -> str:
+    """Set the policy of a bean, and return its name."""
+    name = plugins.heritrix_names(kind).get(bean.name)
+    if name is None:
+        reading.remark(bean.line, with_class(bean), f"there is no such policy; `{default}` is set")
+    reading.put(setting, name or default, bean.line)
+    return name or default
+
+
+def canonicalization(reading: Reading) -> None:
+    """Set which differences between URLs count; all of Heritrix's default rules apply if there is no list."""
+    preparer = reading.of_class("FrontierPreparer")
+    bean = reading.use(preparer, "canonicalizationPolicy") if preparer else None
+    bean = bean if isinstance(bean, Bean) else reading.of_class("RulesCanonicalizationPolicy")
+    rules = reading.use(bean, "rules") if bean and bean.name == "RulesCanonicalizationPolicy" else None
+    if bean is None or not isinstance(rules, BeanList):
+        if bean is not None and bean.name != "RulesCanonicalizationPolicy":
+            reading.remark(bean.line, with_class(bean), "there is no such policy; Heritrix's default rules are set")
+            reading.use_all(bean)
+        reading.put("frontier.canonicalization_policy", "rules")
+        return
+    found: list[Any] = []
+    beans = [each for each in map(reading.beans.resolved, rules.items) if isinstance(each, Bean)]
+    for each in beans:
+        rule = _rule(reading, each)
+        if rule is not None and _objection(reading, each, "canonicalization", {"rules": [rule]}) is None:
+            found.append(rule)
+    reading.put("frontier.canonicalization_policy", {"rules": found}, bean.line)
+
+
+def _rule(reading: Reading, bean: Bean) -> Any:
+    """Return a rule of canonicalization; None if it is turned off, or with a remark if there is none."""
+    if not reading.is_on(bean):
+        reading.skipped[id(bean)] = ""
+        return None
+    known = plugins.heritrix_names("canonicalization", rules=True).get(bean.name)
+    if known is not None and known != "regex":
+        return known
+    why = "no rule of canonicalization does the same"
+    if known == "regex":
+        form = reading.text(bean, "format")
+        try:
+            pattern = java_regex.translate(reading.text(bean, "regex", "(.*)"))
+        except ValueError as error:
+            why = str(error)
+        else:
+            return {"regex": pattern, "format": form} if form else {"regex": pattern}
+    reading.use_all(bean)
+    reading.remark(bean.line, with_class(bean), f"{why}; left out")
+    return None
