@@ -48,6 +48,8 @@ DRAINS: dict[str, dict[str, Any]] = {
     "keep_urls": {"keep_urls": True},
     "groups": {"groups": [{"name": "site", "by": "host", "max_in_flight": 2, "total_budget": 10**9}]},
     "groups that wait": {"groups": [{"name": "fifty", "match": "*", "max_in_flight": 50, "total_budget": 10**9}]},
+    "moves": {"defer_to_previous": False},
+    "addresses": {"queue_assignment_policy": "ip", "politeness": {"min_delay": 1}},
     "links": {},
 }
 """What is drained, and the settings of the frontier that differ from those of the others."""

@@ -57,6 +57,8 @@ class Finisher:
         queue.landed += 1
         if queue.group:
             self._turns.groups.landed(queue, rest, now)
+        if tables.reassigns and rest > 0.0:
+            self._turns.reassignment.ended(queue, lease.uri, now)
         after = queue_states.after_landing(queue, settings, now)
         if after is not queue.state:
             self._turns.move(queue, after, now)
@@ -160,6 +162,8 @@ class Finisher:
             tables.tallies.succeeded(lease, ending)
         if ending is not None and ending.address and tables.in_force.needs_addresses:
             tables.hosts.reported(uris.host(lease.uri.url), ending.address, now)
+        if tables.reassigns and queue.wake_time > now:
+            self._turns.reassignment.ended(queue, lease.uri, now)
         if tables.in_force.ranks_queues and queue.wake_time <= now:
             self._turns.settings.rank(queue)
 

@@ -27,9 +27,12 @@ class HostTable:
 
     def address(self, host: str) -> str | None:
         """Return the IP address of a host, as `uris.host` returns it; None if none is known."""
-        if (own := uris.own_address(host)) is not None:
-            return own
-        row = self._row(host)
+        try:
+            row = self._rows[host]
+        except KeyError:
+            if (own := uris.own_address(host)) is not None:
+                return own
+            row = self._row(host)
         return None if row is None else row.address
 
     def reported(self, host: str, address: str, now: float) -> None:

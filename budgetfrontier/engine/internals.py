@@ -100,7 +100,8 @@ class Internals:
         host, address, guard = arguments.host(host), arguments.address(address), self._guard
         if not address:
             raise ValueError("address is empty; give the IP address of the host")
-        guard.operate(lambda: self._tables.hosts.reported(host, address, guard.now()), changes=1)
+        reassignment = self._kernel.turns.reassignment
+        guard.operate(lambda: reassignment.know_address(host, address, guard.now()), changes=1)
 
     @property
     def seed_hosts(self) -> SeedHosts:

@@ -101,6 +101,7 @@ class LeaseByQueue:
             if tables.guarded and self._moves(queue, now):
                 if queue.state is READY and not self._turns.cut_short:
                     continue
+                stopped = queue.state is SNOOZED
                 break
             if tables.guarded and self._stops(queue, now):
                 if queue.state is READY and not self._turns.cut_short:
@@ -118,7 +119,8 @@ class LeaseByQueue:
             return 0
         if stopped:
             if count:
-                self._turns.rest_after_lease(queue, settings, now)  # where it waits, no row has its wake time
+                queue.served = now
+                self._turns.set_interval(queue, queue.interval, now)
             return count
         if count and self._turns.rest_after_lease(queue, settings, now):
             self._turns.move(queue, SNOOZED, now)

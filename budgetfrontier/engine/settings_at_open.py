@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any
 
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.differences import changes, moved_queues
+from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.records import AuditEntry
 
+MOST_ASSIGNMENTS = 8
+"""Former queue assignments that are kept."""
 OF_QUEUES = ("frontier", "overrides", "sheets", "associations", "groups")
 """The settings that queues and URIs depend on."""
 
@@ -31,14 +35,26 @@ class SettingsAtOpen:
     def put_in_force(self) -> None:
         """Put the stored settings in force for the steps that come before the change."""
         tables = self._kernel.tables
+        tables.former_assignments = meta.read_assignments(tables.env.txn, tables.env.db[keys.META])
         try:
             tables.put_in_force(self.stored or self.settings, self._adjustments)
         except PolicyError:  # a stored policy cannot be imported any more; the settings given may name another
             tables.put_in_force(self.settings, self._adjustments)
 
+    def _note_assignment(self) -> None:
+        """Keep the queue assignment that is replaced: hosts wait as long as the queues that they had by it."""
+        tables, stored = self._kernel.tables, self.stored
+        if stored is None or not self._kernel.counters.queues:
+            return
+        former = _other_assignments(tables.former_assignments, stored.frontier, self.settings.frontier)
+        if former != tables.former_assignments:
+            tables.former_assignments = former
+            meta.write_assignments(tables.env.txn, tables.env.db[keys.META], former)
+
     def replace(self, now: float) -> None:
         """Replace the stored settings; adjustments stay on top, and only a difference counts as a change."""
         kernel, stored, settings = self._kernel, self.stored, self.settings
+        self._note_assignment()
         if stored is not None and _runs_queues_otherwise(stored, settings):
             kernel.rollout.change_settings(settings, self._adjustments, now)
         else:
@@ -48,6 +64,13 @@ class SettingsAtOpen:
             meta.write_settings(env.txn, env.db[keys.META], settings, self._adjustments)
             if stored is not None and settings != stored:
                 kernel.tables.audit.record(_audit_entry(stored, settings, now))
+
+
+def _other_assignments(former: list[Any], stored: FrontierSettings, settings: FrontierSettings) -> list[Any]:
+    """Return the newest queue assignments that were in force before that of `settings`, the last one last."""
+    before, after = stored.queue_assignment_policy, settings.queue_assignment_policy
+    others = [one for one in former if one not in (before, after)]
+    return [*others, *([] if before == after else [before])][-MOST_ASSIGNMENTS:]
 
 
 def _places(settings: Settings) -> list[str]:

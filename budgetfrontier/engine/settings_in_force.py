@@ -57,10 +57,13 @@ class SettingsInForce:
         """The queues to keep active; 0: one is activated when none is READY."""
         self.grouping = Grouping(settings.groups)
         self.guarded = bool(settings.groups or self.effective.quotas or frontier.max_bandwidth)
-        self.guarded |= not frontier.defer_to_previous
         """Some setting has to be asked before each lease."""
-        self.needs_addresses = policy_factory.goes_by_address(frontier) or self.grouping.by_address
+        self.assigns_by_address = policy_factory.goes_by_address(frontier)
+        """The queue of a URI depends on the address of its host."""
+        self.needs_addresses = self.assigns_by_address or self.grouping.by_address
         """Some setting asks for the addresses of hosts."""
+        self.reassigns = self.assigns_by_address or not frontier.defer_to_previous
+        """The key of a URI may change."""
         limits_queues = any(variant.max_bandwidth for variant in self.effective.variants())
         self.observed = self.guarded or self.needs_addresses or limits_queues or self.ranks_queues
         """Some setting asks for more at the end of an attempt than the charge and the rest of its queue."""

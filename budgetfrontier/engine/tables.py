@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from budgetfrontier.core.model import CrawlUri, QueueRecord, Summary
 from budgetfrontier.engine.audit import Audit
@@ -63,6 +64,12 @@ class Tables:
         """The kept URLs; None without `frontier.keep_urls`."""
         self.suffix_list: str | None = None
         """The public suffix list that is stored in the frontier; None if nothing needs one."""
+        self.former_assignments: list[Any] = []
+        """The queue assignments of settings before: there may be queues by their keys, which wait for their hosts."""
+        self.rekeyed: list[tuple[str, str]] = []
+        """Of hosts whose URIs arrive, the key by a former queue assignment, and the one that they have now."""
+        self.reassigns = False
+        """Whether the key of a URI may be another one than that of its queue."""
         self.guarded = False
         """Whether `Turns.stopped_before_lease` has to be asked before each lease."""
         self.observed = False
@@ -98,8 +105,9 @@ class Tables:
         self.in_force.grouping.use(self.suffix_list, self.hosts.address)
         self.tallies.kinds = self.in_force.effective.quotas
         grouped = self.counters.groups > 0  # of settings before, until their queues have left them
-        self.guarded = self.in_force.guarded or grouped
-        self.observed = self.in_force.observed or grouped or self.labelled
+        self.reassigns = self.in_force.reassigns or bool(self.former_assignments)
+        self.guarded = self.in_force.guarded or grouped or self.reassigns
+        self.observed = self.in_force.observed or grouped or self.labelled or self.reassigns
 
     def use_suffix_list(self, suffix_list: str | None) -> None:
         """Take the registered domains of groups from the public suffix list that is stored in the frontier."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from budgetfrontier.core.model import CrawlUri, Directive, Lease, QueueRecord, QueueState
 from budgetfrontier.core.vocabulary import QUOTA
-from budgetfrontier.engine import reassignment
 from budgetfrontier.engine.group_turns import GroupTurns
 from budgetfrontier.engine.pending import Run
 from budgetfrontier.engine.queue_settings import SettingsOfQueues
+from budgetfrontier.engine.reassignment import Reassignment
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import budgets, queue_states, wake_times
@@ -24,7 +24,6 @@ from budgetfrontier.storage.uri_values import (
     SCHEME_OF,
     expand,
     restore_pending,
-    shorten,
     tries,
 )
 
@@ -45,6 +44,7 @@ class Turns:
         self._rotation = tables.rotation
         self.settings = SettingsOfQueues(tables)
         self.groups = GroupTurns(tables, self._clip, self._awake, self.settings.settings_of)
+        self.reassignment = Reassignment(tables, self.wait, self.arrived, self.deleted)
         queues, leases, pending, ring = tables.queues, tables.leases, tables.pending, tables.rotation.ring
         # Looked up once for all URIs of a `lease`; most calls may ask for one.
         of_ring = ring, ring.ids, ring.ids.popleft, ring.gone
@@ -298,7 +298,7 @@ class Turns:
         it is yes, the queue has been moved to where it belongs. `popped`: its id and its head were taken out, and go
         back first; else the caller has asked `moves` before. Raises PolicyError.
         """
-        if popped and self.moves(queue, uri, now, popped=True):
+        if popped and self._tables.reassigns and self.moves(queue, uri, now, popped=True):
             return True
         if self._tables.tallies.reached(uri, queue.queue, settings):
             if popped:
@@ -330,29 +330,23 @@ class Turns:
         self.deleted(queue)
 
     def moves(self, queue: QueueRecord, uri: CrawlUri, now: float, *, popped: bool = False) -> bool:
-        """Move the head of a READY queue, `uri`, if it has another key now; return whether it had. Raises PolicyError.
+        """Return whether the head of a READY queue, `uri`, moves to another one, or waits for it. Raises PolicyError.
 
-        Nothing is charged. `popped` is as above. With `frontier.defer_to_previous`, no URI moves.
+        `popped` is as above.
         """
-        tables = self._tables
-        if tables.in_force.frontier.defer_to_previous:
+        if not self._tables.reassigns:
             return False
         try:
-            key = reassignment.other_key(tables, queue, uri)
-            if key is None:
-                return False
-            settings = tables.in_force.for_uri(uri.url, key, uri.source)
-            precedence = tables.in_force.precedence(uri, settings) if tables.in_force.asks_precedence else None
+            move = self.reassignment.asked(queue, uri, now)
         except PolicyError:
             if popped:
                 self._give_back_turn(queue.id)
             raise
+        if move is None:
+            return False
         if popped:
             self._give_back_turn(queue.id)
-        target = tables.queues.find_or_create(key)
-        reassignment.move_head(tables, queue, uri, target)
-        self.arrived(target, 1, shorten(uri.url, key), settings, precedence, now)
-        self.deleted(queue)
+        self.reassignment.carry_out(queue, uri, move, now)
         return True
 
     def rest_after_lease(self, queue: QueueRecord, settings: QueueSettings, now: float) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import QueueRecord
@@ -43,6 +43,10 @@ class BackOff(NamedTuple):
 
     seconds: float
     until: float
+
+    @classmethod
+    def of(cls, queue: QueueRecord) -> Self:
+        return cls(queue.backoff, queue.overloaded_until)
 
 
 def first_rest(settings: QueueSettings, asked: float | None) -> float:

@@ -108,6 +108,14 @@ def paced(queue: QueueRecord, interval: float, now: float) -> Waits:
     return Waits(max(waits.earned, waits.block, until), waits.block, waits.delayed, waits.earned, until)
 
 
+def joined(queue: QueueRecord, other: QueueRecord) -> Waits:
+    """Return the waits of a queue that takes those of another one of its host: of each, the later one."""
+    own, others = Waits.of(queue), Waits.of(other)
+    earned, block = max(own.earned, others.earned), max(own.block, others.block)
+    paced_until = max(own.paced_until, others.paced_until)
+    return Waits(max(earned, block, paced_until), block, max(own.delayed, others.delayed), earned, paced_until)
+
+
 def restored(queue: QueueRecord, before: Waits, after: Waits) -> Waits:
     """Return the waits of a queue as they were `before` a command of its operator, which had left them like `after`.
 

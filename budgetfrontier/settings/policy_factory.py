@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings import plugins
 from budgetfrontier.settings.schema import FrontierSettings, GroupSettings
 
@@ -40,6 +42,37 @@ def assignment(
     if getattr(policy, "by_address", False):
         return lambda uri: policy(uri, address=address_of(uris.host(uri.url)))
     return policy
+
+
+def former_assignments(
+    frontier: FrontierSettings,
+    specs: Sequence[Any],
+    suffix_list: str | None,
+    address_of: Callable[[str], str | None],
+) -> list[Callable[[CrawlUri], str | None]]:
+    """Return the queue assignments of settings before, as far as they can still be made.
+
+    Each returns the key that a URI had by it; None if it fails now.
+    """
+    made = []
+    for spec in specs:
+        try:
+            policy = assignment(replace(frontier, queue_assignment_policy=spec), suffix_list, address_of)
+        except PolicyError:
+            continue
+        made.append(_lenient(policy))
+    return made
+
+
+def _lenient(policy: Callable[[CrawlUri], object]) -> Callable[[CrawlUri], str | None]:
+    def key(uri: CrawlUri) -> str | None:
+        try:
+            found = policy(uri)
+        except Exception:  # a policy of the user's, which may raise anything
+            return None
+        return found if isinstance(found, str) else None
+
+    return key
 
 
 def goes_by_address(frontier: FrontierSettings) -> bool:

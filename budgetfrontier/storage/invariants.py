@@ -98,6 +98,7 @@ class _Checker:
         self._check_future_and_dead()
         self._check_urls()
         self._check_filter()
+        meta.read_assignments(self._txn, self._db[keys.META])
         self._check_audit()
         self._check_history()
         self._check_seeds()

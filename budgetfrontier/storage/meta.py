@@ -1,4 +1,4 @@
-"""The table `meta`: settings, adjustments, suffix list, canonicalizer's id, totals, command begun, note, filter."""
+"""The table `meta`: settings, adjustments, suffix list, canonicalizer's id, totals, command begun, note and so on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from budgetfrontier.storage.records import (
 
 NAMES = frozenset(
     (b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer", b"command", b"progress",
-     b"sources", b"note", b"filter")
+     b"sources", b"note", b"filter", b"assignments")
 )  # fmt: skip
 """The keys of the table."""
 
@@ -99,6 +99,23 @@ def read_suffixes(txn: keys.Txn, db: Any) -> str | None:
 def write_suffixes(txn: keys.Txn, db: Any, text: str) -> None:
     """Store the public suffix list."""
     txn.put(b"suffixes", zlib.compress(text.encode()), db=db)
+
+
+decode_assignments = msgspec.json.Decoder(list[str | dict[str, Any]]).decode
+
+
+def read_assignments(txn: keys.Txn, db: Any) -> list[str | dict[str, Any]]:
+    """Return the queue assignments of settings before, the newest last, as they were written there."""
+    value = txn.get(b"assignments", db=db)
+    try:
+        return [] if value is None else decode_assignments(value)
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise CorruptFrontier(f"the former queue assignments cannot be read ({e}); restore a backup") from None
+
+
+def write_assignments(txn: keys.Txn, db: Any, former: list[str | dict[str, Any]]) -> None:
+    """Store the queue assignments of settings before."""
+    txn.put(b"assignments", msgspec.json.encode(former), db=db)
 
 
 def read_begun(txn: keys.Txn, db: Any) -> tuple[StartedCommand, Progress] | None:

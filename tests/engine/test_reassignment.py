@@ -178,3 +178,186 @@ def test_a_changed_policy_moves_no_uri_unasked_and_the_audit_says_so(tmp_path: P
         assert "each queued URI moves to its new queue when its turn comes" in f.audit(limit=1)[0].reason
         assert one(f).queue == "all"
         f.check()
+
+
+# -- the waits of a host
+
+
+POLITE: dict[str, Any] = {"queue_assignment_policy": "ip", "politeness": {"min_delay": 10, "delay_factor": 0}}
+
+
+def given(f: Frontier) -> list[tuple[str, str]]:
+    return [(lease.queue, lease.uri.url) for lease in f.lease(9)]
+
+
+@pytest.mark.parametrize("defer_to_previous", [True, False])
+def test_a_host_rests_under_its_new_key_too(defer_to_previous: bool) -> None:
+    clock = ManualClock(START)
+    with memory(clock, **POLITE, defer_to_previous=defer_to_previous) as f:
+        f.schedule("http://a.test/1")
+        f.finish(one(f), address="192.0.2.1", crawl_delay=40.0)
+        f.schedule("http://a.test/2")
+        assert (f.lease(9), f.next_ready_in()) == ([], 40.0)
+        clock.advance(40.0)
+        assert given(f) == [("192.0.2.1", "http://a.test/2")]
+        f.check()
+
+
+def test_names_of_one_address_take_turns_once_it_is_known() -> None:
+    clock = ManualClock(START)
+    with memory(clock, **POLITE) as f:
+        hosts = [f"h{number}.test" for number in range(4)]
+        f.schedule_many(f"http://{host}/{page}" for page in (1, 2) for host in hosts)
+        for host in hosts:
+            f.internals.know_address(host, "192.0.2.1")
+        ends = []
+        while (wait := f.next_ready_in()) is not None:
+            clock.advance(wait)
+            for lease in f.lease(1):
+                ends.append(clock.time() - START)
+                f.finish(lease)
+        assert ends == [10.0 * number for number in range(8)]
+        f.check()
+
+
+def test_a_queue_waits_for_that_of_its_key() -> None:
+    clock = ManualClock(START)
+    with memory(clock, **POLITE) as f:
+        f.schedule("http://a.test/1")
+        f.internals.know_address("a.test", "192.0.2.1")
+        f.schedule("http://192.0.2.1/2")
+        old, new = f.lease(9)
+        f.finish(old, Outcome.DEFERRED)
+        f.finish(new)
+        assert (f.lease(9), f.next_ready_in()) == ([], 10.0)
+        waiting = f.queue("a.test")
+        assert waiting is not None and waiting.state is QueueState.SNOOZED
+        clock.advance(10.0)
+        assert given(f) == [("a.test", "http://a.test/1")]
+        f.check()
+
+
+def test_leases_by_queue_wait_for_that_of_its_key() -> None:
+    clock = ManualClock(START)
+    with memory(clock, queue_assignment_policy="ip", politeness={**POLITE["politeness"], "min_interval": 4}) as f:
+        f.schedule_many(["http://a.test/1", "http://a.test/2"])
+        f.internals.know_address("a.test", "192.0.2.1")
+        f.schedule("http://a.test/3")
+        (first,) = f.internals.lease_queues(1, 1, queue="192.0.2.1")
+        f.finish(first)
+        assert f.internals.lease_queues(1, 1, queue="a.test") == []
+        waiting = f.queue("a.test")
+        assert waiting is not None and (waiting.state, waiting.wake_time) == (QueueState.SNOOZED, START + 10)
+        f.check()
+
+
+def test_a_back_off_goes_along_with_its_history() -> None:
+    clock = ManualClock(START)
+    with memory(clock, **POLITE) as f:
+        f.schedule("http://a.test/1")
+        f.finish(one(f), Outcome.FAILURE, status=503, address="192.0.2.1")
+        f.schedule("http://a.test/2")
+        assert (f.lease(9), f.next_ready_in()) == ([], 60.0)
+        clock.advance(60.0)
+        f.finish(one(f), Outcome.FAILURE, status=503)
+        f.schedule("http://a.test/3")
+        assert (f.lease(9), f.next_ready_in()) == ([], 120.0)
+        f.check()
+
+
+def test_a_block_goes_along_and_a_retirement_does_not() -> None:
+    clock = ManualClock(START)
+    with memory(clock, **POLITE) as f:
+        f.schedule_many(["http://a.test/1", "http://b.test/1"])
+        f.snooze("a.test", until=START + 100)
+        f.retire("b.test")
+        f.internals.know_address("a.test", "192.0.2.1")
+        f.internals.know_address("b.test", "192.0.2.2")
+        f.schedule_many(["http://a.test/2", "http://b.test/2"])
+        assert given(f) == [("192.0.2.2", "http://b.test/2")]
+        blocked = f.queue("192.0.2.1")
+        assert blocked is not None and blocked.block == START + 100
+        f.wake("192.0.2.1")
+        assert given(f) == [("192.0.2.1", "http://a.test/2")]
+        f.check()
+
+
+def test_a_download_that_has_landed_lets_the_new_queue_rest() -> None:
+    clock = ManualClock(START)
+    with memory(clock, **POLITE) as f:
+        f.schedule("http://a.test/1")
+        lease = one(f)
+        f.internals.know_address("a.test", "192.0.2.1")
+        f.schedule("http://a.test/2")
+        f.landed(lease)
+        assert (f.lease(9), f.next_ready_in()) == ([], 10.0)
+        f.finish(lease)
+        f.check()
+
+
+def test_a_changed_policy_takes_waits_along(tmp_path: Path) -> None:
+    """Of queues with URIs, of empty ones, and of each host of a queue."""
+    clock, politeness = ManualClock(START), POLITE["politeness"]
+    one_label: dict[str, Any] = {"queue_assignment_policy": {"hostname": {"limit": 1}}, "politeness": politeness}
+    with on_disk(tmp_path, clock, **one_label) as f:
+        f.schedule_many(["http://a.test/1", "http://b.test/1"])
+        f.finish(one(f))
+    with on_disk(tmp_path, clock, queue_assignment_policy="surt-authority", politeness=politeness) as f:
+        f.schedule_many(["http://a.test/2", "http://b.test/2", "http://c.example/1"])
+        c = one(f)
+        assert (c.queue, f.lease(9)) == ("example,c,", [])
+        clock.advance(10.0)
+        old, a, b = f.lease(9)
+        assert [lease.uri.url[7:] for lease in (old, a, b)] == ["b.test/1", "a.test/2", "b.test/2"]
+        f.finish(b)
+        clock.advance(5.0)
+        f.finish(old)  # of b.test as well
+        f.schedule("http://b.test/3")
+        assert (f.lease(9), f.next_ready_in()) == ([], 10.0)
+        f.finish_many([a, c])
+        f.check()
+    with on_disk(tmp_path, clock, **one_label) as f:  # back again
+        assert kernel(f).tables.former_assignments == ["surt-authority"]
+        f.schedule("http://c.example/2")
+        assert (f.lease(9), f.next_ready_in()) == ([], 10.0)
+        clock.advance(10.0)
+        assert given(f) == [("test,b,", "http://b.test/3"), ("example", "http://c.example/2")]
+        f.check()
+
+
+def test_a_former_policy_that_cannot_be_asked_any_more_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = f"{__name__}:by_path"
+    with on_disk(tmp_path, queue_assignment_policy=own) as f:
+        f.schedule("http://a.test/1")
+    with on_disk(tmp_path, queue_assignment_policy="hostname") as f:
+        KEY["2"] = ValueError("no idea")
+        f.schedule_many(["http://a.test/2", "http://a.test/3"])
+        f.commit()
+    monkeypatch.delitem(globals(), "by_path")
+    with on_disk(tmp_path) as f:
+        assert kernel(f).tables.former_assignments == [own]
+        f.schedule("http://a.test/4")
+        assert [lease.queue for lease in f.lease(9)] == ["start", "a.test"]
+        f.check()
+
+
+def test_a_policy_that_fails_at_an_end_changes_nothing_else() -> None:
+    with memory(
+        queue_assignment_policy=f"{__name__}:by_path", defer_to_previous=False, politeness=POLITE["politeness"]
+    ) as f:
+        f.schedule("http://a.test/1")
+        lease = one(f)
+        KEY["1"] = ValueError("no idea")
+        f.finish(lease)
+        assert f.summary().succeeded == 1
+        f.check()
+
+
+def test_only_the_newest_former_policies_are_kept(tmp_path: Path) -> None:
+    for limit in range(1, 12):
+        with on_disk(tmp_path, queue_assignment_policy={"hostname": {"limit": limit}}) as f:
+            f.schedule(f"http://a.test/{limit}")
+            former = kernel(f).tables.former_assignments
+    assert former == [{"hostname": {"limit": limit}} for limit in range(3, 11)]

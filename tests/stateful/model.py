@@ -712,6 +712,25 @@ class Model:
         if host not in self.addresses or self.now >= self.addresses[host][1] + 6 * 3600:
             self.addresses[host] = address, int(self.now)
 
+    def know_address(self, host: str, address: str) -> None:
+        """Where URIs of a host go may change by that; its waits go along."""
+        before = self.queues.get(self.key_of({"url": f"http://{host}/", "queue": None}))
+        self.report_address(host, address)
+        if before is not None:
+            self.pass_waits(before, self.key_of({"url": f"http://{host}/", "queue": None}))
+
+    def pass_waits(self, queue: Queue, key: str) -> None:
+        """A queue waits at least as long as another one of its host, and its next back-off is as long."""
+        if key == queue.key or queue.wake <= self.now:
+            return
+        other = self.queues.setdefault(key, Queue(key, len(self.queues)))
+        other.rest, other.block = max(other.rest, queue.rest), max(other.block, queue.block)
+        other.paced = max(other.paced, queue.paced)
+        if queue.overloaded > other.overloaded:
+            other.backoff, other.overloaded = queue.backoff, queue.overloaded
+        if other.state == READY:
+            self.move(other, SNOOZED)
+
     def list_seed(self, spec: dict[str, Any], queue: str, fate: str) -> None:
         """A seed that is admitted, or known. What was listed before stays in its place."""
         if spec["directive"] > 2 or (fate == "KNOWN" and spec["url"] in self.seeds):
@@ -789,8 +808,12 @@ class Model:
         """The head of a queue moves if it has another key now: nothing is charged, and it keeps its rank."""
         uri = self.head(queue)
         key = self.key_of({"url": uri.url, "queue": None})
-        if self.options["defer_to_previous"] or uri.forced or key == queue.key:
+        if uri.forced or key == queue.key:
             return False
+        if self.options["defer_to_previous"]:  # it stays, but waits for the queue that its host has now
+            if key in self.queues:
+                self.pass_waits(self.queues[key], queue.key)
+            return queue.state == SNOOZED
         queue.uris.remove(uri)
         uri.queue = key
         self.queues.setdefault(key, Queue(key, len(self.queues)))
@@ -861,9 +884,9 @@ class Model:
             return []
         given: list[int] = []
         while queue.state == READY and self.may_hand_out(queue, per_queue or 1 << 16):
-            if self.reassign(queue):
+            if self.reassign(queue) and queue.state != SNOOZED:
                 continue
-            if self.stopped(queue):
+            if queue.state == SNOOZED or self.stopped(queue):
                 if queue.state == READY:
                     continue
                 if given:
@@ -988,6 +1011,8 @@ class Model:
             self.bury(uri, dead)
         self.count_bytes(queue, uri, options["size"], began)
         self.group_rest(queue, rest)
+        if not uri.forced:
+            self.pass_waits(queue, self.key_of({"url": uri.url, "queue": None}))
         self.evaluate_again(queue)
         if queue.state != RETIRED:
             self.after_finish(queue, options["retire_queue"])
@@ -1070,6 +1095,9 @@ class Model:
             rest = self.politeness(fetch_seconds, crawl_delay)
             self.let_rest(queue, rest)
             self.group_rest(queue, rest)
+            uri = self.leases[number].uri
+            if not uri.forced:
+                self.pass_waits(queue, self.key_of({"url": uri.url, "queue": None}))
             if queue.state == IN_PROCESS or (queue.state == READY and queue.wake > self.now):
                 self.move(queue, READY)
         self.settle()

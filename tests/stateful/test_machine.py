@@ -375,7 +375,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def know_address(self, host: str, address: str, later: bool) -> None:
         if later:
             self.time_passes(6 * 3600.0)
-        self.model.report_address(host, address)
+        self.model.know_address(host, address)
         self.frontier.internals.know_address(host, address)
         assert self.frontier.internals.address_of(host) == self.model.addresses[host][0]
 

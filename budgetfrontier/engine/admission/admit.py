@@ -219,6 +219,8 @@ class Admitter:
         """
         url, fingerprint, authority, rest = known
         tables = self._tables
+        if tables.rekeyed:
+            self._turns.reassignment.arrive(now)
         counters, in_force = tables.counters, tables.in_force
         if (
             in_force.has_limits
@@ -262,6 +264,8 @@ class Admitter:
         """Admit the new URIs of a batch as far as there is room, and count them; only these are left as candidates."""
         candidates = found.candidates
         full: list[Any] = []
+        if self._tables.rekeyed:
+            self._turns.reassignment.arrive(now)
         if self._limits.have_room(candidates.values()):
             self._seen.drop_seen(found)
             if candidates:

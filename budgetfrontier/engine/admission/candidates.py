@@ -109,6 +109,13 @@ class Candidates:
         self._tables = tables
         self._assign = policy_factory.assignment(frontier, suffix_list, tables.hosts.address)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
+        self._keys: BoundedCache[str, tuple[str, str | None, str | None]] = BoundedCache(AUTHORITIES)
+        """By authority, the keys that the policy returned; if it goes by addresses, with the host and its address."""
+        self._former = policy_factory.former_assignments(
+            frontier, tables.former_assignments, suffix_list, tables.hosts.address
+        )
+        self._rekeyed: BoundedCache[tuple[str, str], None] = BoundedCache(AUTHORITIES)
+        """The changes of keys that are in `Tables.rekeyed`, or were."""
         self._canonical: Any = policy_factory.canonicalization(frontier)
         self._records_nothing = frontier.duplicates == duplicates.NOOP
         shortcuts = self._by_authority and not self._records_nothing
@@ -394,10 +401,30 @@ class Candidates:
 
         Raises InvalidUrl for text that is no key: that is the URI's fault.
         """
-        return check_key(queue_keys.queue_key_for(uri, self._assigned_key))
+        url = uri.url
+        known = self._keys.get(url[: url.find("/", 8)])
+        if known is not None and uri.queue is None:
+            key, host, address = known
+            if host is None or self._tables.hosts.address(host) == address:
+                return key
+        key = check_key(queue_keys.queue_key_for(uri, self._assigned_key))
+        prefix = url[: url.find("/", 8)]
+        if uri.queue is None and len(prefix) < 512:
+            if self._by_authority:
+                self._keys.put(prefix, (key, None, None))
+            elif self._tables.in_force.assigns_by_address:
+                host = uris.host(url)
+                self._keys.put(prefix, (key, host, self._tables.hosts.address(host)))
+        return key
 
     def _assigned_key(self, uri: CrawlUri) -> str:
-        return policy_results.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri)
+        key = policy_results.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri)
+        for former in self._former:
+            before = former(uri)
+            if before is not None and before != key and (before, key) not in self._rekeyed:
+                self._rekeyed.put((before, key), None)
+                self._tables.rekeyed.append((before, key))
+        return key
 
 
 def _is_url_and_payload(uri: CrawlUri) -> bool:

@@ -127,6 +127,8 @@ class TableRebuild:
                 self._set_aside(keys.META, key, value, e)
                 if key == b"filter":
                     self._notes.note_change("seen: the Bloom filter is lost; URIs seen before may be fetched again")
+                elif key == b"assignments":
+                    self._notes.note_change("meta: former queue assignments are lost; hosts do not wait for old queues")
                 elif key not in (b"counters", b"command", b"progress"):
                     self._notes.note_change(f"meta: {key!r} is lost; open the frontier with the settings of its crawl")
         self._tables.put(keys.META, b"schema", str(keys.SCHEMA).encode())
@@ -162,6 +164,8 @@ class TableRebuild:
                 raise ValueError(why)
         elif key == b"sources":
             meta.decode_sources(value)
+        elif key == b"assignments":
+            meta.decode_assignments(value)
         elif key not in meta.NAMES:
             raise ValueError("not a key of this table")
 

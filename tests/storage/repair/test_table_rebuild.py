@@ -11,6 +11,7 @@ from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import FetchStats, RunEnd, RunRow
 from budgetfrontier.errors import (
+    CorruptFrontier,
     NewerSchema,
 )
 from budgetfrontier.storage import keys, verify
@@ -19,7 +20,7 @@ from budgetfrontier.storage.records import HostRow, LeaseRow, tally_key
 from budgetfrontier.storage.repair.repair_steps import repair
 from tests.storage.full_frontier import NOW, drain, look
 from tests.storage.repair.damaging import Change, Damage, aside, assert_repaired, damaging, each
-from tests.support import make_settings
+from tests.support import kernel, make_settings
 
 # -- indexes, counts and totals: they follow from the rest
 
@@ -241,6 +242,22 @@ def test_settings_that_are_lost_are_asked_for(path: Path, name: str) -> None:
     assert f"meta: b'{name}' is lost; open the frontier with the settings of its crawl" in done.first_changes
     assert [item["key"] for item in aside(done)] == [name.encode().hex()]
     with Frontier.open(path, make_settings(cost_policy="wag"), clock=ManualClock(NOW)) as frontier:
+        frontier.check()
+
+
+def test_former_queue_assignments_are_kept_and_set_aside_if_they_cannot_be_read(path: Path) -> None:
+    former = b'["surt-authority",{"hostname":{"limit":2}}]'
+    with damaging(path) as damage:
+        damage.put(keys.META, b"assignments", former)
+    repair(path)
+    with Frontier.open(path, clock=ManualClock(NOW)) as frontier:
+        assert kernel(frontier).tables.former_assignments == ["surt-authority", {"hostname": {"limit": 2}}]
+    with damaging(path) as damage:
+        damage.put(keys.META, b"assignments", b"[1]")
+    with pytest.raises(CorruptFrontier, match="the former queue assignments cannot be read"):
+        verify.verify(path)
+    assert "meta: former queue assignments are lost; hosts do not wait for old queues" in repair(path).first_changes
+    with Frontier.open(path, clock=ManualClock(NOW)) as frontier:
         frontier.check()
 
 
