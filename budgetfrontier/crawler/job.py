@@ -41,6 +41,7 @@ from budgetfrontier.settings import Settings, as_settings
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.settings.robots_name import robots_name
 from budgetfrontier.settings.schema import ClusterSettings
+from budgetfrontier.settings.seed_settings import with_seed_settings
 from budgetfrontier.storage.backup import CACHE
 from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.report import Report
@@ -129,7 +130,8 @@ class Job:
     def run(self) -> int:
         """Open the frontier, crawl, close it; return the exit code."""
         frontier, reports = self._folder / "frontier", self._folder / "reports"
-        self._stored = stored_settings(frontier)
+        self._stored, suffix_list = stored_settings(frontier)
+        self._settings = with_seed_settings(self._settings, suffix_list)
         if self._stored and not self._adopt:
             check_name(self._stored, self._settings, self._folder)
         if not self._stored and not self._paused and not any_valid(self._settings.seeds):

@@ -21,23 +21,24 @@ from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.start_command import start_command
 
 
-def stored_settings(path: Path) -> Settings | None:
-    """Return the settings of the last run of the frontier at `path`; None if there is no frontier yet.
+def stored_settings(path: Path) -> tuple[Settings | None, str | None]:
+    """Return the settings of the last run of the frontier at `path`, and its suffix list; None if there is none yet.
 
     Raises SettingsError for the frontier of a database worker, which spiders crawl.
     """
     try:
         with Reader(path) as reader:
             worker = next((run for run in reader.runs() if run.program == BUS_WORKER), None)
-            settings = reader.settings
+            with reader.view() as view:
+                settings, suffix_list = view.settings()[0], view.suffix_list()
     except NotAFrontier:
-        return None
+        return None, None
     if worker is not None:
         raise SettingsError(
             f"{path.parent} is crawled by spiders at a message bus: start its database worker again, with "
             f"`{start_command(os.fspath(path.parent), BUS_WORKER)}`, or name another folder with --job"
         )
-    return settings
+    return settings, suffix_list
 
 
 ADOPT = "name another folder with --job, or, if this is to go on with it under the new name, add --adopt"

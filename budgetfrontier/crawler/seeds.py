@@ -28,17 +28,23 @@ _REFUSED = {
 
 
 def each_seed(settings: Settings) -> Iterator[tuple[str, Seed]]:
-    """Yield each seed URL as written, with the entry of the settings that contains it."""
-    return ((url, seed) for seed in settings.seeds for url in url_lists.seed_urls(seed))
+    """Yield each seed URL as written, with the seed: of a line of a file, with the settings of the line."""
+    for seed in settings.seeds:
+        for _, entry in url_lists.entries(seed):
+            if isinstance(entry, ListedUrl):
+                yield entry.text, url_lists.seed_of(entry, seed) if entry.given else seed
 
 
 def scheduled_seeds(settings: Settings) -> Iterator[CrawlUri]:
     """Yield the seeds as URIs to schedule, with a directive that puts them before all links."""
     for seed in settings.seeds:
-        uri = CrawlUri("", directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue)
+        uri = CrawlUri("", directive=Directive.MEDIUM)
         for _, entry in url_lists.entries(seed):
             if isinstance(entry, ListedUrl):
-                yield msgspec.structs.replace(uri, url=entry.text, meta=entry.meta)
+                own = url_lists.seed_of(entry, seed) if entry.given else seed
+                yield msgspec.structs.replace(
+                    uri, url=entry.text, meta=entry.meta, priority=own.priority, source=own.source, queue=own.queue
+                )
 
 
 def refused_seeds(tally: Tally) -> Iterator[str]:

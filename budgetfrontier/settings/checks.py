@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from budgetfrontier.core import units
+from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.settings.values import brief, show
 
 NEEDS_URLS = (
@@ -38,6 +39,16 @@ LABELS_IN_PARTITIONS = (
     "quotas.label is not possible in a crawl in partitions: the URIs with a label are in all of them; give quotas.host "
     "or quotas.queue"
 )
+BY_ADDRESS = (
+    "the queue of a seed depends on the address of its host here, which is not known yet: give the seed a `queue`, or "
+    "write an override for its host instead of its budget or sheet"
+)
+
+
+def sheet_objection(name: str, sheets: Mapping[str, object]) -> str:
+    """Return the problem of a sheet that does not exist."""
+    hint = did_you_mean(name, list(sheets), quote='"')
+    return f'there is no sheet "{brief(name)}"{hint}'
 
 
 def topics_objection(crawl: str) -> str | None:

@@ -31,12 +31,13 @@ from budgetfrontier.settings.values import (
 COUNT = integer(0)
 STATUSES = listed(integer(400, 599), many="a list of HTTP statuses from 400 to 599")
 PRECEDENCE = integer(0, 65535)
+SHEETS = "the name of a sheet, or a list of names"
 GROUP_NAME = matching(TEXT, r"[A-Za-z0-9_][A-Za-z0-9_.-]*", "a name of letters, digits, _, . and -")
 GROUP_BY = optional(choice("registered-domain", "host", "ip", "surt", "label"))
 
 
 class Seed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A seed: one `url`, or a `file` with one URL per line."""
+    """A seed: one `url`, or a `file` with one URL per line, which may have settings of its own behind the URL."""
 
     url: Annotated[str | None, Field("the URL to start from", optional(TEXT))] = None
     file: Annotated[
@@ -50,6 +51,10 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue: Annotated[str | None, Field("the queue key, instead of that of the assignment policy", optional(TEXT))] = (
         None
     )
+    budget: Annotated[int | None, Field("what the queue of this seed may spend in total", optional(integer(-1)))] = None
+    sheet: Annotated[
+        tuple[str, ...], Field("a sheet for the queue of this seed, or several", listed(TEXT, many=SHEETS))
+    ] = ()
 
 
 class Override(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):

@@ -33,7 +33,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     crawl: Annotated[str, Field("the name of the crawl, in reports and logs", TEXT)] = "crawl"
     seeds: Annotated[
-        tuple[Seed, ...], Field("where to start: URLs, {url, priority, source, queue}, or {file}", "seeds")
+        tuple[Seed, ...],
+        Field("where to start: URLs, {url, priority, label, queue, budget, sheet}, or {file}", "seeds"),
     ] = ()
     scope: ScopeSettings = ScopeSettings()
     frontier: FrontierSettings = FrontierSettings()

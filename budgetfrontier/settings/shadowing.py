@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
+from budgetfrontier.settings import sheets
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.schema import FrontierSettings, Override
+from budgetfrontier.settings.seed_settings import with_seed_settings
 from budgetfrontier.settings.settings import Settings
 
 _DEFAULTS = FrontierSettings()
@@ -20,28 +23,54 @@ def shadowed(settings: Settings, adjustments: Sequence[Override]) -> Iterator[st
 
     O(overrides x adjustments) that set the same settings.
     """
-    found = [*_in_frontier(settings, adjustments), *_in_overrides(settings, adjustments)]
+    settings = with_seed_settings(settings)
+    first, last = sheets.layers(settings, adjustments)
+    hiding = [*(one for one in first if one.id), *last]
+    found = [
+        *_in_frontier(settings, hiding),
+        *_in_sheets(settings, adjustments),
+        *_hidden(sheets.layers(settings, ())[0], last),
+    ]
     yield from found[:MOST]
     if len(found) > MOST:
         yield f"{len(found) - MOST:,} more values are set by adjustments: `budgetfrontier adjust JOB --list`"
 
 
-def _in_frontier(settings: Settings, adjustments: Sequence[Override]) -> Iterator[str]:
+def _in_frontier(settings: Settings, hiding: Sequence[Override]) -> Iterator[str]:
     for name in per_uri():
         value = attrgetter(name)(settings.frontier)
-        last = next((one for one in reversed(adjustments) if one.match == "*" and name in one.set), None)
+        last = next((one for one in reversed(hiding) if one.match == "*" and name in one.set), None)
         if last is not None and value not in (last.set[name], attrgetter(name)(_DEFAULTS)):
             yield _warning(f"frontier.{name} {value}", last, name)
 
 
-def _in_overrides(settings: Settings, adjustments: Sequence[Override]) -> Iterator[str]:
+def _in_sheets(settings: Settings, adjustments: Sequence[Override]) -> Iterator[str]:
+    """Yield warnings of values of sheets that operators have changed, and of associations that they have ended."""
+    for sheet, values in settings.sheets.items():
+        changes = [one for one in reversed(adjustments) if one.match == f"sheet:{sheet}"]
+        for name, value in values.items():
+            last = next((one for one in changes if name in one.set), None)
+            if last is not None and last.set[name] != value:
+                yield _warning(f"sheets.{sheet}: {name} {value}", last, name)
+    there = {(one.sheet, one.match) for one in sheets.associations_in_force(settings, adjustments)}
+    for one in sheets.associations_in_force(settings, ()):
+        if (one.sheet, one.match) not in there:
+            yield (
+                f"sheet {one.sheet} ({one.match}) has no effect: an operator has ended this association; "
+                f"`budgetfrontier sheet JOB add {one.sheet} --match {shlex.quote(one.match)}` makes it again"
+            )
+
+
+def _hidden(overrides: Sequence[Override], adjustments: Sequence[Override]) -> Iterator[str]:
+    """Yield warnings of values of overrides and associated sheets that adjustments replace wherever they apply."""
     parsed = [(one, parse_match(one.match)) for one in reversed(adjustments)]
-    for number, override in enumerate(settings.overrides, 1):
+    of_sheets = sum(1 for one in overrides if one.sheet)
+    for number, override in enumerate(overrides, 1 - of_sheets):
         match = parse_match(override.match)
         for name, value in override.set.items():
             last = next((one for one, wider in parsed if name in one.set and covers(wider, match)), None)
             if last is not None and last.set[name] != value:
-                place = override.at or f"override {number}"
+                place = f"sheet {override.sheet}" if override.sheet else override.at or f"override {number}"
                 yield _warning(f"{place}: {name} {value} ({override.match})", last, name)
 
 

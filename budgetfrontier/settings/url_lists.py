@@ -9,13 +9,17 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from budgetfrontier.core import uris
 from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.settings.values import brief, show
+from budgetfrontier.settings.field import Field, fields
+from budgetfrontier.settings.values import OR_NULL, Type, brief, plain, show
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.schema import Seed
@@ -33,12 +37,23 @@ _NAMES_SCHEME = re.compile(r"[A-Za-z][\w+.-]*:(?![0-9])")  # "localhost:80" begi
 Metadata = dict[str, str | list[str]]
 
 
+class SeedSetting(NamedTuple):
+    """The value of a setting of a seed, and the column of it in its line."""
+
+    value: Any
+    column: int
+
+
 class ListedUrl(NamedTuple):
-    """An entry of a list: its text, the column of that, and its metadata, None if it has none."""
+    """An entry of a list: its text, the column of that, its metadata, and of a seed its settings; None if it has none.
+
+    The settings are by the names of the fields of `Seed`.
+    """
 
     text: str
     column: int
     meta: Metadata | None
+    given: dict[str, SeedSetting] | None = None
 
 
 class BadLine(ValueError):
@@ -49,14 +64,15 @@ class BadLine(ValueError):
         self.column, self.reason, self.url = column, reason, url
 
 
-def parse_line(line: str) -> ListedUrl | None:
+def parse_line(line: str, *, of_seeds: bool = False) -> ListedUrl | None:
     """Return the entry of a line; None for an empty line and a comment. Raises BadLine.
 
     `#` begins a comment at the start of a line or after a blank. Metadata, NAME=VALUE, may follow after tabs, as in the
-    seed lists of Nutch and StormCrawler; a name that is repeated has a list of values.
+    seed lists of Nutch and StormCrawler; a name that is repeated has a list of values. In a list `of_seeds`, the names
+    of the settings of seeds are no metadata.
 
     >>> parse_line("http://example.org/#top\\tscore=2 # the front page")
-    ListedUrl(text='http://example.org/#top', column=1, meta={'score': '2'})
+    ListedUrl(text='http://example.org/#top', column=1, meta={'score': '2'}, given=None)
     """
     written = _COMMENT.sub("", line).rstrip()
     text = written.lstrip()
@@ -70,12 +86,17 @@ def parse_line(line: str) -> ListedUrl | None:
     if more:
         raise BadLine(_of_blanks(more[0]), column=column + len(first) - len(more[0]))
     meta: Metadata = {}
+    given: dict[str, SeedSetting] = {}
     at = column + len(first) + 1
     for field in fields:
         if field.strip():
-            _add(meta, field.strip(), column=at + len(field) - len(field.lstrip()))
+            start, name = at + len(field) - len(field.lstrip()), field.strip().partition("=")[0]
+            if of_seeds and name in _seed_fields():
+                _give(given, field.strip(), column=start)
+            else:
+                _add(meta, field.strip(), column=start)
         at += len(field) + 1
-    return ListedUrl(word, column, meta or None)
+    return ListedUrl(word, column, meta or None, given or None)
 
 
 def _of_blanks(rest: str) -> str:
@@ -99,6 +120,45 @@ def _add(meta: Metadata, field: str, *, column: int) -> None:
         meta[name] = value
     else:
         meta[name] = [*known, value] if isinstance(known, list) else [known, value]
+
+
+@cache
+def _seed_fields() -> dict[str, tuple[str, Type]]:
+    """Return the settings of a line of a list of seeds by their names: the field of `Seed`, and its type."""
+    from budgetfrontier.settings.schema import Seed
+
+    found: dict[str, tuple[str, Type]] = {}
+    for name, field in fields(Seed).items():
+        if name not in ("url", "file") and isinstance(field, Field) and isinstance(field.type, Type):
+            found |= dict.fromkeys((name, *field.aliases), (name, field.type))
+    return found
+
+
+def _give(given: dict[str, SeedSetting], written: str, *, column: int) -> None:
+    """Add a setting of a seed, NAME=VALUE. Raises BadLine."""
+    word, equals, text = written.partition("=")
+    name, of = _seed_fields()[word]
+    before = given.get(name)
+    if before is not None and not isinstance(before.value, tuple):
+        raise BadLine(f"this sets {word} a second time", column=column, reason="setting")
+    if not equals or not text:
+        raise BadLine(f"{word} has no value; write {word}=VALUE", column=column, reason="setting")
+    try:
+        value = of.read(text)
+    except ValueError:
+        try:
+            value = of.read(plain(text))
+        except ValueError as error:
+            raise BadLine(
+                f"{word}: expected {of.text.removesuffix(OR_NULL)}, got {error}", column=column, reason="setting"
+            ) from None
+    given[name] = SeedSetting(value if before is None else before.value + value, column)
+
+
+def seed_of(entry: ListedUrl, seed: Seed) -> Seed:
+    """Return the seed of an entry: with its own settings, and otherwise those of the settings' entry, `seed`."""
+    own = {name: given.value for name, given in (entry.given or {}).items()}
+    return msgspec.structs.replace(seed, url=entry.text, file=None, **own)
 
 
 def check_url(text: str) -> None:
@@ -132,7 +192,13 @@ def metadata_note(names: Iterable[str]) -> str:
     return f"the metadata behind URLs ({shown}) is stored with them, as their meta, and changes nothing in the crawl"
 
 
-def read(path: Path) -> Iterator[tuple[int, ListedUrl | BadLine]]:
+def seed_settings_note(names: Iterable[str]) -> str:
+    """Return the sentence on metadata in a list that would be settings of seeds; "" if there is none."""
+    settings = [name for name in names if name in _seed_fields()]
+    return f"; with --seeds, {', '.join(settings)} would be settings of seeds" if settings else ""
+
+
+def read(path: Path, *, of_seeds: bool = False) -> Iterator[tuple[int, ListedUrl | BadLine]]:
     """Yield the entries of a file and the lines that are not understood, each with the number of its line, from 1.
 
     Raises OSError, and ValueError for a path that cannot be that of a file.
@@ -140,7 +206,7 @@ def read(path: Path) -> Iterator[tuple[int, ListedUrl | BadLine]]:
     with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
         for number, line in enumerate(file, 1):
             try:
-                entry = parse_line(line)
+                entry = parse_line(line, of_seeds=of_seeds)
             except BadLine as error:
                 yield number, error
             else:
@@ -152,7 +218,7 @@ def entries(seed: Seed) -> Iterator[tuple[int, ListedUrl | BadLine]]:
     """Yield the URL of an entry of the settings' seeds, or the entries of its file, with their URLs checked."""
     if seed.url:
         return iter([(0, ListedUrl(seed.url, 1, None))])
-    return ((number, _checked(entry)) for number, entry in read(Path(seed.file or "")))
+    return ((number, _checked(entry)) for number, entry in read(Path(seed.file or ""), of_seeds=True))
 
 
 def _checked(entry: ListedUrl | BadLine) -> ListedUrl | BadLine:

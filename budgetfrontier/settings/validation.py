@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from budgetfrontier.core.vocabulary import AMOUNTS
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import plugins, policy_factory, schema, url_lists
 from budgetfrontier.settings.checks import (
+    BY_ADDRESS,
     LABELS_IN_PARTITIONS,
     NEEDS_EXACT,
     NEEDS_URLS,
@@ -28,6 +29,7 @@ from budgetfrontier.settings.checks import (
     partitions_objection,
     policy_name,
     retention_objection,
+    sheet_objection,
     snapshots_objection,
     topics_objection,
 )
@@ -49,11 +51,14 @@ from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem, TooManyProb
 from budgetfrontier.settings.schema import Association, GroupSettings, Override, RequestSettings, ScopeRule, Seed
 from budgetfrontier.settings.scope_rules import FORMS, check_rule
 from budgetfrontier.settings.unmatchable import matches_no_host, never_matches
-from budgetfrontier.settings.values import FLAG, SIZE, TEXT, Type, brief, integer, show
+from budgetfrontier.settings.values import FLAG, SIZE, TEXT, Type, brief, integer, listed, show
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 _DEFAULTS = schema.FrontierSettings()
+_NAMES = Field("", listed(TEXT, many=schema.SHEETS))
+_ORDER = Field("", integer())
+_PATTERN = Field("", TEXT)
 _QUOTAS = {name: Field("", SIZE if name.endswith("bytes") else schema.COUNT) for name in AMOUNTS}
 
 
@@ -92,6 +97,10 @@ class Validator:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self._matches: list[tuple[ValuePath, str]] = []
+        self._sheet_names: list[tuple[ValuePath, str]] = []
+        self._sheets_unknown = False
+        self._associated: set[tuple[str, str]] = set()
+        self._seeds_with_settings: list[ValuePath] = []
         self._root: type[msgspec.Struct] = msgspec.Struct
         self._readers: dict[str, Callable[[Any, ValuePath], Any]] = {
             "addresses": self._addresses,
@@ -131,15 +140,19 @@ class Validator:
             try:
                 base = profile(TEXT.read(name), base)
             except SettingsError as error:
+                self._sheets_unknown = True
                 self._add(("profile",), *error.problems)
             except ValueError:
                 self._add(("profile",), f"expected the name of a profile, got {show(name)}")
         settings = self.section(base, data, ())
         match settings, base:
-            case object(sheets=own, associations=associations), object(sheets=inherited):
+            case object(sheets=own), object(sheets=inherited):
                 settings = msgspec.structs.replace(settings, sheets=inherited | own)
-                self._check_associations(associations, inherited | own)
+                self._check_sheet_names(inherited | own)
         self._warn_of_matches(settings)
+        match settings:
+            case object(frontier=schema.FrontierSettings() as frontier) if self._seeds_with_settings:
+                self._check_seeds(frontier)
         match settings:
             case object(crawl=name, cluster=schema.ClusterSettings(kafka=str())) if found := topics_objection(name):
                 self._add(("crawl",), found)
@@ -152,6 +165,22 @@ class Validator:
                 self._check_partitions(frontier, groups)
                 self._check_labels(frontier, getattr(settings, "overrides", ()))
         return settings
+
+    def _check_sheet_names(self, sheets: Mapping[str, Any]) -> None:
+        """Add a problem for each name of a sheet that does not exist, unless the sheets were not understood."""
+        if not self._sheets_unknown:
+            for path, name in self._sheet_names:
+                if name not in sheets:
+                    self._add(path, sheet_objection(name, sheets))
+
+    def _check_seeds(self, frontier: schema.FrontierSettings) -> None:
+        """Refuse budgets and sheets of seeds whose queues are not known before they are fetched."""
+        try:
+            by_address = policy_factory.goes_by_address(frontier)
+        except SettingsError:  # there is no such policy: said elsewhere
+            return
+        for path in self._seeds_with_settings if by_address else ():
+            self._add(path, BY_ADDRESS)
 
     def _check_partitions(self, frontier: schema.FrontierSettings, groups: Sequence[GroupSettings]) -> None:
         """Refuse what no partition can know by itself: what queues share that may be in several."""
@@ -311,12 +340,17 @@ class Validator:
     def _seed(self, value: Any, path: ValuePath) -> Seed | None:
         if isinstance(value, Mapping):
             seed = self.section(Seed(), value, path)
+            self._sheet_names += (((*path, "sheet"), name) for name in self._distinct(seed.sheet, (*path, "sheet")))
+            if seed.url is not None and seed.queue is None and (seed.budget is not None or seed.sheet):
+                self._seeds_with_settings.append(path)
             path = (*path, "url")
         else:
             try:
                 seed = Seed(url=TEXT.read(value))
             except ValueError as error:
-                self._add(path, f"expected a URL, {{url, priority, source, queue}} or {{file}}, got {error}")
+                self._add(
+                    path, f"expected a URL, {{url, priority, label, queue, budget, sheet}} or {{file}}, got {error}"
+                )
                 return None
         if self.folder is not None and seed.url is not None and (objection := url_lists.objection(seed.url)):
             self._add(path, objection)
@@ -372,11 +406,13 @@ class Validator:
         if value is None:
             return found
         if not isinstance(value, Mapping):
+            self._sheets_unknown = True
             self._add(path, f"expected a mapping of names to settings, got {show(value)}")
             return found
         for name, settings in value.items():
             here = (*path, str(name))
             if objection := sheet_name_objection(name):
+                self._sheets_unknown = True
                 self._add_at_key(here, objection)
             else:
                 found[name] = self._overriding({} if settings is None else settings, here)
@@ -386,30 +422,51 @@ class Validator:
         if not isinstance(value, Mapping):
             self._add(path, f"expected {{sheet: NAME, surt: PREFIX}}, or another pattern, got {show(value)}")
             return None
-        sheets, matches, order = list[str](), list[str](), 0
+        sheets, matches, kinds, order = list[str](), list[str](), list[str](), 0
+        before = len(self.problems)
         for key, given in value.items():
             here, name = (*path, str(key)), snake(str(key))
-            several = list(given) if isinstance(given, list | tuple) else [given]
             if name in ("sheet", "sheets"):
-                sheets += map(str, several)
+                if sheets:
+                    self._add_at_key(here, "this names sheets a second time")
+                sheets += self._distinct(self.value(_NAMES, given, here, ()), here)
+                self._sheet_names += ((here, sheet) for sheet in sheets)
             elif name == "order":
-                order = self.value(Field("", integer()), given, here, 0)
+                order = self.value(_ORDER, given, here, 0)
             elif name == "match" or name in KINDS:
-                texts = several if name == "match" else [f"{name}:{one}" for one in several]
-                matches += (self._match(text, here) for text in texts)
+                kinds.append(name)
+                matches += self._distinct(self._patterns(name, given, here), here)
             else:
                 self._add_at_key(here, f"expected sheet, order, match or one of {', '.join(KINDS)}, got {show(key)}")
+        if len(kinds) > 1:
+            self._add(path, f"{' and '.join(kinds)} in one association; write one for each, of which any may match")
+        if len(self.problems) > before:
+            return None
         if not sheets or not matches:
             self._add(path, "an association names a sheet and a pattern: {sheet: NAME, domain: example.org}")
             return None
+        for pair in ((sheet, match) for sheet in sheets for match in matches):
+            if pair in self._associated:
+                self._add(path, f'the sheet "{brief(pair[0])}" is associated with {brief(pair[1])} before this')
+            self._associated.add(pair)
         return Association(sheets=tuple(sheets), match=tuple(matches), order=order)
 
-    def _check_associations(self, associations: tuple[Association, ...], sheets: Mapping[str, Any]) -> None:
-        for number, one in enumerate(associations):
-            for name in one.sheets:
-                if name not in sheets:
-                    hint = did_you_mean(name, list(sheets), quote='"')
-                    self._add(("associations", number), f'there is no sheet "{brief(name)}"{hint}')
+    def _patterns(self, kind: str, given: Any, path: ValuePath) -> Iterator[str]:
+        """Yield the patterns of an association: those of one kind, or whole ones, under `match`."""
+        for one in given if isinstance(given, list | tuple) else [given]:
+            if kind == "match":
+                yield self._match(one, path)
+            elif (text := self.value(_PATTERN, one, path, "")) != "":
+                yield self._match(f"{kind}:{text}", path)
+
+    def _distinct(self, texts: Iterable[str], path: ValuePath) -> list[str]:
+        """Return the texts of a list; one that is in it twice is a problem."""
+        found: dict[str, None] = {}
+        for text in texts:
+            if text in found:
+                self._add(path, f"{show(text)} is in this list twice")
+            found[text] = None
+        return list(found)
 
     def _rule(self, value: Any, path: ValuePath) -> str | None:
         try:

@@ -17,6 +17,8 @@ LARGEST = 10**15
 LONGEST = 3650 * 86400.0
 """The longest duration accepted, ten years, so that wake times are valid dates."""
 
+OR_NULL = ", or null"
+"""The end of the texts of optional types."""
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})", re.ASCII)
 _DECIMAL = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]{0,30})(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -220,7 +222,7 @@ def listed(of: Type, *, many: str) -> Type:
 
 def optional(of: Type) -> Type:
     """Return the type of values that may be null."""
-    return Type(f"{of.text}, or null", lambda value: None if value is None else of.read(value))
+    return Type(f"{of.text}{OR_NULL}", lambda value: None if value is None else of.read(value))
 
 
 def _read_brokers(value: object) -> str:

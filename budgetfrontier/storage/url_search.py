@@ -108,7 +108,7 @@ def queue_of(view: View, url: str) -> str:
 
 
 def _queue_of(view: View, frontier: FrontierSettings, href: str) -> str:
-    assign = policy_factory.assignment(frontier, meta.read_suffixes(view.txn, view.db[keys.META]), view.address_of)
+    assign = policy_factory.assignment(frontier, view.suffix_list(), view.address_of)
     return policy_results.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
 
 

@@ -161,6 +161,10 @@ class View:
         settings, adjustments = meta.read_settings(self.txn, self.db[keys.META])
         return settings or Settings(), adjustments
 
+    def suffix_list(self) -> str | None:
+        """Return the public suffix list that is stored in the frontier; None if there is none."""
+        return meta.read_suffixes(self.txn, self.db[keys.META])
+
     def adjustments(self) -> list[Override]:
         """Return the adjustments, oldest first, with the ids of their audit entries."""
         return self.settings()[1]

@@ -52,6 +52,42 @@ def test_values_without_effect_are_named() -> None:
     assert not list(shadowed(settings, [Override("host:www.a.test", {"queue_total_budget": 1})]))
 
 
+def test_values_of_sheets_without_effect_are_named() -> None:
+    settings = Settings.from_dict(
+        {
+            "frontier": {"precedence": 4},
+            "sheets": {"small": {"queue_total_budget": 5, "max_queue_size": 9}, "other": {}},
+            "associations": [{"sheet": "small", "domain": "a.test"}, {"sheet": "other", "host": "b.test"}],
+            "overrides": [{"match": "host:c.test", "set": {"queue_total_budget": 6}}],
+        }
+    )
+    given = [
+        Override("domain:a.test", {"queue_total_budget": 500}, id=1),
+        Override("sheet:small", {"max_queue_size": 10}, id=2),
+        Override("host:b.test", {"without_sheet": "other"}, id=3),
+        Override("sheet:late", {"precedence": 1}, id=4),
+        Override("*", {"sheet": "late"}, id=5),
+        Override("host:c.test", {"queue_total_budget": 6}, id=6),
+    ]
+    back = "`budgetfrontier adjust JOB --remove ID` takes it back"
+    assert list(shadowed(settings, given)) == [
+        f"frontier.precedence 4 has no effect: adjustment 5 (*) sets it to 1; {back}",
+        f"sheets.small: max_queue_size 9 has no effect: adjustment 2 (sheet:small) sets it to 10; {back}",
+        "sheet other (host:b.test) has no effect: an operator has ended this association; "
+        "`budgetfrontier sheet JOB add other --match host:b.test` makes it again",
+        "sheet small: queue_total_budget 5 (domain:a.test) has no effect: adjustment 1 (domain:a.test) sets it to 500; "
+        + back,
+    ]
+
+
+def test_budgets_of_seeds_without_effect_are_named() -> None:
+    settings = Settings.from_dict({"seeds": [{"url": "http://a.test/", "budget": 5}]})
+    assert [*shadowed(settings, [Override("queue:a.test", {"queue_total_budget": 6}, id=1)])] == [
+        "the seed http://a.test/: queue_total_budget 5 (queue:a.test) has no effect: adjustment 1 (queue:a.test) sets "
+        "it to 6; `budgetfrontier adjust JOB --remove ID` takes it back"
+    ]
+
+
 def test_many_warnings_are_counted() -> None:
     overrides = [{"match": f"host:h{n}.test", "set": {"precedence": 1}} for n in range(MOST + 2)]
     told = list(shadowed(Settings.from_dict({"overrides": overrides}), [Override("*", {"precedence": 2})]))

@@ -111,7 +111,41 @@ def test_changes_that_are_none(match: str, chosen: dict[str, Any]) -> None:
         ("sheets: {a b: {}}", "1:10: sheets: expected the name of a sheet"),
         ("sheets: {a: {fetch: 1}}", "1:14: sheets.a"),
         ("associations: [a]", "1:16: associations[0]: expected {sheet: NAME, surt: PREFIX}"),
-        ("associations: [{sheet: a, domain: x.test}]", 'associations[0]: there is no sheet "a"'),
+        ("associations: [{sheet: a, domain: x.test}]", '1:24: associations[0].sheet: there is no sheet "a"'),
+        ("sheets: {ab: {}}\nassociations: [{sheet: a, domain: x.test}]", 'there is no sheet "a"; did you mean "ab"?'),
+        (
+            "sheets: {a: {}}\nassociations: [{sheet: a, domain: x.test, host: y.test}]",
+            "2:16: associations[0]: domain and host in one association; write one for each, of which any may match",
+        ),
+        (
+            "sheets: {a: {}}\nassociations: [{sheet: 5, domain: x.test}]",
+            "2:24: associations[0].sheet: expected the name of a sheet, or a list of names, got 5, which needs quotes",
+        ),
+        (
+            "sheets: {a: {}}\nassociations: [{sheet: a, domain: 5}]",
+            "2:35: associations[0].domain: expected text, got 5",
+        ),
+        (
+            "sheets: {a: {}}\nassociations: [{sheet: a, host: [x.test, true]}]",
+            "associations[0].host: expected text, got",
+        ),
+        ("sheets: {a: {}}\nassociations: [{sheet: a, sheets: [a], host: x.test}]", "this names sheets a second time"),
+        ("sheets: {a: {}}\nassociations: [{sheets: [a, a], host: x.test}]", 'sheets: "a" is in this list twice'),
+        ("sheets: {a: {}}\nassociations: [{sheet: a, host: [x.test, x.test]}]", '"host:x.test" is in this list twice'),
+        (
+            "sheets: {a: {}}\nassociations:\n- {sheet: a, host: x.test}\n- {sheet: a, match: 'host:x.test', order: 1}",
+            '4:3: associations[1]: the sheet "a" is associated with host:x.test before this',
+        ),
+        ("sheets: {a: {}}\nseeds: [{url: 'http://a.test/', sheet: b}]", '2:40: seeds[0].sheet: there is no sheet "b"'),
+        ("sheets: {a: {}}\nseeds: [{url: 'http://a.test/', sheet: [a, a]}]", '"a" is in this list twice'),
+        (
+            "seeds: [{url: 'http://a.test/', budget: 5GB}]",
+            "1:41: seeds[0].budget: expected a whole number of at least -1",
+        ),
+        (
+            "frontier: {queue_assignment_policy: ip}\nseeds: [{url: 'http://a.test/', budget: 5}]",
+            "2:9: seeds[0]: the queue of a seed depends on the address of its host here",
+        ),
         ("sheets: {a: {}}\nassociations: [{sheet: a}]", "2:16: associations[0]: an association names a sheet and"),
         ("sheets: {a: {}}\nassociations: [{sheet: a, domains: x.test}]", "2:27: associations[0]: expected sheet"),
         ("sheets: {a: {}}\nassociations: [{sheet: a, regex: '('}]", "2:34: associations[0].regex"),
@@ -119,10 +153,24 @@ def test_changes_that_are_none(match: str, chosen: dict[str, Any]) -> None:
         ("sheets: {a: {}}\nassociations: [{sheet: a, match: 'sheet:a'}]", "is for adjustments"),
     ],
 )
-def test_problems_have_a_place(files: Files, text: str, problem: str) -> None:
+def test_problems_have_a_place(files: Files, text: str, problem: str) -> None:  # and are said once
     with pytest.raises(SettingsError) as caught:
         files.settings(text)
-    assert problem in str(caught.value)
+    assert problem in str(caught.value) and len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sheets: [a]\nassociations: [{sheet: a, domain: x.test}]",
+        "sheets: {a b: {}}\nassociations: [{sheet: a b, domain: x.test}]",
+        "profile: unknown\nassociations: [{sheet: veryPolite, domain: x.test}]",
+    ],
+)
+def test_a_sheet_that_was_not_understood_is_not_said_to_be_missing(files: Files, text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        files.settings(text)
+    assert len(caught.value.problems) == 1
 
 
 def test_stored_settings_are_read_again() -> None:

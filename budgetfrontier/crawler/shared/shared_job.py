@@ -39,6 +39,7 @@ from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.robots_name import robots_name
+from budgetfrontier.settings.seed_settings import with_seed_settings
 from budgetfrontier.storage.lock import LOCK, WriterLock
 from budgetfrontier.storage.modes import make_folder
 
@@ -205,7 +206,9 @@ class SharedJob:
             return False
         if crawl_states.goes_on_after_finish(summary):
             await remote.frontier.resume(reason=crawl_states.MORE_TO_CRAWL, who="crawl")
-        for line in beginning(remote, summary, given=self._given, folder=self._folder, seeds=tally.added):
+        for line in beginning(
+            remote, summary, given=with_seed_settings(self._given), folder=self._folder, seeds=tally.added
+        ):
             say(line)
         for warning in warnings(remote, self._given, most_visits=self._most_visits):
             self._progress.warn(warning)

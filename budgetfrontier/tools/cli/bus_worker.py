@@ -161,9 +161,11 @@ def _database_worker(
     from budgetfrontier.bus.workers.database import DatabaseWorker
     from budgetfrontier.engine.frontier import Frontier
     from budgetfrontier.rules.run_history import BUS_WORKER
+    from budgetfrontier.settings.seed_settings import with_seed_settings
     from budgetfrontier.storage.start_command import note_bus_worker
 
     _check_job(args, settings, names)
+    settings = None if settings is None else with_seed_settings(settings)
     with Frontier.open(args.job / "frontier", settings, keep_leases=True, program=BUS_WORKER) as own:
         note_bus_worker(args.job, _options(args))
         yield DatabaseWorker(

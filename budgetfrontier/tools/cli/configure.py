@@ -277,12 +277,14 @@ def check_config(args: argparse.Namespace) -> None:
     """Check a configuration and everything it names: policies, hooks and seed files."""
     from budgetfrontier.settings.advice import advice
     from budgetfrontier.settings.schema import ClusterSettings
+    from budgetfrontier.settings.seed_settings import with_seed_settings
 
     settings = read_settings(args.file)
     if settings.hooks:
         from budgetfrontier.engine.hooks import load_hooks
 
         load_hooks(settings.hooks)
+    with_seed_settings(settings)
     _load_crawler(settings)
     warn(_bad_seeds(settings))
     if not settings.seeds:

@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -32,7 +33,8 @@ from budgetfrontier.tools.importers.allowance import Allowance, RecordTooLarge
 from budgetfrontier.tools.importers.import_items import BadRecord, Item, Record, SourceNote
 
 if TYPE_CHECKING:
-    from budgetfrontier.cluster.client import ClusterFrontier
+    from budgetfrontier.cluster.cluster_operator import ClusterOperator
+    from budgetfrontier.tools.cli.seed_import import SeedAdjustments
 
 MAX_DETAIL = 300
 """Characters shown of the details of a bad record."""
@@ -55,6 +57,8 @@ class SourceResult:
     """Records that were submitted to the frontier."""
     broken: bool = False
     """Whether the source could not be read to its end."""
+    adjusted: bool = True
+    """Whether the budgets and sheets of its seeds are in force everywhere."""
     reported_at: float = field(default_factory=time.monotonic)
 
     def progress(self) -> None:
@@ -113,7 +117,7 @@ class ImportTotals:
         say(", ".join([*told, f"dead letters {dead:,}"] if dead else told))
 
 
-def run(args: argparse.Namespace, cluster: ClusterFrontier | None = None) -> int:
+def run(args: argparse.Namespace, cluster: ClusterOperator | None = None) -> int:
     """Import all sources and print the counts. A bad record stops nothing: it is counted and reported.
 
     `cluster` is the crawl in partitions into which they are imported, if it is one.
@@ -151,7 +155,8 @@ def run(args: argparse.Namespace, cluster: ClusterFrontier | None = None) -> int
 def _add(totals: ImportTotals, result: SourceResult) -> None:
     totals.counts.merge(result.counts)
     totals.usable += result.usable
-    totals.complete = totals.complete and (_is_url(result.name) or (bool(result.usable) and not result.broken))
+    whole = _is_url(result.name) or (bool(result.usable) and not result.broken)
+    totals.complete = totals.complete and whole and result.adjusted
 
 
 def _note_uncounted(count: int, *, again: bool) -> None:
@@ -172,23 +177,31 @@ def _is_elsewhere(source: str) -> bool:
 
 
 def _import_source(
-    args: argparse.Namespace, source: str, result: SourceResult, cluster: ClusterFrontier | None
+    args: argparse.Namespace, source: str, result: SourceResult, cluster: ClusterOperator | None
 ) -> None:
     """Schedule the URIs of one source, or mark them as seen, and report the results."""
-    path, is_url = common.frontier_path(args.job) if cluster is None else None, _is_url(source)
-    items = iter([_url(source)]) if is_url else formats.read(source, args.kind, key=args.key)
-    if args.dry_run:
-        result.counts.seen = sum(record.seen for record in _records(items, result, args))
-        result.end(dry_run=True)
-        return
-    for (op, charged), records in groupby(_records(items, result, args), lambda r: (_operation(r), r.charged)):
-        if path is not None:
-            submission.submit(args, path, op, records, result.counts, charge=charged)
-        elif op == "bury":
-            raise FrontierError(f"{result.name} has dead letters, which cannot be imported into a crawl in partitions")
+    is_url = _is_url(source)
+    if is_url:
+        items: Iterable[Item] = [_url(source, of_seeds=args.seeds)]
+    else:
+        items = formats.read(source, args.kind, key=args.key, of_seeds=args.seeds)
+    with _seed_adjustments(args, cluster) as seeds:
+        records = _records(items, result, args, seeds)
+        if args.dry_run:
+            result.counts.seen = sum(record.seen for record in records)
+            result.end(dry_run=True)
+            if seeds is not None:
+                seeds.apply(args)
+            return
+        if seeds is None:
+            _submit(args, records, result, cluster)
         else:
-            assert cluster is not None
-            submission.submit_to_cluster(cluster, op, records, result.counts, charge=charged)
+            first: list[Record] = []
+            _submit(args, _until_adjusted(records, first), result, cluster)
+            if first:  # their adjustments come before them
+                rest = [*first, *records]
+                result.adjusted = seeds.apply(args)
+                _submit(args, iter(rest), result, cluster)
     counts, tally = result.counts, result.counts.tally
     if not is_url:
         result.end(dry_run=False)
@@ -197,17 +210,63 @@ def _import_source(
         note(f"{source}: {became}")
 
 
+@contextmanager
+def _seed_adjustments(args: argparse.Namespace, cluster: ClusterOperator | None) -> Iterator[SeedAdjustments | None]:
+    """Return the adjustments of the seeds that are imported; None if they are no seeds."""
+    if not args.seeds:
+        yield None
+        return
+    from budgetfrontier.tools.cli.seed_import import SeedAdjustments
+
+    if cluster is not None:
+        yield SeedAdjustments(cluster, None)
+        return
+    from budgetfrontier.tools.job_operator import JobOperator
+
+    with JobOperator(args.job, common.frontier_path(args.job), timeout=None) as operator:
+        with operator.reader.view() as view:
+            suffix_list = view.suffix_list()
+        seeds = SeedAdjustments(operator, suffix_list)
+        operator.close()
+        yield seeds
+
+
+def _until_adjusted(records: Iterator[Record], first: list[Record]) -> Iterator[Record]:
+    """Yield records until one has a budget or a sheet; append that to `first`."""
+    for record in records:
+        if record.given and not record.given.keys().isdisjoint(("budget", "sheet")):
+            first.append(record)
+            return
+        yield record
+
+
+def _submit(
+    args: argparse.Namespace, found: Iterable[Record], result: SourceResult, cluster: ClusterOperator | None
+) -> None:
+    """Schedule records, mark them as seen, or make them dead letters."""
+    for (op, charged), records in groupby(found, lambda r: (_operation(r), r.charged)):
+        if cluster is None:
+            path = common.frontier_path(args.job)
+            submission.submit(args, path, op, records, result.counts, charge=charged)
+        elif op == "bury":
+            raise FrontierError(f"{result.name} has dead letters, which cannot be imported into a crawl in partitions")
+        else:
+            submission.submit_to_cluster(cluster.owners.frontier, op, records, result.counts, charge=charged)
+
+
 def _operation(record: Record) -> str:
     """Return the command that takes a record."""
     return "mark_seen" if record.seen else "schedule" if record.dead is None else "bury"
 
 
-def _url(source: str) -> Item:
-    return lists.item(f"{source}:1", os.fsencode(source), Allowance())
+def _url(source: str, *, of_seeds: bool) -> Item:
+    return lists.item(f"{source}:1", os.fsencode(source), Allowance(), of_seeds=of_seeds)
 
 
-def _records(items: Iterable[Item], result: SourceResult, args: argparse.Namespace) -> Iterator[Record]:
-    """Yield the records that can be imported; report the others."""
+def _records(
+    items: Iterable[Item], result: SourceResult, args: argparse.Namespace, seeds: SeedAdjustments | None = None
+) -> Iterator[Record]:
+    """Yield the records that can be imported; report the others. `seeds` takes the budgets and sheets of seeds."""
     for item in items:
         if isinstance(item, SourceNote):
             note(clean(item.text))
@@ -225,6 +284,9 @@ def _records(items: Iterable[Item], result: SourceResult, args: argparse.Namespa
             except (ValueError, OverflowError, FrontierError) as error:
                 result.refuse(BadRecord(item.location, "json", str(error)))
             else:
+                if seeds is not None and (refused := seeds.add(item)) is not None:
+                    result.refuse(BadRecord(f"{item.location}:{refused[0]}", "setting", refused[1]))
+                    continue
                 result.usable += 1
                 result.progress()
                 result.omitted.update(item.omitted)

@@ -78,7 +78,8 @@ def _register_import(commands: Commands) -> None:
     parser.add_argument(
         "--seeds", action="store_true",
         help="import them as seeds: they are crawled before links, and the scope's "
-        "seed-hosts and seed-domains include their hosts",
+        "seed-hosts and seed-domains include their hosts; in a list, label=, priority=, queue=, budget= and sheet= may "
+        "follow a URL, each after a tab: budgets and sheets become adjustments of the queues of the seeds",
     )  # fmt: skip
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument(
@@ -162,7 +163,7 @@ def import_(args: argparse.Namespace) -> int:
         if not args.dry_run:
             frontier.connect()
             frontier.retry_for = submission.RETRY_FOR  # once the crawl is found
-        return importing.run(args, frontier)
+        return importing.run(args, operator)
 
     return clusters.run(args, run, timeout=None)
 

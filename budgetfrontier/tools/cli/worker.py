@@ -57,6 +57,7 @@ def _work(args: argparse.Namespace) -> int:
 
     from budgetfrontier.settings import Settings
     from budgetfrontier.settings.schema import ClusterSettings
+    from budgetfrontier.settings.seed_settings import with_seed_settings
 
     try:
         from budgetfrontier.cluster import kafka, worker_process
@@ -64,12 +65,13 @@ def _work(args: argparse.Namespace) -> int:
         from budgetfrontier.server.stopping import Stop
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
-    settings = Settings.from_yaml(args.config)
+    settings = with_seed_settings(Settings.from_yaml(args.config))
     if settings.cluster.kafka is None:
         raise FrontierError(f"{args.config}: give `cluster.kafka`, the brokers of the partitions' logs")
     if settings.seeds:
         log.warning(
-            "workers schedule no seeds: give them to `budgetfrontier crawl --frontier` or `budgetfrontier import`"
+            "workers schedule no seeds, but their budgets and sheets apply: give them to `budgetfrontier crawl "
+            "--frontier`, too, or to `budgetfrontier import`"
         )
     where = kafka.place_of(settings.crawl, settings.cluster.kafka)
     totals = ClusterSettings(max_uris=settings.cluster.max_uris, max_spend=settings.cluster.max_spend)

@@ -73,10 +73,10 @@ def kind_of(source: str) -> str:
     return "kumo" if start.lstrip().startswith(b"[") and _reader("kumo").recognize(path) else "list"
 
 
-def read(source: str, kind: str | None = None, *, key: str | None = None) -> Iterator[Item]:
+def read(source: str, kind: str | None = None, *, key: str | None = None, of_seeds: bool = False) -> Iterator[Item]:
     """Yield the URIs of a source; without `kind`, it is detected. Raises FrontierError and OSError.
 
-    `key` is the name of a queue in Redis.
+    `key` is the name of a queue in Redis. `of_seeds`: a list is one of seeds, which may have settings.
     """
     begun = False
     try:
@@ -84,7 +84,7 @@ def read(source: str, kind: str | None = None, *, key: str | None = None) -> Ite
         if is_redis(source):
             items = _reader("redis").read(source, kind, key, allowance)
         else:
-            items = _read(source, kind or kind_of(source), allowance)
+            items = _read(source, kind or kind_of(source), allowance, of_seeds=of_seeds)
         for item in items:
             begun = True
             yield item
@@ -96,7 +96,7 @@ def read(source: str, kind: str | None = None, *, key: str | None = None) -> Ite
         yield BadRecord(source, "read", f"{error}; no more of it can be read", ends=True)
 
 
-def _read(source: str, kind: str, allowance: Allowance) -> Iterator[Item]:
+def _read(source: str, kind: str, allowance: Allowance, *, of_seeds: bool) -> Iterator[Item]:
     path = Path(source)
     if kind in _FOLDERS:
         if not path.exists() or (kind != "kumo" and not path.is_dir()):
@@ -106,12 +106,12 @@ def _read(source: str, kind: str, allowance: Allowance) -> Iterator[Item]:
         if kind != "list":
             raise FrontierError(f"stdin can be a list only: what {kind} keeps is read from its files")
         allowance.grant(UNKNOWN_SIZE)
-        yield from _reader("lists").read(sys.stdin.buffer, source, allowance)
+        yield from _reader("lists").read(sys.stdin.buffer, source, allowance, of_seeds=of_seeds)
     elif kind == "heritrix":
         yield from _reader("heritrix").read(path, allowance)
     else:
         with open_source(path, allowance) as file:
-            yield from _reader("lists").read(file, source, allowance)
+            yield from _reader("lists").read(file, source, allowance, of_seeds=of_seeds)
 
 
 def _start(path: Path) -> bytes:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.settings.url_lists import SeedSetting
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, STEP_SIZE, UNKNOWN_SIZE, Allowance
 
 MAX_HOPS = 1024
@@ -33,9 +34,11 @@ class Record(NamedTuple):
     charged: bool = False
     """Whether it was fetched, so that its cost is charged."""
     omitted: tuple[str, ...] = ()
+    """Names of the fields that a CrawlUri cannot hold."""
     dead: str | None = None
     """The reason for which the source gave it up: it becomes a dead letter."""
-    """Names of the fields that a CrawlUri cannot hold."""
+    given: Mapping[str, SeedSetting] | None = None
+    """The settings of a seed that a CrawlUri cannot hold, its budget and sheets, and its others."""
 
 
 class BadRecord(NamedTuple):

@@ -19,6 +19,7 @@ from budgetfrontier.core.model import CrawlUri, Directive
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings import url_lists
+from budgetfrontier.settings.schema import Seed
 from budgetfrontier.settings.url_lists import BadLine
 from budgetfrontier.tools.importers.allowance import MAX_RECORD_SIZE, Allowance, RecordTooLarge
 from budgetfrontier.tools.importers.import_items import (
@@ -34,45 +35,47 @@ from budgetfrontier.tools.importers.import_items import (
 _PACKED = "$msgpack"
 _MOST_NAMED = 100  # names of metadata that are remembered for a message
 _MAX_PACKED = 1 << 20  # bytes; decoded, a byte may take eighty
+_SEED = Seed()
 _DEFAULTS = msgspec.structs.astuple(CrawlUri(""))
 _uri: Callable[[Any], CrawlUri] = converter(CrawlUri)
 
 
-def read(file: IO[bytes], name: str, allowance: Allowance) -> Iterator[Item]:
-    """Yield the URIs of a list."""
+def read(file: IO[bytes], name: str, allowance: Allowance, *, of_seeds: bool = False) -> Iterator[Item]:
+    """Yield the URIs of a list, `of_seeds`: of seeds, which may have settings."""
     number, named = 0, dict[str, None]()
     try:
         for number, line in lines(file, allowance):
             if line is None:
                 yield BadRecord(f"{name}:{number}", "too-large", f"a line of more than {MAX_RECORD_SIZE >> 20} MiB")
             elif line and not line.startswith(b"#"):
-                found = item(f"{name}:{number}", line, allowance)
+                found = item(f"{name}:{number}", line, allowance, of_seeds=of_seeds)
                 if isinstance(found, Record) and found.uri.meta and len(named) < _MOST_NAMED and line[:1] != b"{":
                     named |= dict.fromkeys(found.uri.meta)
                 yield found
     except GZIP_ERRORS as error:
         yield truncated_file(name, number, error)
     if named:
-        yield SourceNote(f"{name}: {url_lists.metadata_note(named)}")
+        more = "" if of_seeds else url_lists.seed_settings_note(named)
+        yield SourceNote(f"{name}: {url_lists.metadata_note(named)}{more}")
 
 
-def item(location: str, line: bytes, allowance: Allowance) -> Item:
+def item(location: str, line: bytes, allowance: Allowance, *, of_seeds: bool = False) -> Item:
     """Parse a line that is not empty and no comment."""
     try:
         if line.startswith(b"{"):
             allowance.spend_json(line)
             return Record(location, from_json(line))
-        return _written(location, line.decode(errors="surrogateescape"))
+        return _written(location, line.decode(errors="surrogateescape"), of_seeds=of_seeds)
     except RecordTooLarge as error:
         return BadRecord(location, "too-large", str(error))
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         return BadRecord(location, "json", str(error))
 
 
-def _written(location: str, line: str) -> Item:
+def _written(location: str, line: str, *, of_seeds: bool) -> Item:
     """Parse a line that somebody has written."""
     try:
-        entry = url_lists.parse_line(line)
+        entry = url_lists.parse_line(line, of_seeds=of_seeds)
     except BadLine as error:
         return BadRecord(f"{location}:{error.column}", error.reason, str(error))
     if entry is None:
@@ -81,7 +84,9 @@ def _written(location: str, line: str) -> Item:
         url_lists.check_url(entry.text)
     except InvalidUrl as error:
         return BadRecord(f"{location}:{entry.column}", error.reason, url_lists.objection(entry.text) or str(error))
-    return Record(location, CrawlUri(entry.text, meta=entry.meta))
+    own = url_lists.seed_of(entry, _SEED) if entry.given else _SEED
+    uri = CrawlUri(entry.text, meta=entry.meta, priority=own.priority, source=own.source, queue=own.queue)
+    return Record(location, uri, given=entry.given)
 
 
 def from_json(line: bytes) -> CrawlUri:

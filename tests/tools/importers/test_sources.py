@@ -504,7 +504,7 @@ def test_a_line_without_end_takes_no_memory(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_disk_that_fails_in_the_middle_ends_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(*_: object) -> Iterator[Item]:
+    def failing(*_: object, **options: object) -> Iterator[Item]:
         yield Record("urls:1", CrawlUri("http://a.test/"))
         raise OSError(errno.EIO, "Input/output error")
 

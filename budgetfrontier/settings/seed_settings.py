@@ -1,0 +1,104 @@
+"""Budgets and sheets of seeds: they are overrides and associations of the queues of the seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from budgetfrontier.core import uris
+from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import InvalidUrl, SettingsError
+from budgetfrontier.settings import policy_factory, policy_results, url_lists
+from budgetfrontier.settings.checks import BY_ADDRESS, sheet_objection
+from budgetfrontier.settings.matching import has_wildcards, queues_match
+from budgetfrontier.settings.problems import MOST_PROBLEMS
+from budgetfrontier.settings.schema import Association, FrontierSettings, Override, Seed
+from budgetfrontier.settings.settings import Settings
+from budgetfrontier.settings.url_lists import ListedUrl
+from budgetfrontier.settings.values import brief
+
+BUDGET = "queue_total_budget"
+"""The setting that the budget of a seed is."""
+
+
+def queue_match(key: str) -> str:
+    """Return the pattern of the queue of a seed."""
+    return queues_match([key]) if has_wildcards(key) else f"queue:{key}"
+
+
+def queue_key(seed: Seed, assign: Callable[[CrawlUri], object], frontier: FrontierSettings) -> str:
+    """Return the key of the queue of a seed with a URL. Raises InvalidUrl and PolicyError."""
+    if seed.queue is not None:
+        return seed.queue
+    uri = CrawlUri(uris.parse(seed.url or ""), source=seed.source)
+    return policy_results.queue_key(assign, frontier.queue_assignment_policy, uri)
+
+
+def with_seed_settings(settings: Settings, suffix_list: str | None = None) -> Settings:
+    """Return settings in which the budgets and sheets of seeds are overrides, after the others, and associations.
+
+    `suffix_list` is that of the frontier, if there is one already. Raises SettingsError for seeds of one queue with
+    several budgets, and for a line of a file that names no sheet or whose queue is not known; PolicyError, and OSError
+    if a file cannot be read.
+    """
+    frontier, problems, assign = settings.frontier, list[str](), None
+    budgets, associations = dict[str, tuple[Seed, Override]](), dict[tuple[str, str], None]()
+    for place, seed in _with_settings(settings, problems):
+        if assign is None:
+            text = policy_factory.suffix_list(frontier) if suffix_list is None else suffix_list
+            assign = policy_factory.assignment(frontier, text)
+        try:
+            key = queue_key(seed, assign, frontier)
+        except InvalidUrl:
+            continue  # it is refused when it is scheduled
+        match = queue_match(key)
+        if seed.budget is not None:
+            other, _ = budgets.setdefault(match, (seed, Override(match, {BUDGET: seed.budget}, at=_written(seed))))
+            if other.budget != seed.budget:
+                problems.append(f"{place}: {contradiction(key, seed.budget, f'{_written(other)} has {other.budget}')}")
+        associations |= dict.fromkeys((name, match) for name in seed.sheet)
+    if problems:
+        raise SettingsError(problems[:MOST_PROBLEMS])
+    if assign is None:
+        return settings
+    there = {(name, match) for one in settings.associations for name in one.sheets for match in one.match}
+    new = (Association(sheets=(name,), match=(match,)) for name, match in associations if (name, match) not in there)
+    return msgspec.structs.replace(
+        settings,
+        overrides=(*settings.overrides, *(override for _, override in budgets.values())),
+        associations=(*settings.associations, *new),
+    )
+
+
+def contradiction(key: str, budget: int | None, other: str) -> str:
+    """Return the problem of a seed with another budget than a seed before it that is on the same queue."""
+    return f"a budget of {budget} for the queue {brief(key)}, which is one queue with one budget: {other}"
+
+
+def _written(seed: Seed) -> str:
+    return f"the seed {brief(seed.url or '', 200)}"
+
+
+def _with_settings(settings: Settings, problems: list[str]) -> Iterator[tuple[str, Seed]]:
+    """Yield the seeds that have a budget or a sheet, with their places; append the problems of lines to `problems`."""
+    by_address = policy_factory.goes_by_address(settings.frontier)
+    for index, entry in enumerate(settings.seeds):
+        alone = entry.budget is not None or bool(entry.sheet)
+        if entry.url is not None:
+            if alone:
+                yield f"seeds[{index}]", entry
+            continue
+        for number, line in url_lists.entries(entry):
+            if isinstance(line, ListedUrl) and (alone or line.given):
+                seed = url_lists.seed_of(line, entry)
+                found = [sheet_objection(name, settings.sheets) for name in seed.sheet if name not in settings.sheets]
+                if by_address and seed.queue is None and (seed.budget is not None or seed.sheet):
+                    found.append(BY_ADDRESS)
+                column = line.given["sheet"].column if line.given and "sheet" in line.given else line.column
+                place = f"{entry.file}:{number}:{column}"
+                problems += [f"{place}: {text}" for text in found]
+                if not found and (seed.budget is not None or seed.sheet):
+                    yield place, seed
+            if len(problems) > MOST_PROBLEMS:
+                return

@@ -1,0 +1,116 @@
+"""Budgets and sheets of seeds that are imported: adjustments of their queues, made before they are scheduled."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import InvalidUrl, PolicyError
+from budgetfrontier.reports.format import counted
+from budgetfrontier.settings import policy_factory, sheets
+from budgetfrontier.settings.checks import BY_ADDRESS, sheet_objection
+from budgetfrontier.settings.matching import LONGEST, queues_match
+from budgetfrontier.settings.names import SHEET
+from budgetfrontier.settings.overrides import Override
+from budgetfrontier.settings.schema import Seed
+from budgetfrontier.settings.seed_settings import BUDGET, contradiction, queue_key, queue_match
+from budgetfrontier.tools.cli import exits
+from budgetfrontier.tools.cli.sentences import note
+from budgetfrontier.tools.cli.steer import give
+from budgetfrontier.tools.importers.import_items import Record
+
+if TYPE_CHECKING:
+    from budgetfrontier.reports.operators import CrawlOperator
+
+
+class SeedAdjustments:
+    """The adjustments of an import of seeds. `suffix_list` is that of the frontier, None: the one installed here.
+
+    The crawl is asked at first only, for its settings: a process cannot read a frontier while it has it open.
+    """
+
+    def __init__(self, operator: CrawlOperator, suffix_list: str | None) -> None:
+        self._operator, self._suffix_list = operator, suffix_list
+        self._frontier = operator.settings.frontier
+        changes = [Override(row.match, row.set) for row in operator.adjustments()]
+        self._names = sheets.sheets_in_force(operator.settings, changes)
+        self._budgets: dict[str, tuple[int, str]] = {}
+        self._sheets: dict[str, dict[str, None]] = {}
+
+    def __repr__(self) -> str:
+        return f"<SeedAdjustments of {len(self._budgets)} budgets and {len(self._sheets)} sheets>"
+
+    @cached_property
+    def _assign(self) -> Callable[[CrawlUri], str]:
+        text = policy_factory.suffix_list(self._frontier) if self._suffix_list is None else self._suffix_list
+        return policy_factory.assignment(self._frontier, text)
+
+    def add(self, record: Record) -> tuple[int, str] | None:
+        """Take the budget and the sheets of a seed, or return the column and the reason for which it is refused."""
+        given, uri = record.given or {}, record.uri
+        budget, names = given.get("budget"), given.get("sheet")
+        where = names or budget
+        if where is None:
+            return None
+        for name in names.value if names else ():
+            if name not in self._names:
+                return where.column, sheet_objection(name, self._names)
+        if uri.queue is None and policy_factory.goes_by_address(self._frontier):
+            return where.column, BY_ADDRESS
+        try:
+            key = queue_key(Seed(url=uri.url, source=uri.source, queue=uri.queue), self._assign, self._frontier)
+        except (InvalidUrl, PolicyError) as error:
+            return where.column, str(error)
+        if budget is not None:
+            other, place = self._budgets.setdefault(key, (budget.value, record.location))
+            if other != budget.value:
+                return budget.column, contradiction(key, budget.value, f"{place} has {other}")
+        for name in names.value if names else ():
+            self._sheets.setdefault(name, {})[key] = None
+        return None
+
+    def _each(self) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
+        """Yield each adjustment: its name, the keys of its queues, and what it sets."""
+        by_budget: dict[int, list[str]] = {}
+        for key, (budget, _) in self._budgets.items():
+            by_budget.setdefault(budget, []).append(key)
+        for budget, keys in by_budget.items():
+            for part in _parts(keys):
+                yield f"a total budget of {budget:,}", part, {BUDGET: budget}
+        for name, found in self._sheets.items():
+            for part in _parts(found):
+                yield f"the sheet {name}", part, {SHEET: name}
+
+    def apply(self, args: argparse.Namespace) -> bool:
+        """Give the adjustments to the crawl, and name them; return whether all are in force everywhere.
+
+        With --dry-run, say what would be adjusted.
+        """
+        done = True
+        for what, keys, settings in self._each():
+            told = f"{what} for {counted(len(keys), 'queue')}"
+            if args.dry_run:
+                note(f"would adjust: {told}")
+                continue
+            match = queue_match(keys[0]) if len(keys) == 1 else queues_match(keys)
+            applied, code = give(args, self._operator, "adjust", {"match": match, "set": settings})
+            done = done and code == exits.OK
+            if applied.entry is not None:
+                note(f"adjustment {applied.entry.id}: {told}")
+        return done
+
+
+def _parts(keys: Any) -> Iterator[list[str]]:
+    """Yield keys in lists that one pattern has room for."""
+    part, size = list[str](), 0
+    for key in keys:
+        size += 2 * len(key) + 4  # in JSON, quotes may be escaped
+        if part and size > LONGEST - 100:
+            yield part
+            part, size = [], 2 * len(key) + 4
+        part.append(key)
+    if part:
+        yield part
