@@ -43,9 +43,10 @@ class CrawlUri(_UrlField, array_like=True, gc=False, kw_only=True, frozen=True):
     """A URI and everything that the frontier stores with it.
 
     Only `url` is required; all other fields are keyword-only. `meta` is plain data (that msgpack can encode), `payload`
-    is bytes that the frontier never interprets. `cost` overrides the cost policy, `queue` the queue assignment; `force`
-    skips deduplication; `not_before` (epoch seconds) schedules the URI for later. URIs with a higher `priority` come
-    first. Values out of range are clipped: `cost` to 0 .. 2**32 - 1, `priority` to 1 - 2**31 .. 2**31. Fields cannot be
+    is bytes that the frontier never interprets. `cost` overrides the cost policy, `queue` the queue assignment,
+    `precedence` the policy for precedences of URIs; `force` skips deduplication; `not_before` (epoch seconds) schedules
+    the URI for later. URIs with a higher `priority` come first, then those with a lower precedence. Values out of range
+    are clipped: `cost` to 0 .. 2**32 - 1, `priority` to 1 - 2**31 .. 2**31, `precedence` to 0 .. 127. Fields cannot be
     assigned, as the URI of a lease is the frontier's own record; `msgspec.structs.replace` makes a changed copy.
     """
 
@@ -63,6 +64,7 @@ class CrawlUri(_UrlField, array_like=True, gc=False, kw_only=True, frozen=True):
     priority: int = 0
     cost: int | None = None
     not_before: float | None = None
+    precedence: int | None = None
 
 
 class Lease(msgspec.Struct, gc=False, eq=False, frozen=True):

@@ -209,7 +209,8 @@ class KnownUrls:
             queue = self._tables.queues.look(row.queue)
             name, completed = queue.queue, queue.completed
         cost = lease.cost if lease is not None and uri.cost is None else uri.cost
-        revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost)
+        precedence = lease.uri.precedence if lease is not None and uri.precedence is None else uri.precedence
+        revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost, precedence=precedence)
         if lease is not None:
             self._finisher.finish(lease, Finish(lease, discovered=(revisit,)), now)
             del self._leases[lease.key]
@@ -333,7 +334,7 @@ class KnownUrls:
         tables.seeds.moved(row.place[keys.DIRECTIVE], tables.pending.value(row.place), queue.queue, fate, now)
         tables.pending.delete(queue, row.place)
         if charged:
-            cost = keys.pending.unpack(row.place)[3]
+            cost = keys.cost_of(row.place)
             charges.charge_seen(queue, cost)
             if queue.group:
                 tables.groups.get(queue.group).expenditure += cost

@@ -35,9 +35,9 @@ class PriorityUpdates:
         if later is not None:
             rank = uri_order.more_urgent(keys.rank.unpack(tables.future.rank(later)), directive, priority)
             if rank is not None:
-                tables.future.replace_rank(later, keys.rank.pack(*rank))
+                tables.future.replace_rank(later, keys.rank.pack_rank(*rank))
         elif row.place not in tables.pending.taken:
             queue_id, *before = keys.pending.unpack(row.place)
             rank = uri_order.more_urgent(tuple(before), directive, priority)
             if rank is not None:
-                tables.pending.move(queue_id, row.place, keys.pending.pack(queue_id, *rank))
+                tables.pending.move(queue_id, row.place, keys.pending.pack_rank(queue_id, *rank))

@@ -36,13 +36,13 @@ class Returns:
     ) -> None:
         """Put one URI on its queue. An ordinal of 0 in `rank` means that it arrives now."""
         tables = self._tables
-        directive, priority, cost, ordinal = keys.rank.unpack(rank)
+        directive, priority, precedence_or_cost, ordinal, *cost = keys.rank.unpack(rank)
         uri = decode_uri(value, queue.queue)
         settings = tables.in_force.for_uri(uri.url, queue.queue, uri.source)
         if not ordinal:
             tables.counters.ordinal = ordinal = tables.counters.ordinal + 1
             ordinal = arrival(ordinal, lifo=settings.lifo)
-        key = keys.pending.pack(queue.id, directive, priority, cost, ordinal)
+        key = keys.pending.pack_rank(queue.id, directive, priority, precedence_or_cost, ordinal, *cost)
         tables.pending.insert([(key, value)], None, why)
         if why is not Arrival.MOVED:
             tables.seeds.moved(directive, value, queue.queue, SeedFate.WAITING, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 from copy import deepcopy
@@ -12,10 +13,12 @@ import msgspec
 
 from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine import arguments
-from budgetfrontier.rules import admission_limits, charges, queue_states, wake_times
+from budgetfrontier.rules import admission_limits, charges, queue_states, uri_order, wake_times
 from budgetfrontier.settings import Settings, plugins, policy_factory, policy_results, sheets
 from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.overrides import Override, QueueSettings
+
+log = logging.getLogger(__name__)
 
 
 class SettingsInForce:
@@ -67,6 +70,13 @@ class SettingsInForce:
         limits_queues = any(variant.max_bandwidth for variant in self.effective.variants())
         self.observed = self.guarded or self.needs_addresses or limits_queues or self.ranks_queues
         """Some setting asks for more at the end of an attempt than the charge and the rest of its queue."""
+        self.orders_by_cost = all(variant.uri_precedence_policy == "cost" for variant in self.effective.variants())
+        """The precedence of every URI is its cost, unless one is given with it."""
+        self.asks_about_uris = self.asks_precedence or not self.orders_by_cost
+        """Precedences come from policies that look at the whole URI."""
+        self._uri_precedences: dict[str, Callable[[CrawlUri], object]] = {}
+        self._clipped = False
+        """Whether the log has a warning of a URI whose precedence was clipped."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.constant_costs: dict[str, int] = {}
         """What a URI costs by the policies that have been asked for, if all their costs are the same, by name."""
@@ -130,6 +140,38 @@ class SettingsInForce:
         if cost is None or cost < 0:
             raise policy_results.wrong("cost", settings.cost_policy, url, found)
         return charges.bounded_cost(cost)
+
+    def uri_precedence(self, url: str, uri: CrawlUri | None, settings: QueueSettings) -> int | None:
+        """Return the precedence of a URI: the one given with it, otherwise the policy's. Raises PolicyError.
+
+        None stands for its cost. `uri` is as for `cost`.
+        """
+        if uri is not None and uri.precedence is not None:
+            return uri_order.bounded_precedence(uri.precedence)
+        spec = settings.uri_precedence_policy
+        if spec == "cost":
+            return None
+        name = spec if isinstance(spec, str) else repr(spec)
+        policy = self._uri_precedences.get(name)
+        if policy is None:
+            policy = self._uri_precedences[name] = plugins.resolve("uri_precedence", spec)
+        try:
+            found = policy(CrawlUri(url) if uri is None else renamed(uri, url))
+        except Exception as e:
+            raise policy_results.raised("uri_precedence", spec, url, e) from e
+        if found is None:
+            return None
+        precedence = policy_results.whole(found)
+        if precedence is None:
+            raise policy_results.wrong("uri_precedence", spec, url, found)
+        bounded = uri_order.bounded_precedence(precedence)
+        if bounded < precedence and not self._clipped:
+            self._clipped = True
+            log.warning(
+                "the uri_precedence policy %s gave %s precedence %d, beyond %d, the last one: it and others like it go "
+                "out in the order of arrival", name, url, precedence, bounded,
+            )  # fmt: skip
+        return bounded
 
     def precedence(self, uri: CrawlUri, settings: QueueSettings) -> int:
         """Return the precedence that a queue takes from a URI, 0 to 65535. Raises PolicyError."""

@@ -33,7 +33,7 @@ MAX_DUE = 500  # snoozed queues
 MAX_GROUPS = 100  # groups whose parked queues go on
 
 _NOTHING = (b"", b"")
-_KIND_AND_COST, _URL = slice(4, 13), slice(1, None)  # made once, for a slice of its own for each URI takes 1 %
+_KIND_AND_COST, _URL = slice(4, -8), slice(1, None)  # made once, for a slice of its own for each URI takes 1 %
 
 
 class Turns:

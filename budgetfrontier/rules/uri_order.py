@@ -1,7 +1,8 @@
-"""The order of the URIs of a queue: directive, higher priority first, cost, then arrival, which `lifo` reverses.
+"""The order of the URIs of a queue: directive, higher priority first, precedence, then arrival, which `lifo` reverses.
 
 A URI's rank in its queue is made of these four, as numbers, the lowest going out first; `storage.keys` packs
-them so that stored ranks sort the same. A priority beyond 32 bits counts as the highest, or the lowest.
+them so that stored ranks sort the same. The precedence of a URI is its cost, unless a policy or its caller sets one:
+then the rank has the cost as a fifth number. A priority beyond 32 bits counts as the highest, or the lowest.
 """
 
 from __future__ import annotations
@@ -13,20 +14,28 @@ NORMAL = int(Directive.NORMAL)
 PRIORITY_ZERO = 1 << 31
 """The sort key of priority 0."""
 _LOWEST_PRIORITY = (1 << 32) - 1
+MAX_PRECEDENCE = 127
+"""The highest precedence that a URI may have, other than its cost."""
 
 
-def rank(directive: int, priority: int, cost: int, arrival: int) -> tuple[int, int, int, int]:
+def rank(directive: int, priority: int, cost: int, arrival: int, precedence: int | None = None) -> tuple[int, ...]:
     """Return the rank of a URI in its queue: the one with the lowest goes out first."""
-    return int(directive), inverted(priority), cost, arrival
+    start = int(directive), inverted(priority)
+    return (*start, cost, arrival) if precedence is None else (*start, precedence, arrival, cost)
 
 
-def more_urgent(rank: tuple[int, ...], directive: int, priority: int) -> tuple[int, int, int, int] | None:
+def more_urgent(rank: tuple[int, ...], directive: int, priority: int) -> tuple[int, ...] | None:
     """Return the rank of a URI that is asked for again with another directive and priority; None if it keeps its own.
 
-    It is never made to wait longer, and keeps cost and arrival. Source: `update_priority` of qcrawl's queues.
+    It is never made to wait longer, and keeps all else. Source: `update_priority` of qcrawl's queues.
     """
     asked = int(directive), inverted(priority)
-    return (*asked, rank[2], rank[3]) if asked < rank[:2] else None
+    return (*asked, *rank[2:]) if asked < rank[:2] else None
+
+
+def bounded_precedence(precedence: int) -> int:
+    """Return a precedence of a URI as it is stored: 0 to 127, as in Heritrix."""
+    return min(max(precedence, 0), MAX_PRECEDENCE)
 
 
 def inverted(priority: int) -> int:
@@ -40,7 +49,7 @@ def priority_of(inverted: int) -> int:
 
 
 def arrival(ordinal: int, *, lifo: bool) -> int:
-    """Return the sort key of an ordinal, used after directive, priority and cost."""
+    """Return the sort key of an ordinal, used after directive, priority and precedence."""
     return MAX_ORDINAL - ordinal if lifo else ordinal
 
 

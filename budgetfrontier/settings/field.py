@@ -78,4 +78,4 @@ def type_text(of: Type | str) -> str:
     if isinstance(of, Type):
         return of.text
     policy = of.removeprefix("policy:")
-    return _STRUCTURED.get(of) or f"{'an' if policy[0] in 'aeiou' else 'a'} {policy} policy"
+    return _STRUCTURED.get(of) or f"{'an' if policy[0] in 'aeio' else 'a'} {policy} policy"

@@ -45,6 +45,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     error_penalty_amount: int
     precedence: int
     cost_policy: Any
+    uri_precedence_policy: Any
     lifo: bool
     max_queue_size: int
     delay_factor: float

@@ -18,6 +18,7 @@ _CALLS: dict[str, tuple[tuple[str, ...], dict[str, None]]] = {
     "cost": (("uri",), {}),
     "assignment": (("uri",), {}),
     "precedence": (("uri",), {"precedence": None}),
+    "uri_precedence": (("uri",), {}),
     "politeness": (("settings",), {"fetch_seconds": None, "crawl_delay": None, "random": None}),
     "canonicalization": (("href",), {}),
 }

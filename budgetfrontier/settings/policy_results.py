@@ -17,6 +17,7 @@ _EXPECTED = {
     "cost": "a cost is a whole number of at least 0",
     "queue assignment": "the key of a queue is text",
     "precedence": "a precedence is a whole number",
+    "uri_precedence": "the precedence of a URI is a whole number, or None for its cost",
     "politeness": "a queue rests for a finite number of seconds of at least 0",
     "canonicalization": "a canonical form is a URL with a path, as text",
 }

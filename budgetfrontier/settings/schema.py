@@ -305,6 +305,10 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
         Any,
         Field("how the precedence of queues is determined: base, success-counts, or module:name", "policy:precedence"),
     ] = "base"
+    uri_precedence_policy: Annotated[
+        Any,
+        Field("the order of the URIs of a queue: cost, base, hops, or module:name", "policy:uri_precedence", True),
+    ] = "cost"
     precedence_floor: Annotated[
         int | None,
         Field(
@@ -329,7 +333,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     order: Annotated[
         str,
         Field(
-            "order of URIs of the same priority and cost: fifo (oldest first) or lifo (newest first)",
+            "order of URIs of the same priority and precedence: fifo (oldest first) or lifo (newest first)",
             choice("fifo", "lifo"),
             True,
         ),

@@ -37,6 +37,7 @@ _WORDS = {
     "frontier.balance_replenish_amount": "replenish replenish_amount session_budget session_balance",
     "frontier.queue_assignment_policy": "queue_assignment fetcher_queue_mode partition_url_mode queue_mode group_by",
     "frontier.cost_policy": "cost cost_assignment_policy",
+    "frontier.uri_precedence_policy": "uri_precedence",
     "frontier.order": "queue_order depth_priority lifo bfs dfs depth_first breadth_first",
     "frontier.lease_ttl": "ttl lease_timeout lease_seconds visibility_timeout",
     "frontier.canonicalization": "dedup dupefilter dupefilter_class url_normalization urlnormalizer canonicalize",

@@ -147,7 +147,7 @@ class _Checker:
         count: Counter[int] = Counter()
         names = {queue.id: queue.queue for queue in self._queues.values()}
         for key, value in self._items(keys.PENDING):
-            queue_id, _, _, _, ordinal = keys.pending.unpack(key)
+            queue_id, _, _, _, ordinal, *_ = keys.pending.unpack(key)
             count[queue_id] += 1
             if ordinal_of(ordinal) > self._counters.ordinal:
                 self._report(f"pending: ordinal {ordinal} is beyond the last one given out")
@@ -271,7 +271,7 @@ class _Checker:
             if self._txn.get(lease.key, db=self._db[keys.PENDING]) is None:
                 self._report(f"lease {keys.u64.unpack(key)[0]}: its URI is not pending")
             out[lease.queue] += 1
-            reserved[lease.queue] += keys.pending.unpack(lease.key)[3]
+            reserved[lease.queue] += keys.cost_of(lease.key)
             landed[lease.queue] += lease.landed
         for queue in self._queues.values():
             recorded = queue.out, queue.reserved, queue.landed

@@ -64,20 +64,50 @@ class Layout(struct.Struct):
             raise Damage(f"{bytes(buffer).hex()}: {e}") from None
 
 
+class RankLayout(Layout):
+    """The layout of a rank, or of a key that ends with one: with a cost at its end if the URI has a precedence."""
+
+    def __init__(self, format: str) -> None:
+        super().__init__(format)
+        self.with_cost = Layout(format + "I")
+        self.numbers = len(format) - 1
+
+    def unpack(self, buffer: Any, /) -> tuple[Any, ...]:
+        """Return the numbers in stored bytes, one more if the URI has a precedence. Raises Damage."""
+        return super().unpack(buffer) if len(buffer) == self.size else self.with_cost.unpack(buffer)
+
+    def pack_rank(self, *numbers: int) -> bytes:
+        """Return the bytes of a rank, or of the id of a queue and a rank, whether or not the URI has a precedence."""
+        return self.with_cost.pack(*numbers) if len(numbers) > self.numbers else self.pack(*numbers)
+
+
 u32 = Layout(">I")
 u64 = Layout(">Q")
 fifo = Layout(">HQ")  # precedence, position
 timed = Layout(">dI")  # wake time, id of a queue or group; doubles >= 0 sort as bytes
 parked = Layout(">IQ")  # group id, position
 due = Layout(">dQ")  # due time, ordinal
-pending = Layout(">IBIIQ")  # queue id, then the rank of a URI in it: `rules.uri_order`
-pending_start = Layout(">IBII")  # the same without the arrival
+pending = RankLayout(">IBIIQ")  # queue id, then the rank of a URI in it: `rules.uri_order`
+pending_start = Layout(">IBII")  # the same up to the arrival
 DIRECTIVE = 4
 """The place of the directive in the key of a pending record."""
-rank = Layout(">BIIQ")  # the rank by itself: directive, inverted priority, cost, arrival
+rank = RankLayout(">BIIQ")  # the rank by itself: directive, inverted priority, cost or precedence, arrival
+_ARRIVAL = slice(9, 17)
+"""The place of the arrival in a rank."""
 series = Layout(">BI")  # resolution: `rules.series_periods`; seconds
 delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)
 EPOCH_SHIFT = 40  # bits of a lease id below the epoch: 800 billion leases or more per run, eight million runs
 RANDOM_BITS = 38  # of the first id of an epoch
+
+
+def cost_of(key: bytes) -> int:
+    """Return the cost in the key of a pending record."""
+    numbers = pending.unpack(key)
+    return int(numbers[3] if len(numbers) == pending.numbers else numbers[-1])
+
+
+def arriving(rank: bytes) -> bytes:
+    """Return a rank with an arrival of 0, which means now."""
+    return rank[: _ARRIVAL.start] + bytes(8) + rank[_ARRIVAL.stop :]

@@ -22,7 +22,7 @@ def pending(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[l
 
 
 def by_arrival(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
-    """Return the same as `pending`, except that URIs of equal rank are in the order of arrival.
+    """Return the same as `pending`, except that URIs of equal rank but for their arrival are in the order of arrival.
 
     With `order: lifo`, the latest of several equals has the lowest key, and its ordinal the first bit set: read
     backwards.
@@ -31,7 +31,7 @@ def by_arrival(view: View, queue: QueueRecord, start: bytes, limit: int) -> tupl
     found: list[PendingUri] = []
     at = start or prefix
     while len(found) < limit:
-        backwards = len(at) == keys.pending.size and _is_lifo(at)
+        backwards = len(at) >= keys.pending.size and _is_lifo(at)
         if backwards:
             if not cursor.set_range(at):
                 cursor.last()

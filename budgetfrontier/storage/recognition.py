@@ -84,7 +84,7 @@ SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
     keys.META: lambda key, value: key in meta.NAMES,
     keys.QUEUES: lambda key, value: len(key) == keys.u32.size and _decodes(decode_queue, value),
     keys.QUEUE_IDS: lambda key, value: len(value) == keys.u32.size and b"\0" not in key,
-    keys.PENDING: lambda key, value: len(key) == keys.pending.size,
+    keys.PENDING: lambda key, value: len(key) in (keys.pending.size, keys.pending.with_cost.size),
     keys.SEEN: lambda key, value: len(key) == FINGERPRINT and not value,
     keys.LEASES: lambda key, value: len(key) == keys.u64.size and _decodes(decode_lease, value),
     keys.FUTURE: lambda key, value: len(key) == keys.due.size and _decodes(decode_future, value),

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import force_setattr
 
 from budgetfrontier.core.model import CrawlUri, Directive
-from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO, priority_of
+from budgetfrontier.rules.uri_order import MAX_PRECEDENCE, NORMAL, PRIORITY_ZERO, priority_of
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import decoder, encode
@@ -154,8 +154,10 @@ def with_tries(value: bytes, attempts: int, deliveries: int) -> bytes:
 
 
 SCHEME_OF = {mark[0]: scheme for mark, scheme in PLAIN.items()}
-LOW_COSTS = {keys.rank.pack(NORMAL, PRIORITY_ZERO, cost, 0)[:9]: cost for cost in range(1 << 10)}
-"""The cost of a URI without a rank of its own, by the part of its key with rank and cost; higher costs are not here."""
+LOW_COSTS = {keys.rank.pack(NORMAL, PRIORITY_ZERO, cost, 0)[:-8]: cost for cost in range(1 << 10)}
+"""The cost of a URI without a rank of its own, by its key without the queue and the last eight bytes, its arrival.
+
+Higher costs are not here, nor URIs with a precedence: without these bytes, their keys are longer."""
 _NORMAL = keys.rank.pack(NORMAL, PRIORITY_ZERO, 0, 0)[:5]
 _cost_of = keys.u32.unpack_from
 
@@ -165,7 +167,7 @@ def restore_pending(key: bytes, value: bytes, queue: str) -> CrawlUri:
 
     Like `restore_uri`, in fewer steps for a plain URL without a rank of its own, as most are.
     """
-    if value >= PLAIN_FROM and key[4:9] == _NORMAL:
+    if value >= PLAIN_FROM and key[4:9] == _NORMAL and len(key) == keys.pending.size:
         return CrawlUri(f"{SCHEME_OF[value[0]]}{queue}{value[1:].decode('latin-1')}", cost=_cost_of(key, 9)[0])
     return restore_uri(key[4:], value, queue)
 
@@ -173,9 +175,14 @@ def restore_pending(key: bytes, value: bytes, queue: str) -> CrawlUri:
 def restore_uri(rank: bytes, value: bytes, queue: str) -> CrawlUri:
     """Return the CrawlUri of a pending record, from its rank (the key without the queue) and value."""
     uri = decode_uri(value, queue)
-    directive, inverted, cost, _ = keys.rank.unpack(rank)
+    directive, inverted, cost, _, *more = keys.rank.unpack(rank)
     if directive > Directive.NORMAL:
         raise Damage(f"{directive} is not a directive")
+    if more:
+        precedence, cost = cost, more[0]
+        if precedence > MAX_PRECEDENCE:
+            raise Damage(f"{precedence} is not the precedence of a URI")
+        force_setattr(uri, "precedence", precedence)
     force_setattr(uri, "cost", cost)
     force_setattr(uri, "directive", Directive(directive))
     force_setattr(uri, "priority", priority_of(inverted))

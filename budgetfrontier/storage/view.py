@@ -236,7 +236,7 @@ class View:
             for key in islice(cursor.iternext(values=False), count):
                 if key[:4] != prefix:
                     return
-                yield keys.pending.unpack(key)[3]
+                yield keys.cost_of(key)
 
     def waiting(self) -> Iterator[CrawlUri]:
         """Yield every URI that is pending or scheduled for later, without priority, cost and directive.

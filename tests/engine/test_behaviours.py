@@ -165,6 +165,91 @@ def test_wag_puts_the_likely_worthless_last() -> None:
         assert [lease.cost for lease in leases] == [1, 2, 3]
 
 
+DEPTHS = {"deep": "LLL", "frame": "LEE", "page": "L", "moved": "R", "seed": ""}
+
+
+@pytest.mark.parametrize(
+    ("policy", "order"),
+    [
+        ("cost", "frame page seed deep moved"),
+        ("base", "deep frame page moved seed"),
+        ("hops", "moved seed frame page deep"),
+        ({"hops": {"navlinks_only": False, "base": 0}}, "seed page moved deep frame"),
+        ({"hops": {"base": 126}}, "moved seed deep frame page"),  # 127 is the last precedence
+    ],
+)
+def test_the_precedence_of_uris_orders_a_queue_before_their_arrival(policy: object, order: str) -> None:
+    with memory(uri_precedence_policy=policy) as f:
+        for path, hops in DEPTHS.items():
+            f.schedule(CrawlUri(f"https://a.test/{path}", hops=hops, cost=1 + (path in ("deep", "moved"))))
+        f.check()
+        leases = []
+        while given := f.lease(1):
+            leases += given
+            f.finish(given[0], Outcome.SUCCESS)
+        assert paths(leases) == order.split()
+        assert record(f, "A").expenditure == 7, "the costs are those of the URIs"
+
+
+def test_a_precedence_given_with_a_uri_takes_the_place_of_the_policy_s_and_of_the_cost() -> None:
+    with memory() as f:
+        f.schedule_many(CrawlUri(f"https://a.test/{given}", precedence=given, cost=5) for given in (7, 0, 1000, -4))
+        f.schedule(CrawlUri("https://a.test/cost", cost=3))
+        leases = []
+        while given := f.lease(1):
+            leases += given
+            f.finish(given[0], Outcome.SUCCESS)
+        assert paths(leases) == ["0", "-4", "cost", "7", "1000"]
+        assert [lease.uri.precedence for lease in leases] == [0, 0, None, 7, 127]
+        assert [lease.cost for lease in leases] == [5, 5, 3, 5, 5]
+
+
+def test_a_precedence_is_kept_by_retries_replays_returns_and_moves(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path / "f", clock, uri_precedence_policy="hops", retry={"delay": 10, "scope": "uri"}) as f:
+        f.schedule_many([CrawlUri("https://a.test/1", hops="LL"), CrawlUri("https://a.test/2", hops="L", cost=3)])
+        first = one(f)
+        assert (first.uri.url[-1], first.uri.precedence, first.cost) == ("2", 2, 3)
+        f.finish(first, Outcome.RETRY)
+        clock.advance(11)
+        f.schedule(CrawlUri("https://a.test/3", hops="LLLL"))
+        second = one(f)
+        assert (second.uri.url[-1], second.uri.precedence, second.attempt) == ("2", 2, 2)
+        f.finish(second, Outcome.DEAD)
+        f.replay()
+        f.delete(queue="a.test")
+        f.undo(f.audit(limit=1)[0].id)
+    with on_disk(tmp_path / "f", clock) as f:  # with the default policy, what is queued stays as it is
+        f.check()
+        leases = []
+        while given := f.lease(1):
+            leases += given
+            f.finish(given[0], Outcome.SUCCESS)
+        assert [(lease.uri.url[-1], lease.uri.precedence, lease.cost) for lease in leases] == [
+            ("2", 2, 3),
+            ("1", 3, 1),
+            ("3", 5, 1),
+        ]
+
+
+def test_overrides_give_some_uris_another_policy_and_a_clipped_precedence_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with memory(uri_precedence_policy={"base": {"base": 5}}) as f:
+        f.adjust(match="regex:/first/", uri_precedence_policy={"base": {"base": 0}})
+        f.adjust(match="regex:/deep/", uri_precedence_policy={"hops": {"base": 127}})
+        f.schedule_many(CrawlUri(f"https://a.test/{path}", hops="L") for path in ("deep/1", "deep/2", "x", "first/"))
+        leases = []
+        while given := f.lease(1):
+            leases += given
+            f.finish(given[0], Outcome.SUCCESS)
+        assert [lease.uri.precedence for lease in leases] == [0, 5, 127, 127]
+        assert [each.getMessage() for each in caplog.records] == [
+            "the uri_precedence policy {'hops': {'base': 127}} gave https://a.test/deep/1 precedence 128, beyond 127, "
+            "the last one: it and others like it go out in the order of arrival"
+        ]
+
+
 @pytest.mark.parametrize(
     ("fetch_seconds", "crawl_delay", "delay"),
     [(0.8, None, 4.0), (0.1, None, 3.0), (10.0, None, 30.0), (0.1, 45.0, 45.0), (None, None, 3.0), (1.0, 900.0, 300.0)],

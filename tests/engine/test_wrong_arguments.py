@@ -176,6 +176,7 @@ def test_a_value_of_another_type_is_a_type_error_with_what_to_write(mistake: Cal
 WRONG_FIELDS: dict[str, Any] = {
     "method": 5, "hops": None, "via": 5, "source": b"x", "queue": 5, "body": "x", "force": "no", "priority": "high",
     "cost": 1.5, "directive": 9, "payload": "text", "headers": {"A": 5}, "meta": object(), "not_before": "soon",
+    "precedence": "first",
 }  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def test_every_setting_per_uri_arrives_in_the_flat_form() -> None:
     other: dict[str, Any] = {"retire_when": "reached", "cost_policy": "zero", "order": "lifo", "retry.scope": "uri"}
     other["retry.statuses"] = [500]
     other |= {f"quotas.{kind}": {"successes": 7} for kind in ("host", "queue", "label")}
-    other["quotas.force_retire"] = False
+    other |= {"quotas.force_retire": False, "uri_precedence_policy": "base"}
     other |= {name: 7 for name in per_uri() if name not in other}
     base = Effective(FrontierSettings()).base
     adjustment = validate_override("*", other)

@@ -20,6 +20,7 @@ from budgetfrontier.settings.policies import (
     cost,
     politeness,
     precedence,
+    uri_precedence,
 )
 
 URI = CrawlUri("https://www.example.org/archive/a?b")
@@ -42,6 +43,7 @@ BUILT_IN: dict[str, dict[str, type]] = {
         "single": assignment.Single,
     },
     "precedence": {"base": precedence.Base, "success-counts": precedence.SuccessCounts},
+    "uri_precedence": {"cost": uri_precedence.UriCost, "base": uri_precedence.UriBase, "hops": uri_precedence.UriHops},
     "politeness": {"standard": politeness.Politeness},
     "canonicalization": {"standard": canonicalization.Canonicalization, "rules": canonicalization_rules.HeritrixRules},
 }
@@ -279,7 +281,7 @@ def test_what_does_not_tell_its_signature_is_taken_as_it_is() -> None:
 
 
 def test_an_unknown_kind_is_an_error() -> None:
-    with pytest.raises(PolicyError, match="there are cost, assignment, precedence, politeness, canonicalization"):
+    with pytest.raises(PolicyError, match="there are cost, assignment, precedence, uri_precedence, politeness"):
         plugins.resolve("costs", "unit")
 
 

@@ -66,6 +66,7 @@ OPTIONS: dict[str, Any] = {
     "quotas.label": {},
     "quotas.force_retire": True,
     "precedence_policy": "base",
+    "uri_precedence_policy": "cost",
     "target_active": "auto",
 }
 """Settings, by the names of the model, that use none of the rarer features; those not given to a model are as here."""
@@ -101,6 +102,10 @@ class Uri:
     buried: int = 0
     postponed: int = 0
     label: str | None = None
+    links: int = 0
+    """Those on the path from its seed."""
+    precedence: int | None = None
+    """None: that of its cost."""
 
     @property
     def host(self) -> str:
@@ -381,7 +386,23 @@ class Model:
 
     def in_order(self, queue: Queue) -> list[Uri]:
         turn = -1 if self.options["order"] == "lifo" else 1
-        return sorted(queue.uris, key=lambda uri: (uri.directive, -uri.priority, uri.cost, turn * uri.arrival))
+        return sorted(
+            queue.uris,
+            key=lambda uri: (uri.directive, -uri.priority, self.among_its_like(uri), turn * uri.arrival),
+        )
+
+    @staticmethod
+    def among_its_like(uri: Uri) -> int:
+        return uri.cost if uri.precedence is None else uri.precedence
+
+    def uri_precedence(self, spec: dict[str, Any], uri: Uri) -> int | None:
+        """What is given with a URI, or else what the policy in force for it says, is fixed when it is scheduled."""
+        policy = self.values_for(uri)[0]["uri_precedence_policy"]
+        if spec.get("precedence") is not None:
+            return min(max(int(spec["precedence"]), 0), 127)
+        if policy == "cost":
+            return None
+        return min(1 if policy == "base" else int(policy["hops"]["base"]) + uri.links, 127)
 
     def head(self, queue: Queue) -> Uri:
         waiting = [uri for uri in self.in_order(queue) if not uri.out]
@@ -686,6 +707,8 @@ class Model:
             uri = Uri(url, key, cost, spec["directive"], spec["priority"], self.arrivals, found=found)
             uri.forced = bool(spec["queue"])
             uri.label = via.label if spec.get("source") is None and via is not None else spec.get("source")
+            uri.links = via.links + 1 if found and via is not None else 0
+            uri.precedence = self.uri_precedence(spec, uri)
             self.queues.setdefault(key, Queue(key, len(self.queues)))
             due = spec["not_before"]
             if due is not None and (due > self.now or self.options["keep_urls"]):
@@ -1158,6 +1181,8 @@ class Model:
         if number is not None:
             if spec["cost"] is None:
                 revisit["cost"] = self.leases[number].uri.cost
+            if spec.get("precedence") is None:
+                revisit["precedence"] = self.leases[number].uri.precedence
             self.finish(number, "SUCCESS", PLAIN, [] if again is None else [revisit])
             told = "FINISHED"
         elif again is None and row is None:

@@ -53,17 +53,20 @@ uris = st.fixed_dictionaries(
         "not_before": st.sampled_from((None, None, None, None, 0.0, 2.0, 40.0, 700.0)),
         "queue": st.sampled_from((None, None, None, None, None, "forced")),
         "source": st.sampled_from((None, None, None, "one", "two")),
+        "precedence": st.sampled_from((None, None, None, None, 0, 2, 1000)),
     }
 )
 quotas = st.sampled_from(
     ({}, {}, {}, {"successes": 2}, {"urls": 3, "errors": 1}, {"bytes": 1400}, {"novel": 1}, {"novel_bytes": 0})
 )
+uri_precedence_policies = st.sampled_from(("cost", "cost", "base", {"hops": {"base": 1}}, {"hops": {"base": 126}}))
 values = st.fixed_dictionaries(
     {},
     optional={
         "queue_total_budget": st.sampled_from((-1, 0, 2, 5, 12)),
         "balance_replenish_amount": st.sampled_from((-1, 0, 1, 3, 10)),
         "precedence": st.sampled_from((1, 3, 5)),
+        "uri_precedence_policy": uri_precedence_policies,
         "quotas.host": quotas,
         "quotas.queue": quotas,
         "quotas.label": quotas,
@@ -98,6 +101,7 @@ option_sets = st.fixed_dictionaries(
         "precedence": st.just(3),
         "precedence_floor": st.sampled_from((None, None, 4)),
         "precedence_policy": st.sampled_from(("base", "base", {"success-counts": {"tiers": [2, 1]}})),
+        "uri_precedence_policy": uri_precedence_policies,
         "max_queued": st.sampled_from((0, 0, 0, 9, 30)),
         "max_queue_size": st.sampled_from((0, 0, 0, 3, 8)),
         "order": st.sampled_from(("fifo", "lifo")),
@@ -254,9 +258,12 @@ class FrontierMachine(RuleBasedStateMachine):
     def handed_out(self, given: list[Any], expected: list[int]) -> None:
         same(
             "leases",
-            [(lease.uri.url, lease.queue, lease.cost, lease.delivery, lease.expires) for lease in given],
             [
-                (lease.uri.url, lease.queue.key, lease.uri.cost, lease.delivery, lease.expires)
+                (lease.uri.url, lease.queue, lease.cost, lease.uri.precedence, lease.delivery, lease.expires)
+                for lease in given
+            ],
+            [
+                (lease.uri.url, lease.queue.key, lease.uri.cost, lease.uri.precedence, lease.delivery, lease.expires)
                 for lease in map(self.model.leases.__getitem__, expected)
             ],
         )

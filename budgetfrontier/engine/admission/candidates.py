@@ -72,6 +72,8 @@ class Special(msgspec.Struct, gc=False):
     settings: QueueSettings
     precedence: int | None
     """The values that its queue takes from it, if a policy determined them."""
+    own_precedence: int | None
+    """Its place among the URIs of the queue; None: that of its cost."""
 
 
 Plain = tuple[Authority, str, bytes | None]
@@ -260,11 +262,12 @@ class Candidates:
         return None if known is None else known[1]
 
     def _are_simple(self) -> bool:
-        """Return whether all plain strings have the same cost, and their authority determines their queue."""
+        """Return whether all plain strings have the same cost and place, and their authority determines their queue."""
         in_force = self._tables.in_force
         if in_force is self._simple_in:
             return True
-        if self._has_shortcut and in_force.fixed_precedence and in_force.constant_cost is not None:
+        fixed = in_force.fixed_precedence and in_force.orders_by_cost
+        if self._has_shortcut and fixed and in_force.constant_cost is not None:
             self._simple_in = in_force
             return True
         return False
@@ -281,7 +284,7 @@ class Candidates:
 
     def _plain_special(self, url: str, authority: Authority, rest: str, via: CrawlUri | None) -> Special:
         """Return a plain URL as `prepare` does: it has a cost or settings of its own. Raises PolicyError."""
-        in_force, queue, precedence = self._tables.in_force, authority.queue, None
+        in_force, queue, precedence, own_precedence = self._tables.in_force, authority.queue, None, None
         short, mark, overriding = authority.short + rest, authority.mark, authority.overriding
         if overriding is None:
             overriding = authority.overriding = in_force.effective.by_authority(url, queue)
@@ -289,12 +292,13 @@ class Candidates:
         value = mark + rest.encode() if mark is not None and via is None else plain_value(authority, short, via)
         policy = settings.cost_policy
         cost = in_force.constant_costs.get(policy) if type(policy) is str else None
-        if cost is None or in_force.asks_precedence:  # policies look at the URI
+        if cost is None or in_force.asks_about_uris:  # policies look at the URI
             uri = CrawlUri(url) if via is None else CrawlUri(url, via=via.url, hops=link_hops(via))
             cost = in_force.cost(url, uri, settings)
             if in_force.asks_precedence:
                 precedence = in_force.precedence(uri, settings)
-        return Special(queue, value, short, None, cost, settings, precedence)
+            own_precedence = in_force.uri_precedence(url, uri, settings)
+        return Special(queue, value, short, None, cost, settings, precedence, own_precedence)
 
     # -- one URI
 
@@ -334,9 +338,10 @@ class Candidates:
         in_force, precedence = self._in_force, None
         settings = in_force.for_uri(url, queue, None if uri is None else uri.source)
         cost = in_force.cost(url, uri, settings)
+        own_precedence = in_force.uri_precedence(url, uri, settings)
         if in_force.asks_precedence:
             precedence = in_force.precedence(CrawlUri(url) if uri is None else renamed(uri, url), settings)
-        return fingerprint, Special(queue, value, shorten(url, queue), uri, cost, settings, precedence)
+        return fingerprint, Special(queue, value, shorten(url, queue), uri, cost, settings, precedence, own_precedence)
 
     def _address(self, given: str, uri: CrawlUri | None) -> tuple[str, bytes | None, str | None]:
         """Return the normalized URL, its fingerprint (None with `force`), and its queue if the authority decides it."""

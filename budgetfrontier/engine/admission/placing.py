@@ -175,7 +175,7 @@ class Arrivals:
             queue, before, _ = place
             place[1], place[2] = settings, special.short
             ordinal += 1
-            if uri is None and not settings.lifo:
+            if uri is None and not settings.lifo and special.own_precedence is None:
                 key = pack(queue.id, NORMAL, PRIORITY_ZERO, special.cost, ordinal)
             else:
                 key = _key(queue.id, special, ordinal)
@@ -200,7 +200,7 @@ class Arrivals:
         in_force, (authority, rest, payload) = self._tables.in_force, plain
         short = authority.short + rest
         value = plain_value(authority, short, self._via, payload)
-        return Special(authority.queue, value, short, None, in_force.constant_cost or 0, in_force.base, None)
+        return Special(authority.queue, value, short, None, in_force.constant_cost or 0, in_force.base, None, None)
 
     def write(self) -> None:
         """Write the pending records, and let the queues take URL and budgets of their last URIs: once, at the end."""
@@ -223,7 +223,8 @@ def _key(queue_id: int, special: Special, ordinal: int) -> bytes:
     uri = special.uri
     directive, priority = (NORMAL, 0) if uri is None else (uri.directive, uri.priority)
     arrival = uri_order.arrival(ordinal, lifo=special.settings.lifo)
-    return keys.pending.pack(queue_id, *uri_order.rank(directive, priority, special.cost, arrival))
+    rank = uri_order.rank(directive, priority, special.cost, arrival, special.own_precedence)
+    return keys.pending.pack_rank(queue_id, *rank)
 
 
 def _is_for_later(tables: Tables, uri: CrawlUri | None, now: float) -> bool:
@@ -237,7 +238,8 @@ def _is_for_later(tables: Tables, uri: CrawlUri | None, now: float) -> bool:
 def _postpone(tables: Tables, special: Special) -> None:
     """Schedule a candidate for later: when its `not_before` has come, it goes where its rank says."""
     uri = special.uri
-    rank = keys.rank.pack(*uri_order.rank(uri.directive, uri.priority, special.cost, 0))  # type: ignore[union-attr]
+    numbers = uri_order.rank(uri.directive, uri.priority, special.cost, 0, special.own_precedence)  # type: ignore[union-attr]
+    rank = keys.rank.pack_rank(*numbers)
     queue = tables.queues.find_or_create(special.queue)
     due = max(EARLIEST, uri.not_before)  # type: ignore[union-attr,type-var]
     tables.future.add(queue, rank, special.value, due)  # type: ignore[arg-type]

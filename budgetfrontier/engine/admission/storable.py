@@ -26,6 +26,7 @@ _TYPES: Final[dict[str, tuple[type | UnionType, str]]] = {
     "force": (bool, "True or False"),
     "priority": (int, "a whole number"),
     "cost": (int | None, "a whole number"),
+    "precedence": (int | None, "a whole number"),
     "directive": (int, "a Directive"),
     "payload": (bytes | bytearray | memoryview | None, "bytes"),
     "headers": (dict | None, "a dict of text"),
@@ -56,8 +57,9 @@ def check_fields(uri: CrawlUri) -> None:
         raise _wrong_type(uri)
     priority: object = uri.priority
     cost: object = 0 if uri.cost is None else uri.cost
+    precedence: object = 0 if uri.precedence is None else uri.precedence
     directive: object = uri.directive
-    whole = isinstance(priority, int) and isinstance(cost, int)
+    whole = isinstance(priority, int) and isinstance(cost, int) and isinstance(precedence, int)
     if not (whole and isinstance(directive, int) and 0 <= directive <= 3):
         raise _wrong_type(uri)
     when: object = uri.not_before

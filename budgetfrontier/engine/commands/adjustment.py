@@ -95,10 +95,11 @@ class Adjustment(msgspec.Struct, kw_only=True):
 
 def check(args: dict[str, Any]) -> None:
     """Raise for an adjustment that could not be applied."""
-    policy = validate_override(args["match"], args["set"]).set.get("cost_policy")
+    asked = validate_override(args["match"], args["set"]).set
     _check_figures(args)
-    if policy is not None:
-        plugins.resolve("cost", policy)  # one that cannot be imported would end the engine at the next URI
+    for kind in "cost", "uri_precedence":  # one that cannot be imported would end the engine at the next URI
+        if (policy := asked.get(f"{kind}_policy")) is not None:
+            plugins.resolve(kind, policy)
 
 
 def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:

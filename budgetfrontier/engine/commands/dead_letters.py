@@ -58,7 +58,7 @@ def replay(
     ask = kernel.returns.asked_precedence
     precedences = [ask(row.queue, row.value) for _, row in found]  # before anything is changed
     for (number, row), precedence in zip(found, precedences, strict=True):
-        rank = row.rank[:-8] + bytes(8)  # an arrival now
+        rank = keys.arriving(row.rank)
         queue, value = kernel.tables.queues.get(row.queue), with_tries(row.value, 0, 0)
         kernel.returns.place(queue, rank, value, precedence, now, Arrival.NEW)
         kernel.tables.dead_letters.remove(number)

@@ -284,7 +284,7 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
     for key, queue_id in _pending(view, chosen, name_of, b"", MAX_ORDINAL, out, only):
         if queue_id is not None:
             effect["deleted"] += 1
-            effect["cost"] += keys.pending.unpack(key)[3]
+            effect["cost"] += keys.cost_of(key)
             effect["queues"] += queue_id != last
             last = queue_id
     if chosen.given_up:

@@ -369,7 +369,7 @@ class TableRebuild:
     def _copy_pending(self) -> None:
         for key, value in self._source.records(keys.PENDING):
             try:
-                queue, directive, priority, cost, ordinal = keys.pending.unpack(key)
+                queue, directive, priority, precedence_or_cost, ordinal, *cost = keys.pending.unpack(key)
                 queue_id, kept, uri = self._restored(queue, key[4:], value)
                 seen = self._fingerprint(uri)
             except Exception as e:  # a damaged record may cause any error
@@ -379,7 +379,7 @@ class TableRebuild:
             if ordinal_of(ordinal) > LAST_ORDINAL:
                 self._notes.note_change(f"queue {self._findings.names[queue_id]}: the position of {uri.url} is lost")
                 ordinal = self._next_ordinal()
-            now = keys.pending.pack(queue_id, directive, priority, cost, ordinal)
+            now = keys.pending.pack_rank(queue_id, directive, priority, precedence_or_cost, ordinal, *cost)
             if self._store(keys.PENDING, now, kept, (key, value)):
                 self._findings.queued[queue_id] += 1
                 self._findings.ordinal = max(self._findings.ordinal, ordinal_of(ordinal))
@@ -398,7 +398,7 @@ class TableRebuild:
             try:
                 number, row = keys.u64.unpack(key)[0], decode_lease(value)
                 row.key = self._moved.get(row.key, row.key)
-                row.queue, _, _, cost, _ = keys.pending.unpack(row.key)
+                row.queue, cost = keys.pending.unpack(row.key)[0], keys.cost_of(row.key)
                 if self._tables.get(keys.PENDING, row.key) is None or row.key in leased:
                     raise ValueError("its URI is not pending, or has another lease")
                 if not (isfinite(row.expires) and isfinite(row.began)) or number >> keys.EPOCH_SHIFT > last:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from budgetfrontier.storage.group_listing import GroupRow
     from budgetfrontier.storage.view import PendingUri
 
-PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "deliveries", "leased", "url")
+PENDING_COLUMNS = ("place", "cost", "precedence", "priority", "directive", "attempts", "deliveries", "leased", "url")
 PATTERN_COLUMNS = ("uris", "share", "pattern", "example")
-PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
+PENDING_DROP = ("deliveries", "precedence", "priority", "directive", "attempts", "leased")
 AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error", "line", "inverse")
 _AUDIT_TEXT = ("id", "when", "command", "who", "reason", "what", "line", "inverse")
 """The columns of the audit for people: a sentence instead of the arguments, the effect and the error."""
@@ -52,6 +52,7 @@ def write_queue(
         {
             "place": place,
             "cost": item.cost,
+            "precedence": item.uri.precedence,
             "priority": item.uri.priority,
             "directive": item.uri.directive.name,
             "attempts": item.attempts,

@@ -224,7 +224,7 @@ def _is_known(reading: Reading, bean: Bean) -> bool:
         or bean.name in ("Sheet", *sheet_beans.ASSOCIATIONS)
     ):
         return True
-    if any(kind in bean.name for kind in ("DecideRule", "AssignmentPolicy", "QueuePrecedencePolicy")):
+    if any(kind in bean.name for kind in ("DecideRule", "AssignmentPolicy", "PrecedencePolicy")):
         return True  # with remarks of their own
     return bean.name.endswith(("CanonicalizationPolicy", "Rule")) or bean.name in plugins.heritrix_names(
         "canonicalization", rules=True

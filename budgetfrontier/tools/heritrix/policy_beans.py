@@ -40,8 +40,9 @@ def frontier(reading: Reading) -> None:
     if bean is not None:
         _precedence(reading, reading.use(bean, "queuePrecedencePolicy"))
         _duplicates(reading, reading.use(bean, "uriUniqFilter"))
-    if preparer is not None:
-        reading.use(preparer, "uriPrecedencePolicy")
+    uris = reading.use(preparer, "uriPrecedencePolicy") if preparer else None
+    if isinstance(uris, Bean) and (policy := uri_precedence(reading, uris)) not in (None, "cost"):
+        reading.put("frontier.uri_precedence_policy", policy, uris.line)
 
 
 def _duplicates(reading: Reading, bean: Value | None) -> None:
@@ -73,6 +74,21 @@ def _precedence(reading: Reading, bean: Value | None) -> None:
         reading.remark(bean.line, with_class(bean), "there is no such policy; `base` is set")
     if base is not None:
         reading.put("frontier.precedence", base, bean.lines["basePrecedence"])
+
+
+def uri_precedence(reading: Reading, bean: Bean) -> Any:
+    """Return the precedence policy of URIs for a bean, with its options; None, with a remark, if there is none."""
+    name = plugins.heritrix_names("uri_precedence").get(bean.name)
+    if name is None:
+        reading.remark(bean.line, with_class(bean), "there is no such policy; `cost` is set")
+        reading.use_all(bean)
+    if name in (None, "cost"):
+        return name
+    options: dict[str, Any] = {"base": reading.convert(bean, "basePrecedence", whole, 1)}
+    if name == "hops":
+        options["navlinks_only"] = reading.convert(bean, "navlinksOnly", flag, True)
+    policy = {name: options}
+    return policy if _objection(reading, bean, "uri_precedence", policy) is None else None
 
 
 def _objection(reading: Reading, bean: Bean, kind: str, policy: object) -> str | None:

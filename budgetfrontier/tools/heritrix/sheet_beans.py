@@ -9,7 +9,7 @@ from budgetfrontier.core import units
 from budgetfrontier.settings import plugins
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.values import brief, read_duration
-from budgetfrontier.tools.heritrix import decide_rules
+from budgetfrontier.tools.heritrix import decide_rules, policy_beans
 from budgetfrontier.tools.heritrix.counterparts import (
     PLAIN,
     QUOTAS,
@@ -90,6 +90,8 @@ def _in_sheet(reading: Reading, path: str, value: Value | None) -> dict[str, Any
         return {"cost_policy": costs[value.name]}
     if bean is not None and isinstance(value, Bean) and value.name == "BaseQueuePrecedencePolicy":
         return {"precedence": reading.convert(value, "basePrecedence", int, 3)}
+    if bean is not None and isinstance(value, Bean) and value.name.endswith("UriPrecedencePolicy"):
+        return {"uri_precedence_policy": policy_beans.uri_precedence(reading, value) or "cost"}
     if bean is None or not isinstance(value, Text):
         return None
     kind = SAME_CLASS.get(bean.name, bean.name)

@@ -89,7 +89,7 @@ ODD += [{"a": "\ud800"}, {"\ud800": "a"}, {"a": 1 << 64}, {"a": [[]] * 9}, objec
 ODD += [b"x" * (1 << 20), "x" * (1 << 20), {"x": b"y" * (1 << 20)}]
 ODD += [0, -1, 1, True, 1 << 31, -(1 << 31), 1 << 32, 1 << 63, 1 << 64, -(1 << 64), 10**400]
 FIELDS = ["via", "hops", "source", "method", "headers", "body", "meta", "payload", "force", "queue", "directive"]
-FIELDS += ["priority", "cost", "not_before"]
+FIELDS += ["priority", "cost", "not_before", "precedence"]
 
 _url = st.builds(
     "{}{}{}{}{}".format,

@@ -435,6 +435,24 @@ def test_policies_have_their_options(tmp_path: Path) -> None:
     assert frontier.canonicalization_policy == {"rules": ["lowercase"]}
 
 
+@pytest.mark.parametrize(
+    ("bean", "policy"),
+    [
+        ('"x.CostUriPrecedencePolicy"', "cost"),
+        ('"x.BaseUriPrecedencePolicy"', {"base": {"base": 1}}),
+        ('"x.HopsUriPrecedencePolicy" p:basePrecedence="4"', {"hops": {"base": 4, "navlinks_only": True}}),
+        ('"x.HopsUriPrecedencePolicy" p:navlinksOnly="false"', {"hops": {"base": 1, "navlinks_only": False}}),
+        ('"x.OwnUriPrecedencePolicy"', "cost"),
+    ],
+)
+def test_the_precedence_policy_of_uris(tmp_path: Path, bean: str, policy: object) -> None:
+    prop = f'<property name="uriPrecedencePolicy"><bean class={bean}/></property>'
+    source = job(tmp_path, f'<bean id="p" class="org.archive.crawler.prefetch.FrontierPreparer">{prop}</bean>')
+    settings, remarks = migrated(source, tmp_path / "out")[:2]
+    assert settings.frontier.uri_precedence_policy == policy
+    assert any("UriPrecedencePolicy" in remark for remark in remarks.values()) is ("Own" in bean)
+
+
 def test_a_sequence_of_rules_within_itself_ends(tmp_path: Path) -> None:
     rule = '<bean class="org.archive.modules.deciderules.AcceptDecideRule"/>'
     source = job(

@@ -1,0 +1,42 @@
+"""The built-in precedence policies of URIs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlUri, PolicyError
+from budgetfrontier.settings import plugins
+from budgetfrontier.settings.policies.uri_precedence import UriBase, UriCost, UriHops
+
+URI = CrawlUri("https://a.test/", hops="LRELX")
+
+
+def test_only_links_count_unless_all_hops_do() -> None:
+    assert UriHops()(URI) == 3
+    assert UriHops(base=0)(URI) == 2
+    assert UriHops(navlinks_only=False)(URI) == 6
+
+
+def test_the_base_is_1_and_the_cost_is_no_precedence_of_its_own() -> None:
+    assert (UriBase()(URI), UriBase(base=9)(URI), UriCost()(URI)) == (1, 9, None)
+
+
+@pytest.mark.parametrize("name", ["BaseUriPrecedencePolicy", "org.archive.crawler.frontier.precedence.Hops{}"])
+def test_heritrix_s_names_are_known(name: str) -> None:
+    assert plugins.is_builtin("uri_precedence", name.format("UriPrecedencePolicy"))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *({"base": {"base": base}} for base in (-1, 128, True, "3")),
+        {"hops": {"base": 1.5}},
+        {"hops": {"navlinks_only": "yes"}},
+        {"hop": {}},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(spec: dict[str, Any]) -> None:
+    with pytest.raises(PolicyError):
+        plugins.resolve("uri_precedence", spec)
