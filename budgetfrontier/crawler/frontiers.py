@@ -48,5 +48,8 @@ class CrawlInternals(Protocol):
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a leased URI."""
 
+    def lacks_address(self, lease: Lease) -> bool:
+        """Return whether some setting goes by the address of the host of a lease, which is not known."""
+
     def postpone_commit(self, seconds: float) -> None:
         """Commit no earlier than in so many seconds by itself: the outputs are being synced."""

@@ -15,7 +15,7 @@ import contextlib
 import logging
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +27,7 @@ from budgetfrontier.crawler.cache import CrawlCache
 from budgetfrontier.crawler.closing_summary import StopReason
 from budgetfrontier.crawler.crawl_limits import CrawlLimits
 from budgetfrontier.crawler.fetch.fetcher import Fetcher
-from budgetfrontier.crawler.fetch.response import BROKEN, FetchResult, PutBack, cause_of
+from budgetfrontier.crawler.fetch.response import BROKEN, FetchResult, NoAddress, PutBack, cause_of
 from budgetfrontier.crawler.interrupts import Interrupts
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.policy_failures import PolicyFailures
@@ -290,17 +290,33 @@ class MainLoop:
     # One visit
 
     def _start(self, lease: Lease) -> None:
-        """Start a visit; a page with an unknown robots.txt is put back behind that robots.txt."""
+        """Start a visit, or look up the address of its host first, if the frontier needs that."""
         if refused := self._visitor.refusal(lease.uri):
             self._hold(Result(lease, refused, 0))
-            return
+        elif self._fetcher.resolves and self._internals.lacks_address(lease):
+            self._run(lease, self._look_up(lease))
+        else:
+            self._visit(lease)
+
+    def _visit(self, lease: Lease) -> None:
+        """Start a visit; a page with an unknown robots.txt is put back behind that robots.txt."""
         asked = self._prerequisites.request_for(lease) if self._prerequisites else lease.uri
         if asked is None:
             return
         if isinstance(asked, FetchResult):
             self._hold(Result(lease, Visit(lease.uri, asked, asked.outcome), 0))
             return
-        task = asyncio.create_task(self._visitor.visit(lease, asked))
+        self._run(lease, self._visitor.visit(lease, asked))
+
+    async def _look_up(self, lease: Lease) -> Visit:
+        """Look up the address of a host; its URI goes back, to the queue or the group of that. Raises NoAddress."""
+        address = await self._fetcher.address(lease.uri.url)
+        if address is None:
+            raise NoAddress
+        raise PutBack(0.0, "the address of its host is known now", address=address)
+
+    def _run(self, lease: Lease, visit: Coroutine[Any, Any, Visit]) -> None:
+        task = asyncio.create_task(visit)
         self._visits[task] = lease, self._slots.pop()
         task.add_done_callback(self._on_visit_done)
 
@@ -319,6 +335,10 @@ class MainLoop:
             self._hold(Result(lease, task.result(), slot))
         elif isinstance(error, PutBack):
             self._hold(Result(lease, error, slot))
+        elif isinstance(error, NoAddress) and self.stop is StopReason.NONE:
+            self._visit(lease)
+        elif isinstance(error, NoAddress):
+            self._hold(Result(lease, PutBack(0.0, "stopped before its fetch"), slot))
         elif isinstance(error, _CLOSING):
             raise error
         else:
@@ -335,7 +355,10 @@ class MainLoop:
 
     def _complete(self, result: Result) -> None:
         if isinstance(result.visit, PutBack):
-            finish = Finish(result.lease, Outcome.DEFERRED, reason=result.visit.reason, delay=result.visit.seconds)
+            back = result.visit
+            finish = Finish(
+                result.lease, Outcome.DEFERRED, reason=back.reason, delay=back.seconds, address=back.address
+            )
             self._written.append((finish, FetchResult(status=0)))
             if self._prerequisites and is_robots(result.lease.uri):
                 self._prerequisites.put_back(result.lease, result.visit.seconds)

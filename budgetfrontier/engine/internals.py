@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
+from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, KeptTotals, KeptUrl, Lease
 from budgetfrontier.engine import arguments, known_urls, lease_by_queue, regulation
 from budgetfrontier.engine.admission.admit import Admitter
@@ -89,6 +90,14 @@ class Internals:
         """Whether some setting goes by the addresses of hosts: then a crawler reports that of each host it fetches."""
         self._guard.enter()
         return self._tables.in_force.needs_addresses
+
+    def lacks_address(self, lease: Lease) -> bool:
+        """Return whether some setting goes by the address of the host of a leased URI, and none is known.
+
+        Then a crawler looks it up, and finishes the lease as DEFERRED with that `address`. O(log n).
+        """
+        lease = arguments.lease(lease, "lacks_address")
+        return self.needs_addresses and self.address_of(uris.host(lease.uri.url)) is None
 
     def address_of(self, host: str) -> str | None:
         """Return the IP address of a host, None if none is known. O(log n)."""

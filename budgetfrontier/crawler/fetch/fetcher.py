@@ -85,17 +85,18 @@ class Fetcher:
         self._loop = asyncio.get_running_loop()
         # With a proxy, the proxy resolves host names; only its own name is resolved here.
         resolver = Resolver({}) if self._proxy else Resolver(settings.resolve, allowed=self._allowed)
+        self._connector = Connector(
+            max_header=settings.max_header,
+            max_idle=most_idle(settings.concurrency),
+            limit=settings.concurrency,
+            resolver=resolver,
+            use_dns_cache=settings.dns_ttl > 0,
+            ttl_dns_cache=settings.dns_ttl,
+            dns_cache_max_size=_DNS_CACHE,
+            ssl=settings.verify_tls,
+        )
         self._session = aiohttp.ClientSession(
-            connector=Connector(
-                max_header=settings.max_header,
-                max_idle=most_idle(settings.concurrency),
-                limit=settings.concurrency,
-                resolver=resolver,
-                use_dns_cache=settings.dns_ttl > 0,
-                ttl_dns_cache=settings.dns_ttl,
-                dns_cache_max_size=_DNS_CACHE,
-                ssl=settings.verify_tls,
-            ),
+            connector=self._connector,
             cookie_jar=NoCookies(),
             headers={
                 "User-Agent": settings.user_agent,
@@ -130,6 +131,20 @@ class Fetcher:
         if self._allowed is not None:
             check_literal(href, self._allowed, proxied=self._proxy is not None)
         check_port(href, self._ports)
+
+    @property
+    def resolves(self) -> bool:
+        """Whether the addresses of hosts are looked up here, and not by a proxy."""
+        return self._proxy is None
+
+    async def address(self, href: str) -> str | None:
+        """Return the IP address that a normalized href would be fetched from; None if none is found."""
+        url = yarl.URL(href, encoded=True)
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout or None):
+                return await self._connector.address(url.raw_host or "", url.port or 0)
+        except Exception:  # the system's, and any that a hostile name may cause: the fetch itself says which
+            return None
 
     async def get(self, uri: CrawlUri, *, max_body: int | None = None, accept: Accept | None = None) -> FetchResult:
         """Fetch a URI (its url a normalized href) and return the FetchResult.

@@ -51,6 +51,10 @@ class Connector(aiohttp.TCPConnector):
         self._max_idle, self._idle = max_idle, 0
         self._factory = partial(_Handler, self._loop, max_header)  # type: ignore[assignment]
 
+    async def address(self, host: str, port: int) -> str:
+        """Return the first address of a host, as a connection looks it up and caches it. Raises as a look-up does."""
+        return (await self._resolve_host(host, port))[0]["host"]
+
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         self._idle += 1  # an upper bound: connections reused or lost are subtracted only when it exceeds the limit
         if self._idle > self._max_idle:

@@ -37,11 +37,18 @@ _ESSENCE = re.compile(rf"[ \t\r\n]*+({_TOKEN}/{_TOKEN})[ \t\r\n]*+(?:;|$)")
 
 
 class PutBack(Exception):
-    """The end of a visit without a fetch: the URI goes back, uncharged, and its queue rests for so many seconds."""
+    """The end of a visit without a fetch: the URI goes back, uncharged, and its queue rests for so many seconds.
 
-    def __init__(self, seconds: float, reason: str) -> None:
+    `address` is the IP address of its host, if that was looked up.
+    """
+
+    def __init__(self, seconds: float, reason: str, *, address: str = "") -> None:
         super().__init__(reason)
-        self.seconds, self.reason = seconds, reason
+        self.seconds, self.reason, self.address = seconds, reason, address
+
+
+class NoAddress(Exception):
+    """No address of a host was found: it is fetched all the same, so that this fails as any fetch of it does."""
 
 
 class FetchResult(msgspec.Struct, kw_only=True):

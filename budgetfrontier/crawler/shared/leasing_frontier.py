@@ -140,6 +140,10 @@ class LeasingFrontier:
         """Return the settings in force for a leased URI, as of the last look."""
         return self._remote.settings_for(lease)
 
+    def lacks_address(self, lease: Lease) -> bool:
+        """Return False: the server learns the addresses of hosts from the ends of leases."""
+        return False
+
     def summary(self) -> Summary:
         """Return the counters of all processes, as of the last look."""
         summary = self._last.summary
