@@ -16,5 +16,6 @@ arguments. There is no base class:
     def cost(uri):
         return 5 if "/archive/" in uri.url else 1
 
-In each module, `BUILTIN` maps names to policies, and `HERITRIX` maps class names of Heritrix 1 and 3 to them.
+In each module, `BUILTIN` maps names to policies, and `HERITRIX` maps class names of Heritrix 1 and 3 to them;
+`HERITRIX_OPTIONS` has names of options that are not just spelled in another way.
 """

@@ -54,3 +54,4 @@ class SuccessCounts:
 
 BUILTIN: dict[str, type] = {"base": Base, "success-counts": SuccessCounts}
 HERITRIX = {"BaseQueuePrecedencePolicy": "base", "SuccessCountsQueuePrecedencePolicy": "success-counts"}
+HERITRIX_OPTIONS = {"incrementCounts": "tiers", "basePrecedence": "base"}

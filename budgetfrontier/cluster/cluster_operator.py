@@ -385,7 +385,7 @@ class ClusterOperator:
         if answer.verdict == "never" and "://" not in target and answer.kind == "url":
             others = self.owners.ask("explain", Explanation, target=target, job=self.job)
             answer = next((one for one in others.values() if one.kind == "queue"), answer)
-        if any(one.code == "never-scheduled" for one in answer.reasons):
+        if any(one.code in ("never-scheduled", "seen-unknown") for one in answer.reasons):
             answer = self._explained_elsewhere(number, target) or answer
             if self.missing:
                 answer.reasons[-1] = _with_doubt(answer.reasons[-1])

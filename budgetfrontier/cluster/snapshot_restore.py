@@ -50,7 +50,7 @@ def clear_up(folder: Path) -> None:
 
 
 def set_aside(folder: Path, error: CorruptFrontier) -> None:
-    """Rename the damaged copy of a partition, so that it is rebuilt; it is kept for `budgetfrontier repair`."""
+    """Rename the damaged copy of a partition, so that it is rebuilt; `budgetfrontier verify --repair` may save it."""
     frontier = folder / FRONTIER
     aside = next(path for number in count(1) if not (path := folder / f"{DAMAGED}-{number}").exists())
     frontier.rename(aside)

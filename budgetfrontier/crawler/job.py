@@ -35,6 +35,7 @@ from budgetfrontier.errors import SettingsError
 from budgetfrontier.reports import report_files
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.duplicates import NOOP
 from budgetfrontier.rules.run_history import CRAWL
 from budgetfrontier.rules.scope import Scope
 from budgetfrontier.settings import Settings, as_settings
@@ -250,7 +251,10 @@ class Job:
             frontier, self._folder / "frontier", self._scope,
             settings=self._settings, stored=self._stored, cache=self._cache, command=self._command, say=say,
         )  # fmt: skip
-        tally = frontier.schedule_many(scheduled_seeds(self._settings))
+        seeds = scheduled_seeds(self._settings)
+        if self._settings.frontier.duplicates == NOOP:  # nothing else would tell those of an earlier run
+            seeds = frontier.internals.unlisted(seeds)
+        tally = frontier.schedule_many(seeds)
         for line in chain(left_out(self._settings.seeds), refused_seeds(tally)):
             say(line)
         if frontier.state is CrawlState.TERMINATED:

@@ -43,10 +43,11 @@ def check_canonicalizer(env: Environment, canonicalizer: str, stored: Settings |
     if known is None:
         env.txn.put(b"canonicalizer", canonicalizer.encode(), db=db)
     elif known != canonicalizer.encode():
+        was = _as_it_was(stored, settings)
+        remedy = f"set it as it was ({was})" if was else "use the rules, or the version, that it was created with"
         raise SettingsError(
-            f"{env.path} remembers URIs in the canonical form {known.decode(errors='replace')!r}, and these "
-            f"settings ask for {canonicalizer!r}: keep `canonicalization` as it was"
-            f"{_as_it_was(stored, settings)}, or begin a new frontier"
+            f"{env.path} was created with another canonical form of URLs than these settings have, so that URLs seen "
+            f"would be fetched again: {remedy}, or export the frontier and import it into a new one"
         )
 
 
@@ -96,7 +97,7 @@ def check_duplicates(env: Environment, stored: Settings | None, settings: Settin
 
 
 def _as_it_was(stored: Settings | None, settings: Settings) -> str:
-    """Return the stored canonicalization settings that differ, in parentheses, in the notation of YAML."""
+    """Return the stored canonicalization settings that differ, in the notation of YAML."""
     differ = changes(stored, settings) if stored else ()
     was = [f"{c.name}: {json.dumps(c.before)}" for c in differ if c.name.startswith("frontier.canonicalization")]
-    return f" ({', '.join(was)})" if was else ""
+    return ", ".join(was)

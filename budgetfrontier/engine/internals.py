@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 from math import inf
 
 from budgetfrontier.core import uris
@@ -116,6 +117,12 @@ class Internals:
     def seed_hosts(self) -> SeedHosts:
         """The hosts of imported seeds, and of the targets of their redirects, for a crawl's scope."""
         return self._tables.seeds.hosts
+
+    def unlisted(self, seeds: Iterable[CrawlUri]) -> Iterator[CrawlUri]:
+        """Yield the seeds that the list of seeds has not. O(log n) each."""
+        for uri in seeds:
+            if not self._guard.operate(partial(self._tables.seeds.has, uri.url), changes=0):
+                yield uri
 
     def postpone_commit(self, seconds: float) -> None:
         """Let the commit interval end in so many seconds; for a caller that syncs its own files meanwhile.

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, Directive
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules.seeds import SeedFate, is_seed, origin_of
 from budgetfrontier.rules.uri_order import NORMAL
 from budgetfrontier.storage import keys, seed_list
@@ -28,6 +29,13 @@ class SeedTable:
 
     def __repr__(self) -> str:
         return f"<SeedTable {self._counters.seed_fates}>"
+
+    def has(self, url: str) -> bool:
+        """Return whether a URL, as it is written, is in the list."""
+        try:
+            return seed_list.find(self._env.txn, self._env.db, uris.parse(url)) is not None
+        except InvalidUrl:
+            return False
 
     def scheduled(self, uri: CrawlUri, queue: str, now: float, fate: SeedFate, reason: str = "") -> None:
         """List a seed that was scheduled, or was found to be known; note that the seed of `via` redirects to it."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.rules import duplicates
 from budgetfrontier.storage import bloom_file, keys, meta
 from budgetfrontier.storage.environment import Environment
@@ -30,8 +29,6 @@ class SeenFilter:
         """Whether the file of another generation may be there."""
         if not self._row.generation:
             self._filter = bloom_file.new(bloom)
-        elif why := bloom_file.objection(env.path, self._row, bloom):
-            raise CorruptFrontier(why)
         else:
             self._filter = bloom_file.read(env.path, self._row, bloom)
         if not env.memory:

@@ -217,8 +217,8 @@ class _Explainer:
             explanation.queue = letter.queue
             self._explain_letter(explanation, letter, refused=refused)
             return
-        if found["seen"]:
-            past = self._past(url) if self._past else None
+        past = self._past(url) if self._past else None  # forced URIs are not recorded as seen
+        if found["seen"] or (past and past.attempts):
             explanation.past = past.to_dict() if past else None
             if kept is not None and not (past and past.attempts):
                 return self._explain_completed(explanation, kept)
@@ -231,6 +231,14 @@ class _Explainer:
             )
             if past:
                 self._explain_redirect(explanation, url, past)
+            return
+        if found["doubt"]:
+            explanation.add(
+                "seen-unknown",
+                f"It is not pending. Whether it was seen is not known, and no log names it: {found['doubt']}.",
+                verdict=Outlook.BLOCKED,
+                command=None if refused else self._command("import", url),
+            )
             return
         skipped = ""
         if self._reader.settings.links.nofollow == "skip" and explanation.scope:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ _CALLS: dict[str, tuple[tuple[str, ...], dict[str, None]]] = {
 """The arguments that the policies of each kind are called with: positional ones and keywords."""
 
 KINDS = tuple(_CALLS)
+_CAPITAL = re.compile("(?<=[a-z])[A-Z]")
 
 
 def resolve(kind: str, spec: str | Mapping[str, Any], **more: Any) -> Callable[..., Any]:
@@ -34,7 +36,7 @@ def resolve(kind: str, spec: str | Mapping[str, Any], **more: Any) -> Callable[.
     [...]}`. A list in place of the options is the option `rules`. A name is one of `known(kind)`, the name of a
     Heritrix class with or without its package, or "module:name". The name may refer to a class, which is called once
     with the options, or to a function or other callable, to which the options are passed as keyword arguments at every
-    call. Option names may be in kebab-case.
+    call. Option names may be in kebab-case; those of built-in policies may be Heritrix's, `parallelQueues`.
 
     Raises PolicyError if there is no policy of that name (the message lists those there are), or if it cannot be
     imported, does not take these options, or cannot be called as policies of this kind are.
@@ -42,7 +44,10 @@ def resolve(kind: str, spec: str | Mapping[str, Any], **more: Any) -> Callable[.
     if kind not in KINDS:
         raise PolicyError(f"there is no kind of policy {kind!r}; there are {', '.join(KINDS)}")
     name, options = _parse(kind, spec)
-    policy: Callable[..., Any] = _make(kind, name, _find(kind, name), {**options, **more})
+    target = _find(kind, name)
+    if target in _module(kind).BUILTIN.values():
+        options = _own_names(kind, name, options)
+    policy: Callable[..., Any] = _make(kind, name, target, {**options, **more})
     return policy
 
 
@@ -95,6 +100,16 @@ def _parse(kind: str, spec: object) -> tuple[str, dict[str, Any]]:
     if not isinstance(name, str) or not isinstance(options, Mapping | None):
         raise PolicyError(f"{kind} policy: expected a name, or {{name: {{option: value}}}}, not {spec!r:.200}")
     return name.strip(), {str(key).replace("-", "_"): value for key, value in (options or {}).items()}
+
+
+def _own_names(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a built-in policy by our names, where they are given by those of Heritrix."""
+    heritrix = getattr(_module(kind), "HERITRIX_OPTIONS", {})
+    ours = {key: heritrix.get(key) or _CAPITAL.sub(lambda found: f"_{found[0].lower()}", key) for key in options}
+    for key, option in ours.items():
+        if key != option and option in options:
+            raise PolicyError(f"{kind} policy {name}: {key} sets {option} a second time")
+    return {ours[key]: value for key, value in options.items()}
 
 
 def _find(kind: str, name: str) -> Any:

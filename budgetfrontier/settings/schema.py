@@ -25,6 +25,7 @@ from budgetfrontier.settings.values import (
     integer,
     listed,
     matching,
+    named,
     optional,
 )
 
@@ -256,6 +257,10 @@ class CanonicalizationSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
 
 
+UNIQ_FILTERS = {"BdbUriUniqFilter": "exact", "BloomUriUniqFilter": "bloom", "NoopUriUniqFilter": "noop"}
+"""The values of `duplicates` by the names of Heritrix's classes."""
+
+
 class BloomSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The Bloom filter of `duplicates: bloom`. Both settings are fixed when a frontier is created."""
 
@@ -327,7 +332,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Field(
             "how seen URIs are recognized: exact, bloom (in less space) or noop (not); fixed at creation",
-            choice("exact", "bloom", "noop"),
+            named(choice("exact", "bloom", "noop"), UNIQ_FILTERS),
         ),
     ] = "exact"
     order: Annotated[

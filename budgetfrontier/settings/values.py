@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from budgetfrontier.core import units
@@ -202,6 +202,16 @@ def choice(*options: object) -> Type:
         raise ValueError(show(value) + did_you_mean(value, filter(_is_text, options), quote='"'))
 
     return Type(" or ".join(option if isinstance(option, str) else json.dumps(option) for option in options), read)
+
+
+def named(of: Type, names: Mapping[str, str]) -> Type:
+    """Return a type whose values have further names, those of Heritrix's classes with or without their package."""
+
+    def read(value: object) -> object:
+        name = value.rpartition(".")[2] if isinstance(value, str) else ""
+        return names.get(name) or of.read(value)
+
+    return Type(of.text, read)
 
 
 def either(option: str, of: Type) -> Type:

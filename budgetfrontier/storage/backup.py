@@ -19,7 +19,7 @@ from struct import Struct
 import lmdb
 
 from budgetfrontier.errors import NO_ROOM, CorruptFrontier, FrontierError, NotAFrontier, StorageFull
-from budgetfrontier.storage import keys
+from budgetfrontier.storage import bloom_file, keys, meta
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.last_note import COPIED
 from budgetfrontier.storage.lmdb_env import GIB, UNFINISHED, check_files, opened_lmdb, sync_folder, translate_error
@@ -182,7 +182,8 @@ def _empty(partial: Path) -> None:
 def compact(path: Path) -> tuple[int, int]:
     """Replace the data file by a copy without free pages; return its size in bytes before and after.
 
-    Takes the writer's lock: raises FrontierLocked while an engine runs. Open readers keep seeing the old file. If the
+    Takes the writer's lock: raises FrontierLocked while an engine runs, and CorruptFrontier if the Bloom filter is
+    damaged. Open readers keep seeing the old file. If the
     process is killed or the disk is full, the frontier is intact: either unchanged or compact.
     """
     if not check_files(path):
@@ -190,6 +191,9 @@ def compact(path: Path) -> tuple[int, int]:
     env = Environment(path)
     making = path / UNFINISHED
     try:
+        row = meta.read_filter(env.txn, env.db[keys.META])
+        if row is not None and (why := bloom_file.objection(path, row)):
+            raise CorruptFrontier(why)
         before = (path / "data.mdb").stat().st_size
         make_folder(making, like=path)
         copy(env.env, path, making)

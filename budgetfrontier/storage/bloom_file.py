@@ -41,23 +41,25 @@ def new(bloom: BloomSettings) -> Bloom:
 
 
 def read(folder: Path, row: FilterRow, bloom: BloomSettings) -> Bloom:
-    """Return a filter from its file. Raises MissingExtra, FileNotFoundError, and CorruptFrontier if it is damaged."""
+    """Return a filter from its file, which is as it was written. Raises MissingExtra, CorruptFrontier."""
     empty = new(bloom)
-    path = folder / _file_name(row.generation)
-    if path.stat().st_size != _size(bloom):
-        raise CorruptFrontier(_damage(path, row, "its length is wrong"))
-    return type(empty).load(str(path), _hash)
+    if why := objection(folder, row, bloom):
+        raise CorruptFrontier(why)
+    return type(empty).load(str(folder / _file_name(row.generation)), _hash)
 
 
-def objection(folder: Path, row: FilterRow, bloom: BloomSettings) -> str:
-    """Return what is wrong with the file of a filter, which is read as a whole; "" if it is as it was written."""
+def objection(folder: Path, row: FilterRow, bloom: BloomSettings | None = None) -> str:
+    """Return what is wrong with the file of a filter, which is read as a whole; "" if it is as it was written.
+
+    With `bloom`, its size has to be the one of these settings.
+    """
     path = folder / _file_name(row.generation)
     try:
         with open(path, "rb") as file:
             size, digest = _digest(file)
     except OSError as e:
         return _damage(path, row, e.strerror or str(e))
-    right = size == _size(bloom) and digest == row.digest
+    right = digest == row.digest and (bloom is None or size == _size(bloom))
     return "" if right else _damage(path, row, "its bytes are not those that were written")
 
 
@@ -100,8 +102,6 @@ def copy_filter(path: Path, folder: Path, held: dict[int, BinaryIO]) -> None:
 
     `held` are the files that existed before the copy began. Raises StorageFull, and CorruptFrontier if it is damaged.
     """
-    if not held and not files(path):
-        return
     with opened_copy(folder) as env, env.begin() as txn:
         row = meta.read_filter(txn, env.open_db(keys.META.encode(), txn=txn, create=False))
     if row is None:
@@ -111,7 +111,7 @@ def copy_filter(path: Path, folder: Path, held: dict[int, BinaryIO]) -> None:
         with held.get(row.generation) or open(path / name, "rb") as source:
             digest = _copy(source, folder / name)
     except FileNotFoundError as e:
-        raise CorruptFrontier(_damage(path / name, row, "it is missing")) from e
+        raise CorruptFrontier(_damage(path / name, row, e.strerror or str(e))) from e
     except OSError as e:
         if e.errno in NO_ROOM:
             raise StorageFull(f"the disk of {folder} is full; the copy is not made, {path} is as it was") from e
@@ -165,6 +165,6 @@ def _digest(file: BinaryIO) -> tuple[int, int]:
 
 def _damage(path: Path, row: FilterRow, why: str) -> str:
     return (
-        f"{path}, the Bloom filter with {row.number:,} of the URIs seen: {why}. Restore a backup; or repair the "
-        "frontier, after which URIs seen before may be fetched again"
+        f"{path}, the Bloom filter with {row.number:,} of the URIs seen: {why}. Restore a backup; or begin an empty "
+        "filter with `budgetfrontier verify --repair`, after which URIs seen before may be fetched again"
     )

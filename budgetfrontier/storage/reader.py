@@ -359,6 +359,8 @@ class Reader:
     def find(self, url: str, *, anywhere: bool = False) -> dict[str, Any]:
         """Return the records of a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry.
 
+        If it may have been seen all the same, `doubt` says why: the Bloom filter is damaged, or there is no record.
+
         The entry is `pending` (a PendingUri) or `dead` (a DeadLetter). In a frontier that keeps its URLs, `kept` is the
         KeptUrl without its `uri`, and the queue is its own, even if its host has another.
 
@@ -366,9 +368,9 @@ class Reader:
         O(URIs scheduled for later) and O(dead letters). With `anywhere`, the very URL is looked for on all other
         queues, too, O(URIs). A Bloom filter is read as a whole. Raises PolicyError.
         """
-        try:
+        with self.view() as view:
+            found = url_search.find(view, url, anywhere=anywhere)
+        if found["doubt"]:  # perhaps a Bloom filter that has grown since, whose older file is gone
             with self.view() as view:
-                return url_search.find(view, url, anywhere=anywhere)
-        except FileNotFoundError:  # a Bloom filter that has grown since: its older file is gone
-            with self.view() as view:
-                return url_search.find(view, url, anywhere=anywhere)
+                found = url_search.find(view, url, anywhere=anywhere)
+        return found

@@ -9,7 +9,8 @@ from typing import Any
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, DeadLetter, KeptUrl, QueueRecord
-from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.errors import CorruptFrontier, InvalidUrl
+from budgetfrontier.rules import duplicates
 from budgetfrontier.settings import policy_factory, policy_results
 from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.storage import bloom_file, keys, meta
@@ -22,19 +23,19 @@ from budgetfrontier.storage.view import PendingUri, View, pending_uri
 
 
 def find(view: View, url: str, *, anywhere: bool = False) -> dict[str, Any]:
-    """Return the records of a URL, as `Reader.find` does. Raises PolicyError.
+    """Return the records of a URL, as `Reader.find` does. Raises PolicyError, MissingExtra.
 
-    FileNotFoundError: the Bloom filter of this snapshot was replaced by a newer one meanwhile.
+    The Bloom filter of this snapshot may have been replaced by a newer one meanwhile: then there is a `doubt`.
     """
     try:
         href = uris.parse(url)
     except InvalidUrl as e:
         nothing = dict.fromkeys(("queue", "pending", "dead", "kept"))
-        return {"valid": False, "reason": str(e), "seen": False, **nothing}
+        return {"valid": False, "reason": str(e), "seen": False, "doubt": "", **nothing}
     frontier = view.settings()[0].frontier
     canonical = _canonicalization(frontier)
     fingerprint = uris.fingerprint(canonical(href))
-    seen = _is_seen(view, frontier, fingerprint)
+    seen, doubt = _is_seen(view, frontier, fingerprint)
     value = view.txn.get(fingerprint, db=view.db[keys.URLS]) if frontier.keep_urls else None
     pending = kept = None
     if value is not None:
@@ -53,7 +54,8 @@ def find(view: View, url: str, *, anywhere: bool = False) -> dict[str, Any]:
             pending = _on_any_queue(view, href)
             name = name if pending is None else pending.queue
     dead = None if pending else _dead(view, href)
-    return {"valid": True, "url": href, "seen": seen, "queue": name, "pending": pending, "dead": dead, "kept": kept}
+    place = {"queue": name, "pending": pending, "dead": dead, "kept": kept}
+    return {"valid": True, "url": href, "seen": seen, "doubt": doubt, **place}
 
 
 def is_known(view: View, url: str) -> bool:
@@ -66,14 +68,22 @@ def is_known(view: View, url: str) -> bool:
     return any(view.txn.get(fingerprint, db=view.db[table]) is not None for table in (keys.SEEN, keys.URLS))
 
 
-def _is_seen(view: View, frontier: FrontierSettings, fingerprint: bytes) -> bool:
-    """Return whether a fingerprint is in `seen`, or in the Bloom filter, which is read for that."""
+def _is_seen(view: View, frontier: FrontierSettings, fingerprint: bytes) -> tuple[bool, str]:
+    """Return whether a fingerprint is in `seen`, or in the Bloom filter, which is read for that; and why it may be.
+
+    The filter may be damaged, begun anew by a repair, or there is none (`noop`): then nothing says that it is not.
+    """
     if view.txn.get(fingerprint, db=view.db[keys.SEEN]) is not None:
-        return True
+        return True, ""
+    if frontier.duplicates == duplicates.NOOP:
+        return False, "with `duplicates: noop`, the frontier does not record which URLs were seen"
     row = meta.read_filter(view.txn, view.db[keys.META])
-    return (
-        row is not None and view.folder is not None and fingerprint in bloom_file.read(view.folder, row, frontier.bloom)
-    )
+    if row is None or view.folder is None:
+        return False, ""
+    try:
+        return fingerprint in bloom_file.read(view.folder, row, frontier.bloom), ""
+    except CorruptFrontier as e:
+        return False, str(e)
 
 
 def _canonicalization(frontier: FrontierSettings) -> Callable[[str], str]:

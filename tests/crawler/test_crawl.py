@@ -303,6 +303,20 @@ def test_limits_stop_a_crawl_and_the_same_command_goes_on(tmp_path: Path) -> Non
     assert len(site.hits) == 51 and set(site.hits.values()) == {1}
 
 
+def test_without_a_record_of_duplicates_a_second_run_does_not_fetch_the_seeds_again(tmp_path: Path) -> None:
+    """Only new seeds are scheduled: the list of seeds has those of earlier runs."""
+    pages = {"a.test/": linking("1"), "b.test/": linking()}
+    with Site(pages) as site:
+        for seeds in ((HOME,), (HOME,), (HOME, "http://b.test/", "http://B.test")):
+            code, _ = run(site.settings(*seeds, frontier={"duplicates": "noop"}), tmp_path)
+            assert code == 0
+    assert {url: hits for url, hits in site.hits.items() if "robots" not in url} == {
+        "a.test/": 1,
+        "a.test/1": 1,
+        "b.test/": 2,
+    }
+
+
 @pytest.mark.parametrize("limits", [{"max_bytes": 100}, {"max_time": 0.01}])
 def test_limits_on_bytes_and_time(tmp_path: Path, limits: dict[str, float]) -> None:
     with Site({"a.test/": linking(*map(str, range(500)))}) as site:

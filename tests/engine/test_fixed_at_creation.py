@@ -44,7 +44,7 @@ def test_the_suffix_list_is_that_of_the_first_opening(tmp_path: Path, monkeypatc
 def test_another_canonical_form_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     with on_disk(tmp_path) as f:
         f.schedule("https://www.a.test/")
-    with pytest.raises(SettingsError, match=r"as it was \(frontier.canonicalization.strip_www: true\), or begin"):
+    with pytest.raises(SettingsError, match=r"as it was \(frontier.canonicalization.strip_www: true\), or export"):
         on_disk(tmp_path, canonicalization={"strip_www": False})
     with on_disk(tmp_path) as f:
         assert f.settings.frontier.canonicalization.strip_www is True

@@ -13,13 +13,15 @@ import pytest
 
 from budgetfrontier import Admission, CorruptFrontier, CrawlUri, Frontier, Reader, Report, SettingsError
 from budgetfrontier.core import uris
+from budgetfrontier.core.model import Directive
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.seen_filter import SeenFilter
 from budgetfrontier.errors import MissingExtra, StorageFull
 from budgetfrontier.reports.text import render
 from budgetfrontier.rules.duplicates import bloom_error, bloom_size, most_unfolded
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import BloomSettings
-from budgetfrontier.storage import bloom_file
+from budgetfrontier.storage import bloom_file, seed_list
 from budgetfrontier.storage.backup import compact, copy
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.repair.repair_steps import repair
@@ -97,8 +99,30 @@ def test_new_uris_are_full_once_there_are_as_many_as_expected(tmp_path: Path) ->
         assert frontier.schedule(CrawlUri("https://a.test/9", force=True)) is Admission.ADDED
         assert not frontier.internals.has_room("https://a.test/9")
         assert frontier.summary().full_reasons == {"bloom.expected": 5}
-        assert frontier.mark_seen(["https://a.test/30"]).added == 1, "it is not queued"
         frontier.check()
+
+
+def test_no_way_in_overfills_the_filter(tmp_path: Path) -> None:
+    """What is marked as seen or buried beyond the expected number is FULL, leaves no trace, and may come again."""
+    with opened(tmp_path / "f", expected=8) as frontier:
+        frontier.schedule_many(pages(0, 5))
+        given = ["https://a.test/6", "https://a.test/6#x", "ftp://a.test/", *pages(3, 10), "https://a.test/9"]
+        tally = frontier.mark_seen(given, charge=True)
+        assert (tally.added, tally.duplicate, tally.invalid, tally.full) == (3, 4, 1, 3)
+        assert tally.reasons["bloom.expected"] == 3
+        assert frontier.summary().expenditure == 3
+        frontier.commit()
+        assert frontier.schedule("https://a.test/9") is Admission.FULL
+        seed = CrawlUri("https://b.test/", directive=Directive.MEDIUM)
+        bury = {"uris": [*pages(8, 10), "https://a.test/1", "https://b.test/"], "reasons": ["gone"] * 4}
+        assert frontier.mark_seen([seed]).full == 1
+        entry = frontier.internals.apply(Command("bury", bury, "me", ""), number=1)
+        assert not entry.error
+        assert (frontier.summary().dead, frontier.summary().seen) == (0, 8)
+        assert frontier.summary().full_reasons == {"bloom.expected": 8}
+        frontier.check()
+    with Reader(tmp_path / "f") as reader, reader.view() as view:
+        assert not [*seed_list.rows(view)]
 
 
 def test_the_measured_error_is_about_the_one_that_was_asked_for() -> None:
@@ -230,7 +254,7 @@ def test_a_damaged_filter_is_told_and_repaired(folded: Path, damage: str) -> Non
         path.unlink()
     else:
         path.write_bytes(whole[:-1] if damage == "cut" else whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(CorruptFrontier, match=r"with 20 of the URIs seen: .*repair the frontier"):
+    with pytest.raises(CorruptFrontier, match=r"with 20 of the URIs seen: .*`budgetfrontier verify --repair`"):
         opened(folded)
     with Reader(folded) as reader, pytest.raises(CorruptFrontier, match="with 20 of the URIs seen"):
         reader.check()
@@ -269,11 +293,19 @@ def test_a_backup_has_the_filter_and_a_compact_file_keeps_it(folded: Path, tmp_p
             assert frontier.schedule_many(pages(0, 26)).added == 1
 
 
-def test_a_backup_of_a_damaged_filter_is_refused(folded: Path, tmp_path: Path) -> None:
-    (folded / "seen-1.bloom").write_bytes(b"")
-    with Reader(folded) as reader, pytest.raises(CorruptFrontier, match="its bytes are not those"):
+@pytest.mark.parametrize(("damage", "words"), [("missing", "No such file"), ("cut", "its bytes are not those")])
+def test_a_frontier_with_a_damaged_filter_is_not_copied(folded: Path, tmp_path: Path, damage: str, words: str) -> None:
+    data = (folded / "data.mdb").read_bytes()
+    if damage == "missing":
+        (folded / "seen-1.bloom").unlink()
+    else:
+        (folded / "seen-1.bloom").write_bytes(b"")
+    with Reader(folded) as reader, pytest.raises(CorruptFrontier, match=words):
         reader.backup(tmp_path / "copy")
+    with pytest.raises(CorruptFrontier, match=words):
+        compact(folded)
     assert not (tmp_path / "copy").exists()
+    assert (folded / "data.mdb").read_bytes() == data
 
 
 def test_a_backup_taken_while_the_filter_grows_has_the_one_of_its_commit(

@@ -158,6 +158,19 @@ def test_options_may_be_empty_and_in_kebab_case() -> None:
     assert keep_www("http://www.example.org/") == "http://www.example.org/"
 
 
+def test_options_of_built_in_policies_may_have_heritrix_s_names() -> None:
+    parallel = {"HostnameQueueAssignmentPolicy": {"parallelQueues": 2, "parallelQueuesRandomAssignment": True}}
+    ours = {"hostname": {"parallel_queues": 2, "parallel_queues_random_assignment": True}}
+    urls = [CrawlUri(f"http://a.test/{number}/") for number in range(30)]
+    both = [plugins.resolve("assignment", spec) for spec in (parallel, ours)]
+    assert [*map(both[0], urls)] == [*map(both[1], urls)]
+    spec = {"SuccessCountsQueuePrecedencePolicy": {"incrementCounts": "5", "basePrecedence": 7}}
+    assert plugins.resolve("precedence", spec)(URI, precedence=3) == 7
+    for twice in ({"parallelQueues": 2, "parallel-queues": 2}, {"wrongName": 1}):
+        with pytest.raises(PolicyError, match=r"parallelQueues sets parallel_queues a second time|wrong_name"):
+            plugins.resolve("assignment", {"hostname": twice})
+
+
 def test_each_call_makes_a_policy_of_its_own() -> None:
     assert plugins.resolve("cost", "unit") is not plugins.resolve("cost", "unit")
 

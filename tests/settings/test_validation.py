@@ -214,6 +214,13 @@ def test_sizes_and_prefixes_that_can_only_be_mistakes(section: str, name: str, v
     assert problem.startswith(f"{section}.{name}: expected a ")
 
 
+def test_duplicates_may_have_the_names_of_heritrix_s_classes(files: Files) -> None:
+    for name, value in (("BdbUriUniqFilter", "exact"), ("org.archive.crawler.util.BloomUriUniqFilter", "bloom")):
+        assert Settings.from_dict({"frontier": {"duplicates": name}}).frontier.duplicates == value
+    (found,) = files.problems("frontier:\n  duplicates: MemUriUniqFilter\n")
+    assert 'expected exact or bloom or noop, got "MemUriUniqFilter"' in found
+
+
 @pytest.mark.parametrize("way", ["bloom", "noop"])
 def test_kept_urls_are_exact(files: Files, way: str) -> None:
     yaml = f"frontier:\n  keep_urls: true\n  duplicates: {way}\n"

@@ -670,9 +670,10 @@ class Model:
             return "max_queued"
         if queue is not None and 0 < self.options["max_queue_size"] <= len(queue.uris):
             return "max_queue_size"
-        if self.options["duplicates"] == "bloom" and not spec["force"] and len(self.seen) >= self.options["expected"]:
-            return "bloom.expected"
-        return ""
+        return "bloom.expected" if not spec["force"] and self.filter_is_full() else ""
+
+    def filter_is_full(self) -> bool:
+        return bool(self.options["duplicates"] == "bloom" and len(self.seen) >= self.options["expected"])
 
     def see(self, url: str) -> None:
         if self.options["duplicates"] != "noop":
@@ -778,6 +779,10 @@ class Model:
         tally: Counter[str] = Counter()
         for spec in specs:
             url = spec["url"]
+            if url not in self.seen and self.filter_is_full():
+                tally["FULL"] += 1
+                self.counts["bloom.expected"] += 1
+                continue
             self.list_seed(spec, "" if url in self.seen else self.key_of(spec), "KNOWN")
             if url in self.seen:
                 tally["DUPLICATE"] += 1

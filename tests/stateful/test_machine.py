@@ -238,7 +238,9 @@ class FrontierMachine(RuleBasedStateMachine):
     def mark_seen(self, specs: list[dict[str, Any]], charge: bool) -> None:
         expected = self.model.mark_seen(*specs, charge=charge)
         tally = self.frontier.mark_seen(map(crawl_uri, specs), charge=charge)
-        assert (tally.added, tally.duplicate) == (expected["ADDED"], expected["DUPLICATE"])
+        assert (tally.added, tally.duplicate, tally.full) == tuple(
+            expected[result] for result in ("ADDED", "DUPLICATE", "FULL")
+        )
 
     @rule(number=st.sampled_from((1, 1, 2, 3, 8)), ttl=st.sampled_from((15.0, 300.0, 2000.0)))
     def lease(self, number: int, ttl: float) -> None:

@@ -20,7 +20,7 @@ from budgetfrontier.engine.admission.seen import FilteredSeenTable, SeenTable
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.rules import charges, uri_order
+from budgetfrontier.rules import admission_limits, charges, uri_order
 from budgetfrontier.rules.duplicates import NOOP
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
@@ -124,16 +124,10 @@ class Admitter:
         batch = [_unforced(given) for given in batch]
         if not batch:
             return
-        found = self._candidates.read(batch, tally, None, self._seen.recent)
-        candidates, invalid = found.candidates, found.invalid
-        constant = self._constant_cost()
-        self._seen.drop_seen(found)
-        tally.added += len(candidates)
-        tally.duplicate += len(batch) - len(invalid) - len(candidates)
-        self._seen.remember(batch, invalid)
+        found = self._see_all(batch, tally)
+        candidates, constant = found.candidates, self._constant_cost()
         self._list_seeds(found, now, SeedFate.KNOWN)
         tables = self._tables
-        tables.env.wrote(0, len(candidates))
         if tables.urls is not None:
             for fingerprint, candidate in candidates.items():
                 if isinstance(candidate, Special):
@@ -160,19 +154,44 @@ class Admitter:
         batch = [_unforced(given) for given in batch]
         if not batch:
             return
-        found = self._candidates.read(batch, tally, None, self._seen.recent, each=True)
-        candidates, invalid = found.candidates, found.invalid
-        self._constant_cost()
-        self._seen.drop_seen(found)
-        tally.added += len(candidates)
-        tally.duplicate += len(batch) - len(invalid) - len(candidates)
+        found = self._see_all(batch, tally, each=True)
         for (key, candidate), reason in zip(found.each or (), reasons, strict=True):
-            if candidate is not None and candidates.get(key) is candidate:
+            if candidate is not None and found.candidates.get(key) is candidate:
                 self._placer.bury(candidate, key, reason, now)
-        self._seen.remember(batch, invalid)
         why = {key: reason for (key, _), reason in zip(found.each or (), reasons, strict=True)}
         self._list_seeds(found, now, SeedFate.DEAD, why)
-        self._tables.env.wrote(0, len(candidates))
+
+    def _see_all(self, batch: Sequence[Any], tally: Tally, *, each: bool = False) -> Batch:
+        """Record the URIs of a batch that are not known as seen, and count them; only these are left as candidates.
+
+        Those for which a Bloom filter has no room are FULL, and leave no trace.
+        """
+        each = each or self._tables.filter is not None
+        found = self._candidates.read(batch, tally, None, self._seen.recent, each=each)
+        self._constant_cost()  # raises for a policy that cannot be created, before anything is changed
+        full = self._drop_beyond_filter(found, batch, tally)
+        self._seen.drop_seen(found)
+        new = len(found.candidates)
+        tally.added += new
+        tally.duplicate += len(batch) - len(found.invalid) - len(full) - new
+        self._seen.remember(batch, found.invalid + full)
+        self._tables.env.wrote(0, new)
+        return found
+
+    def _drop_beyond_filter(self, found: Batch, batch: Sequence[Any], tally: Tally) -> list[Any]:
+        """Drop the candidates for which a Bloom filter has no room, and return the URIs that are FULL for that."""
+        bloom, candidates = self._tables.filter, found.candidates
+        if bloom is None or bloom.has_room(len(candidates)):
+            return []
+        known = self._seen.known(candidates)
+        new = [key for key in candidates if key not in known]
+        refused = {key for number, key in enumerate(new, 1) if not bloom.has_room(number)}
+        for key in refused:
+            del candidates[key]
+        full = [given for given, (key, _) in zip(batch, found.each or (), strict=True) if key in refused]
+        if full:
+            self._refuse(admission_limits.BLOOM_EXPECTED, len(full), tally)
+        return full
 
     def take_one(self, given: object, now: float) -> Admission:
         """Admit one URI; return the result. Raises PolicyError, having changed nothing."""

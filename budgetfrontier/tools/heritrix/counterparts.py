@@ -138,7 +138,6 @@ ASSIGNMENT_OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], Any]] = {
 }
 """Options of these policies: the name here, how the value is read, and the default of both."""
 
-DUPLICATES = {"BdbUriUniqFilter": "exact", "BloomUriUniqFilter": "bloom", "NoopUriUniqFilter": "noop"}
 _BUILT_IN = (
     "ActionDirectory BdbModule BdbServerCache BdbUriUniqFilter CandidateChain CandidateScoper CandidatesProcessor "
     "CheckpointService ConfigFile ConfigPathConfigurer ConfigString ContentDigestHistoryLoader "

@@ -17,12 +17,12 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import clean
 from budgetfrontier.settings import Settings, plugins
 from budgetfrontier.settings.document import Document
+from budgetfrontier.settings.schema import UNIQ_FILTERS
 from budgetfrontier.settings.validation import Validator
 from budgetfrontier.settings.values import brief
 from budgetfrontier.tools.heritrix import decide_rules, policy_beans, sheet_beans
 from budgetfrontier.tools.heritrix.counterparts import (
     BUILT_IN,
-    DUPLICATES,
     INSTEAD,
     PLAIN,
     QUOTAS,
@@ -220,7 +220,7 @@ def _is_known(reading: Reading, bean: Bean) -> bool:
     """Return whether a class is one that this program knows, or is read where it stands."""
     if (
         SAME_CLASS.get(bean.name, bean.name) in PLAIN
-        or bean.name in (*BUILT_IN, *DUPLICATES, "QuotaEnforcer")
+        or bean.name in (*BUILT_IN, *UNIQ_FILTERS, "QuotaEnforcer")
         or bean.name in ("Sheet", *sheet_beans.ASSOCIATIONS)
     ):
         return True

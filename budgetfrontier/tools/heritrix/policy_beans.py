@@ -6,11 +6,11 @@ from typing import Any
 
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings import plugins
+from budgetfrontier.settings.schema import UNIQ_FILTERS
 from budgetfrontier.settings.values import brief
 from budgetfrontier.tools.heritrix import java_regex
 from budgetfrontier.tools.heritrix.counterparts import (
     ASSIGNMENT_OPTIONS,
-    DUPLICATES,
     UNREAD,
     flag,
     whole,
@@ -51,11 +51,11 @@ def _duplicates(reading: Reading, bean: Value | None) -> None:
         bean = next((each for each in reading.beans.top if each.name.endswith("UriUniqFilter")), None)
     if bean is None:
         return
-    if bean.name not in DUPLICATES:
+    if bean.name not in UNIQ_FILTERS:
         reading.remark(bean.line, with_class(bean), "there is no such filter; all URIs seen are on disk, exactly")
         reading.skipped[id(bean)] = ""
-    elif DUPLICATES[bean.name] != "exact":
-        reading.put("frontier.duplicates", DUPLICATES[bean.name], bean.line)
+    elif UNIQ_FILTERS[bean.name] != "exact":
+        reading.put("frontier.duplicates", UNIQ_FILTERS[bean.name], bean.line)
 
 
 def _precedence(reading: Reading, bean: Value | None) -> None:

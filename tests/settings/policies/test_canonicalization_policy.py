@@ -37,7 +37,7 @@ def test_it_decides_what_is_a_duplicate(tmp_path: Path) -> None:
 
 def test_a_frontier_keeps_to_the_policy_it_began_with(tmp_path: Path) -> None:
     Frontier.open(tmp_path / "f", own("lower")).close()
-    with pytest.raises(SettingsError, match=r"canonical form .*:lower"):
+    with pytest.raises(SettingsError, match=r'set it as it was \(frontier.canonicalization_policy: ".*:lower"\)'):
         Frontier.open(tmp_path / "f", Settings())
     Frontier.open(tmp_path / "f", own("lower")).close()
 

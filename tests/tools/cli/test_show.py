@@ -221,6 +221,34 @@ def test_explain_names_each_reason(job: Path, cli: Cli) -> None:
     assert codes(job, cli, "http://new.test/")[1] == ["never-scheduled"]
 
 
+LOG = "2026-07-04T10:00:00.000Z   200        100 http://a1.test/ - - text/html #001 - - - -\n"
+
+
+@pytest.mark.parametrize("duplicates", ["noop", "bloom"])
+def test_explain_asks_the_log_where_the_frontier_does_not_know_what_was_seen(
+    tmp_path: Path, cli: Cli, duplicates: str
+) -> None:
+    """With `noop`, with a Bloom filter that is missing, and after a repair: it may have been fetched all the same."""
+    way = {"duplicates": duplicates, "bloom": {"expected": 16, "error": 1e-9}}
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": way})) as frontier:
+        for number in range(3):
+            frontier.schedule(f"http://a{number}.test/")
+            frontier.finish(frontier.lease(1)[0], Outcome.SUCCESS)
+            frontier.commit()
+    told = {"noop": "with `duplicates: noop`", "bloom": "No such file or directory"}[duplicates]
+    for bloom in (tmp_path / "frontier").glob("*.bloom"):
+        bloom.unlink()
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "crawl.log").write_text(LOG)
+    assert codes(tmp_path, cli, "http://a1.test/") == ("never", ["fetched"])
+    assert codes(tmp_path, cli, "http://a9.test/")[1] == ["seen-unknown"]
+    assert told in cli("explain", tmp_path, "http://a9.test/").out
+    if duplicates == "bloom":
+        assert cli("verify", tmp_path, "--repair").code in (0, 1)
+        assert codes(tmp_path, cli, "http://a1.test/") == ("never", ["fetched"])
+        assert codes(tmp_path, cli, "http://a9.test/")[1] == ["never-scheduled"]
+
+
 def test_explain_says_where_and_who_and_how(stopped: Path, cli: Cli) -> None:
     out = cli("explain", stopped, "http://capped.test/2").out
     assert "URIs before it: 1" in out
