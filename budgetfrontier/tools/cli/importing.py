@@ -282,7 +282,7 @@ def _records(
             except RecordTooLarge as error:
                 result.refuse(BadRecord(item.location, "too-large", str(error)))
             except (ValueError, OverflowError, FrontierError) as error:
-                result.refuse(BadRecord(item.location, "json", str(error)))
+                result.refuse(BadRecord(item.location, _category(item.uri), str(error)))
             else:
                 if seeds is not None and (refused := seeds.add(item)) is not None:
                     result.refuse(BadRecord(f"{item.location}:{refused[0]}", "setting", refused[1]))
@@ -305,6 +305,13 @@ def _check(uri: CrawlUri) -> None:
     size = len(msgspec.msgpack.encode(uri))  # raises for text that is not UTF-8 and for numbers over 64 bits
     if size > MAX_RECORD:
         raise RecordTooLarge(f"{size:,} bytes with all its fields; a frontier accepts at most {MAX_RECORD:,}")
+
+
+def _category(uri: CrawlUri) -> str:
+    """Return the category of a URI that cannot be imported, by what is wrong with it."""
+    if not are_hops(uri.hops):
+        return "hops"
+    return "request" if request_objection(uri) else "json"
 
 
 def _as_seed(uri: CrawlUri, href: str) -> CrawlUri:

@@ -123,9 +123,12 @@ def _pass(path: Path, allowance: Allowance, *, done: bool) -> Iterator[Item]:
 
 
 def _uri(rest: str) -> CrawlUri | None:
-    """Return the URI of a line; None for DNS look-ups and prerequisites, which are not imported."""
+    """Return the URI of a line; None for DNS look-ups and prerequisites, which are not imported.
+
+    Whether its hops are a path is left to the caller.
+    """
     url, hops, via, *_ = [*rest.split(" ", 3), "", ""]
-    if url.startswith(("dns:", "whois:")) or hops.endswith("P"):
+    if url.startswith(("dns:", "whois:")) or (hops.endswith("P") and are_hops(hops)):
         return None
     return CrawlUri(url, hops=hops[-MAX_HOPS:], via=via or None)
 

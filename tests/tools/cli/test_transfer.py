@@ -290,6 +290,29 @@ def test_import_of_a_journal_of_heritrix_charges_what_was_fetched(job: Path, tmp
         reader.check()
 
 
+def test_no_line_of_a_journal_is_dropped_without_a_word(job: Path, tmp_path: Path, cli: Cli) -> None:
+    """Lines with hops that are no path are listed, by what is wrong with them, whatever they end with."""
+    cli("pause", job)
+    journal = tmp_path / "frontier.recover"
+    deep = "12+" + 50 * "L"  # as Heritrix shortens it
+    lines = [
+        "F+ http://old.test/1 lL http://b/",
+        "F+ http://old.test/2 xP",
+        "Fs http://old.test/3 l!",
+        "Fs http://b/ zP",
+    ]
+    lines += [f"F+ http://old.test/4 {deep} http://b/", "F+ http://old.test/robots.txt LP http://b/", "F+ dns:b P"]
+    journal.write_text("\n".join(lines))
+    answer = cli("import", job, journal)
+    assert answer.out == "added 1, duplicate 0, full 0, invalid 4 (hops 4)\n"
+    assert [uri.hops for uri in pending(job, "old.test")] == [deep]
+    assert {line.split(": ")[0] for line in answer.err.splitlines()} >= {f"{journal}:{n}" for n in range(1, 5)}
+    assert "2 URIs of DNS look-ups and prerequisites left out" in answer.err
+    listed = tmp_path / "uris.jsonl"
+    listed.write_text('{"url": "http://b/", "method": "A B"}\n{"url": "http://b/", "hops": "?"}\n')
+    assert cli("import", job, listed).out == "added 0, duplicate 0, full 0, invalid 2 (hops 1, request 1)\n"
+
+
 def test_import_of_a_jobdir_of_scrapy(job: Path, tmp_path: Path, cli: Cli) -> None:
     cli("pause", job)
     with tarfile.open(Path(__file__).parents[2] / "data" / "peers.tar.xz") as samples:
