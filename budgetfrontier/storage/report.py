@@ -129,11 +129,11 @@ def report_head(view: View, path: Path, *, generated: float, running: Process | 
         queues=[],
         standing=standing(view, path, now=generated, totals=totals, running=running),
         removed=removed.size(path),
-        bloom=_bloom(view, settings, totals.seen),
+        bloom=bloom_use(view, settings, totals.seen),
     )
 
 
-def _bloom(view: View, settings: Settings | None, recorded: int) -> BloomUse | None:
+def bloom_use(view: View, settings: Settings | None, recorded: int) -> BloomUse | None:
     """Return the use of the Bloom filter, if there is one; the newest fingerprints are not in it yet."""
     if settings is None or settings.frontier.duplicates != duplicates.BLOOM:
         return None

@@ -260,10 +260,20 @@ def test_queues_that_an_adjustment_has_revived_are_on_the_work_list_until_they_r
     assert ">capped.test<" in again and ">named.test<" not in again and "--match queue:capped.test" in again
 
 
+def test_the_overview_shows_how_full_the_bloom_filter_is(tmp_path: Path, job: Path) -> None:
+    settings = {"frontier": {"duplicates": "bloom", "bloom": {"expected": 50, "error": 1e-9}}}
+    with Frontier.open(tmp_path / "bloom" / "frontier", settings) as frontier:
+        frontier.schedule_many(f"http://a.test/{number}" for number in range(20))
+    page = get(tmp_path / "bloom", "/")[1]
+    assert "<dt>Bloom filter</dt><dd>40%<small> of 50 URIs; its error is " in page
+    assert "Bloom filter" not in get(job, "/")[1]
+
+
 def test_queues_and_the_overview_show_groups(tmp_path: Path) -> None:
     job = tmp_path / "grouped"
-    settings = {"groups": [{"name": "domain", "by": "registered-domain", "politeness": True, "total_budget": 70}]}
-    with Frontier.open(job / "frontier", settings) as frontier:
+    group = {"name": "domain", "by": "registered-domain", "politeness": True, "total_budget": 70}
+    slowly = {"politeness": {"min_delay": 3600, "max_delay": 3600}}
+    with Frontier.open(job / "frontier", {"groups": [group], "frontier": slowly}) as frontier:
         frontier.schedule_many(["http://a.example.org/", "http://b.example.org/"])
         frontier.finish(frontier.lease(2)[0], size=10)
         frontier.lease(2)

@@ -12,6 +12,7 @@ from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import verdict
 from budgetfrontier.storage.process import process
+from budgetfrontier.storage.report import bloom_use
 from budgetfrontier.storage.standing import standing
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
@@ -28,6 +29,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     with job.view() as view:  # one commit, for the verdict and for the figures below it
         sample = read(view, now=now)
         running = process(view, job.path)
+        bloom = bloom_use(view, view.settings()[0], sample.totals.seen)
         judged = verdict(standing(view, job.path, now=now, totals=sample.totals, running=running))
     scanned = job.scanned()
     found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
@@ -43,6 +45,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "forecast": forecast_sentence(found),
         "forecasts": list(forecast_table(found)),
         "file": (job.path / "data.mdb").stat().st_size,
+        "bloom": bloom,
         "free": shutil.disk_usage(job.path).free,
         "scan": scanned.scan if scanned else None,
         "scan_progress": job.scans.progress,
