@@ -89,6 +89,8 @@ class _DecideRule:
         make = _KINDS.get(name)
         if make is None:
             return self._none("no rule of a scope does the same; left out")
+        if self._reading.lost(self._bean):
+            return self._none("the value of a property is not known; left out")
         default, rules = make
         decision = self._reading.text(self._bean, "decision", default).upper()
         if decision not in ("ACCEPT", "REJECT"):

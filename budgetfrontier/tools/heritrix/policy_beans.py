@@ -160,7 +160,9 @@ def _rule(reading: Reading, bean: Bean) -> Any:
     if known is not None and known != "regex":
         return known
     why = "no rule of canonicalization does the same"
-    if known == "regex":
+    if known == "regex" and reading.lost(bean):
+        why = "the value of a property is not known"
+    elif known == "regex":
         form = reading.text(bean, "format")
         try:
             pattern = java_regex.translate(reading.text(bean, "regex", "(.*)"))

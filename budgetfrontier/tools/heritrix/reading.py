@@ -66,9 +66,16 @@ class Reading:
     # Properties
 
     def use(self, bean: Bean, name: str) -> Value | None:
-        """Return a property, with references followed; None if there is none."""
+        """Return a property, with references followed; None if there is none, or with a remark if it is lost."""
         self._used.add((id(bean), name))
-        return self.beans.resolved(bean.properties.get(name))
+        value = bean.properties.get(name)
+        if isinstance(value, Text) and value.lost:
+            self.remark(value.line, f"{label(bean)}.{name}={brief(value.text.strip())}", value.lost)
+        return self.beans.resolved(value)
+
+    def lost(self, bean: Bean) -> bool:
+        """Return whether the value of a property is lost, so that the rest would mean something else."""
+        return any(isinstance(value, Text) and value.lost for value in bean.properties.values())
 
     def use_all(self, bean: Bean) -> None:
         """Note that the properties of a bean need no remarks of their own."""
@@ -99,6 +106,8 @@ class Reading:
         if isinstance(value, Text):
             yield value
         for item in value.items if isinstance(value, BeanList) else ():
+            if isinstance(item, Text) and item.lost:
+                self.remark(item.line, brief(item.text.strip()), item.lost)
             if isinstance(item, Text) and item.kind == "value":
                 yield item
 

@@ -27,11 +27,12 @@ _MOST_STEPS = 100
 
 @dataclass
 class Text:
-    """A text; of a reference or null, `kind` says so."""
+    """A text; of a reference or null, `kind` says so. `lost` is why its value is not known, "" if it is."""
 
     text: str
     line: FileLine
     kind: str = "value"
+    lost: str = ""
 
 
 @dataclass
@@ -311,19 +312,25 @@ class Beans:
         return [(key, value, FileLine.of(number, location)) for key, value, number in java_properties(text, 1)]
 
     def _replace(self, path: str, value: Text) -> None:
-        name, *steps = path.split(".")
-        bean: Value | None = self.by_id.get(name)
+        name, *steps = path.replace("[", ".[").split(".")
+        found: Value | None = self.by_id.get(name)
         for step in steps[:-1]:
-            bean = self.resolved(bean.properties.get(step)) if isinstance(bean, Bean) else None
-        if isinstance(bean, Bean) and steps:
-            self._set(bean, steps[-1], value, value.line)
+            if isinstance(found, Bean):
+                found = self.resolved(found.properties.get(step))
+            else:
+                place = _place(found, step)
+                found = None if place is None else self.resolved(place[0][place[1]])
+        if isinstance(found, Bean) and steps:
+            self._set(found, steps[-1], value, value.line)
+        elif steps and (place := _place(found, steps[-1])) is not None:
+            place[0][place[1]] = value
         else:
-            self.remarks.append(Remark(value.line, path, "there is no such bean in the file"))
+            self.remarks.append(Remark(value.line, path, "there is no such bean or property in the file"))
 
     def _fill_in(self, configurers: list[Bean]) -> None:
-        """Replace the placeholders in all texts, and take out those without a value. Without a configurer, they stay.
+        """Replace the placeholders in all texts; those without a value are lost. Without a configurer, they stay.
 
-        A text with an expression, `#{...}`, is taken out in any case.
+        A text with an expression, `#{...}`, is lost in any case.
         """
         known = {key: text for bean in configurers for key, text, _ in self._pairs(bean)}
         done: set[int] = set()
@@ -331,14 +338,20 @@ class Beans:
             if not isinstance(text, Text) or id(text) in done:
                 continue
             done.add(id(text))
-            shown = text.text.strip()[:100]
             if configurers and "${" in text.text:
                 text.text = _filled(text.text, known)
             left = _PLACEHOLDER.search(text.text) if configurers else None
             if left or "#{" in text.text:
                 why = f"{left[0][:60]} has no value in the file" if left else "expressions are not computed"
-                self.remarks.append(Remark(text.line, shown, f"{why}; left out"))
-                text.kind = "null"
+                text.kind, text.lost = "null", f"{why}; left out"
+
+
+def _place(value: Value | None, step: str) -> tuple[list[Value], int] | None:
+    """Return the items and the index that a step, `[3]`, means in a list; None if there is none."""
+    index = re.fullmatch(r"\[(\d{1,6})\]", step)
+    if not isinstance(value, BeanList) or index is None or int(index[1]) >= len(value.items):
+        return None
+    return value.items, int(index[1])
 
 
 def _filled(text: str, known: dict[str, str]) -> str:

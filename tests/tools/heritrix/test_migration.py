@@ -352,10 +352,34 @@ def test_placeholders_imports_parents_and_names(tmp_path: Path) -> None:
         "3: import of classpath:more.cxml: only files beside the configuration are read; left out",
         "3: import of ../up.cxml: only files beside the configuration are read; left out",
         "11: metadata.operatorContactUrl: it is no URL; write a page of yours into fetch.user_agent",
-        "12: ${nobody}: ${nobody} has no value in the file; left out",
-        "13: #{policies.best}: expressions are not computed; left out",
+        "12: CrawlMetadata.operator=${nobody}: ${nobody} has no value in the file; left out",
+        "13: CrawlMetadata.robotsPolicyName=#{policies.best}: expressions are not computed; left out",
         "18: the properties of gone.properties: No such file or directory",
         "limits.cxml:2: limiter.zzz=1: no counterpart; left out",
+    ]
+
+
+def test_a_rule_of_which_a_value_is_not_known_is_left_out(tmp_path: Path) -> None:
+    """Without it, the rule would mean something else."""
+    settings, remarks = configured(
+        tmp_path,
+        '<bean class="a.PropertyPlaceholderConfigurer"><property name="properties"><value>',
+        "scope.rules[1].maxHops=7</value></property></bean>",
+        '<bean id="scope" class="a.DecideRuleSequence"><property name="rules"><list>',
+        '<bean class="a.NotMatchesRegexDecideRule"><property name="regex" value="${pattern}"/></bean>',
+        '<bean class="a.TooManyHopsDecideRule"/></list></property></bean>',
+        '<bean class="a.RulesCanonicalizationPolicy"><property name="rules"><list><bean class="a.RegexRule">',
+        '<property name="regex" value="(.*)b"/><property name="format" value="${f}"/></bean></list></property></bean>',
+        '<bean id="o" class="a.PropertyOverrideConfigurer"><property name="properties"><value>',
+        "scope.rules[1].maxHops=7\nscope.rules[2].maxHops=8\nscope.rules[x]=1</value></property></bean>",
+    )
+    assert settings["scope"]["rules"] == [{"reject": "hops:>7"}]
+    assert settings["frontier"]["canonicalization_policy"] == {"rules": []}
+    assert [remark for remark in remarks if not remark.startswith("1:")] == [
+        "6: NotMatchesRegexDecideRule: the value of a property is not known; left out",
+        "8: RegexRule: the value of a property is not known; left out",
+        "12: scope.rules[2].maxHops: there is no such bean or property in the file",
+        "13: scope.rules[x]: there is no such bean or property in the file",
     ]
 
 
