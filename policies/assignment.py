@@ -6,11 +6,13 @@ without this attribute is called for every URI. `one_host` declares that all URI
 a pattern of hosts matches all of them or none. `by_address` declares that the key depends on the IP address of the
 host: the policy is called with `address`, which is None as long as none is known.
 
-The policies that go by host or domain take Heritrix's options for parallel queues: see `ParallelQueues`.
+The policies that go by host or domain also take Heritrix's options for parallel queues: `divided_by` names the class
+that takes these, and divides their queues.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -28,26 +30,31 @@ _DEFAULT = "*"  # https://github.com/publicsuffix/list/wiki/Format#formal-algori
 
 
 class ParallelQueues:
-    """The division of a queue into `parallel_queues` ones, as in Heritrix: the key of the n-th of them ends in "+n".
+    """The division of the queues of a policy into `parallel_queues` each; the key of the n-th of them ends in "+n".
 
-    Consistent hashing determines n for the first segment of the path, so that the pages of a directory stay together,
-    and for the whole URI with `parallel_queues_random_assignment`. The first queue keeps the key as it is; URIs whose
-    path has no second slash are in it. Each of the queues has its own budget, its own delays and its own connection.
+    As in Heritrix, consistent hashing determines n for the first segment of the path, so that the pages of a directory
+    stay together, and for the whole URI with `parallel_queues_random_assignment`. The first queue keeps the key as it
+    is; URIs whose path has no second slash are in it. Each of the queues has its own budget, its own delays and its own
+    connection.
     """
 
-    def __init__(self, parallel_queues: int, random_assignment: bool) -> None:
+    def __init__(
+        self,
+        policy: Callable[[CrawlUri], str],
+        *,
+        parallel_queues: int = 1,
+        parallel_queues_random_assignment: bool = False,
+    ) -> None:
+        self._policy = policy
         self._queues = _whole(parallel_queues, "parallel_queues", lowest=1, highest=MAX_PARALLEL_QUEUES)
-        if not isinstance(random_assignment, bool):
-            raise PolicyError(f"parallel_queues_random_assignment is true or false, not {random_assignment!r:.40}")
-        self._random = random_assignment
+        self._random = _flag(parallel_queues_random_assignment, "parallel_queues_random_assignment")
+        self.by_authority = self._queues == 1
+        self.one_host = getattr(policy, "one_host", False)
+        self.needs_suffix_list = getattr(policy, "needs_suffix_list", False)
 
-    @property
-    def are_one(self) -> bool:
-        return self._queues == 1
-
-    def key(self, core: str, url: str) -> str:
-        """Return the key of a URI's queue, given the one that all of the queues have in common."""
-        if self.are_one:
+    def __call__(self, uri: CrawlUri) -> str:
+        core, url = self._policy(uri), uri.url
+        if self._queues == 1:
             return core
         basis = url
         if not self._random:
@@ -68,6 +75,12 @@ def _whole(given: object, name: str, *, lowest: int, highest: int) -> int:
     return given
 
 
+def _flag(given: object, name: str) -> bool:
+    if not isinstance(given, bool):
+        raise PolicyError(f"{name} is true or false, not {given!r:.40}")
+    return given
+
+
 def _limit(given: object) -> int:
     return _whole(given, "limit", lowest=-1, highest=MAX_LABELS)
 
@@ -85,19 +98,18 @@ class Hostname:
     and less: all of them. Addresses are not cut (Heritrix: HostnameQueueAssignmentPolicyWithLimits).
     """
 
-    def __init__(
-        self, *, limit: int = -1, parallel_queues: int = 1, parallel_queues_random_assignment: bool = False
-    ) -> None:
+    by_authority: Final = True
+    divided_by: Final = ParallelQueues
+
+    def __init__(self, *, limit: int = -1) -> None:
         self._limit = _limit(limit)
-        self._parallel = ParallelQueues(parallel_queues, parallel_queues_random_assignment)
-        self.by_authority = self._parallel.are_one
         self.one_host = self._limit <= 0
 
     def __call__(self, uri: CrawlUri) -> str:
         key = uris.authority(uri.url)
         if self._limit > 0 and not uris.is_address(uris.host(uri.url)):
             key = ".".join(key.split(".")[-self._limit :])
-        return self._parallel.key(key, uri.url)
+        return key
 
 
 class SurtAuthority:
@@ -107,12 +119,11 @@ class SurtAuthority:
     SurtAuthorityQueueAssignmentPolicy, SurtAuthorityQueueAssignmentPolicyWithLimits.
     """
 
-    def __init__(
-        self, *, limit: int = -1, parallel_queues: int = 1, parallel_queues_random_assignment: bool = False
-    ) -> None:
+    by_authority: Final = True
+    divided_by: Final = ParallelQueues
+
+    def __init__(self, *, limit: int = -1) -> None:
         self._limit = _limit(limit)
-        self._parallel = ParallelQueues(parallel_queues, parallel_queues_random_assignment)
-        self.by_authority = self._parallel.are_one
         self.one_host = self._limit <= 0
 
     def __call__(self, uri: CrawlUri) -> str:
@@ -120,7 +131,7 @@ class SurtAuthority:
         if self._limit > 0 and key.count(",") > self._limit:
             *labels, port = key.split(",")
             key = ",".join([*labels[: self._limit], port])
-        return self._parallel.key(key, uri.url)
+        return key
 
 
 class RegisteredDomain:
@@ -138,24 +149,18 @@ class RegisteredDomain:
     """
 
     needs_suffix_list: Final = True
+    by_authority: Final = True
+    divided_by: Final = ParallelQueues
 
-    def __init__(
-        self,
-        *,
-        suffix_list: str | None = None,
-        parallel_queues: int = 1,
-        parallel_queues_random_assignment: bool = False,
-    ) -> None:
+    def __init__(self, *, suffix_list: str | None = None) -> None:
         if suffix_list is not None and "\n" not in suffix_list:
             raise PolicyError("registered-domain: suffix_list is the text of a public suffix list, not a file's name")
         self._suffix_list = suffix_list
         self._extract: TLDExtract | None = None
         self._domain = lru_cache(maxsize=65536)(self._look_up)
-        self._parallel = ParallelQueues(parallel_queues, parallel_queues_random_assignment)
-        self.by_authority = self._parallel.are_one
 
     def __call__(self, uri: CrawlUri) -> str:
-        return self._parallel.key(self.domain(uri.url), uri.url)
+        return self.domain(uri.url)
 
     def domain(self, url: str) -> str:
         """Return the registered domain of a normalized URL's host, or the host if it has none."""
@@ -177,23 +182,17 @@ class TopmostAssignedSurt:
     """
 
     needs_suffix_list: Final = True
+    by_authority: Final = True
+    divided_by: Final = ParallelQueues
 
-    def __init__(
-        self,
-        *,
-        suffix_list: str | None = None,
-        parallel_queues: int = 1,
-        parallel_queues_random_assignment: bool = False,
-    ) -> None:
+    def __init__(self, *, suffix_list: str | None = None) -> None:
         self._registered = RegisteredDomain(suffix_list=suffix_list)
-        self._parallel = ParallelQueues(parallel_queues, parallel_queues_random_assignment)
-        self.by_authority = self._parallel.are_one
 
     def __call__(self, uri: CrawlUri) -> str:
         domain = self._registered.domain(uri.url)
         if "." not in domain or uris.is_address(domain):
             domain = uris.authority(uri.url)
-        return self._parallel.key(uris.surt_authority(domain), uri.url)
+        return uris.surt_authority(domain)
 
 
 @lru_cache(maxsize=4)  # to read a list takes 0.1 s

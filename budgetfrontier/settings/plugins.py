@@ -134,16 +134,20 @@ def _find(kind: str, name: str) -> Any:
 def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Any:
     title = f"{kind} policy {name}"
     is_class = isinstance(target, type)
+    divider = getattr(target, "divided_by", None)
+    if divider is not None and options:
+        dividing = {option: options[option] for option in _options(divider) if option in options}
+        if dividing:
+            own = {option: value for option, value in options.items() if option not in dividing}
+            policy = _make(kind, name, target, own)
+            return _called(title, divider, (policy,), dividing)
     if is_class and not options and target in _module(kind).BUILTIN.values():
         return target()  # a look at signatures would take two fifths of the time to open a frontier
     if why := objection(target, options, complete=is_class):
-        known = _options(target)
+        known = [*_options(target), *(_options(divider) if divider is not None else ())]
         meant = next(filter(None, (did_you_mean(name, known) for name in options if name not in known)), "")
         raise PolicyError(f"{title}: {why}; its options are: {', '.join(known) or 'none'}{meant}")
-    try:
-        policy = target(**options) if is_class else target
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"{title}: {error}") from error
+    policy = _called(title, target, (), options) if is_class else target
     if not callable(policy):
         raise PolicyError(f"{title} is neither a function nor a class whose instances can be called")
     if is_async(policy):
@@ -157,6 +161,13 @@ def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Any:
         call = ", ".join([*arguments, *(f"{option}=..." for option in options)])
         raise PolicyError(f"{title} must take ({call}): {why}")
     return policy
+
+
+def _called(title: str, target: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    try:
+        return target(*arguments, **options)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{title}: {error}") from error
 
 
 def objection(target: Any, options: Mapping[str, Any], *arguments: object, complete: bool = True) -> str | None:

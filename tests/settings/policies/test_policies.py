@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import InvalidUrl, PolicyError
+from budgetfrontier.settings.plugins import resolve
 from budgetfrontier.settings.policies import assignment, cost, politeness, precedence
 from budgetfrontier.settings.policies.canonicalization import Canonicalization
 
@@ -308,12 +309,24 @@ def test_keys_are_cut_to_labels(url: str, limit: int, hostname: str, surt: str) 
 def test_parallel_queues(name: str, core: str, path: str, directory: str, whole: str) -> None:
     """The numbers are those of `LongToIntConsistentHash` in heritrix-commons 3.4.0-20220727."""
     uri = CrawlUri(f"http://www.example.org{path}")
-    policy = assignment.BUILTIN[name](parallel_queues=8)
+    policy: Any = resolve("assignment", {name: {"parallel_queues": 8}})
     assert policy(uri) == core + directory
     assert not policy.by_authority
-    at_random = assignment.BUILTIN[name](parallel_queues=8, parallel_queues_random_assignment=True)
+    at_random = resolve("assignment", {name: {"parallel-queues": 8, "parallel_queues_random_assignment": True}})
     assert at_random(uri) == core + whole
-    assert assignment.BUILTIN[name](parallel_queues=1)(uri) == core
+    alone: Any = resolve("assignment", {name: {"parallel_queues": 1}})
+    assert alone(uri) == core and alone.by_authority
+    for attribute in ("one_host", "needs_suffix_list"):
+        assert getattr(policy, attribute) == getattr(assignment.BUILTIN[name](), attribute, False)
+
+
+def test_keys_that_hosts_share_with_parallel_queues_or_as_they_have_empty_labels() -> None:
+    """They wait for one another, and nothing else."""
+    parallel = resolve("assignment", {"hostname": {"parallel_queues": 8}})
+    assert parallel(CrawlUri("http://www.example.org/docs/a")) == "www.example.org+5"
+    assert parallel(CrawlUri(uris.parse("http://www.example.org+5/"))) == "www.example.org+5"
+    limited = resolve("assignment", {"hostname": {"limit": 2}})
+    assert [limited(CrawlUri(uris.parse(f"http://{host}..test/"))) for host in "ab"] == [".test", ".test"]
 
 
 @pytest.mark.parametrize(
@@ -346,7 +359,7 @@ def test_keys_by_address(url: str, address: str | None, ip: str, bucket: str) ->
 def test_options_of_a_wrong_value_are_refused(options: dict[str, object], message: str) -> None:
     for name in ("hostname", "surt-authority"):
         with pytest.raises(PolicyError, match=message):
-            assignment.BUILTIN[name](**options)
+            resolve("assignment", {name: options})
 
 
 def test_registered_domain_goes_by_the_stored_suffix_list() -> None:
