@@ -10,11 +10,13 @@ from budgetfrontier.settings import sheets
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.overrides import Effective, Override
 from budgetfrontier.settings.schema import FrontierSettings
+from budgetfrontier.settings.values import brief
 
 if TYPE_CHECKING:
     from budgetfrontier.storage.view import View
 
 _DEFAULTS = FrontierSettings()
+_LONGEST_MATCH = 100
 
 
 def setting_sources(view: View, url: str, queue: str, label: str | None = None) -> list[dict[str, Any]]:
@@ -72,12 +74,17 @@ def _source(source: dict[str, Any]) -> str:
     match source["kind"]:
         case "adjustment":
             by = f" by {source['who']}" if source["who"] else ""
-            return f"adjustment {source['id'] or '(of unknown id)'} ({source['match']}){by}"
+            return f"adjustment {source['id'] or '(of unknown id)'} ({_match(source)}){by}"
         case "sheet":
-            return f"sheet {source['sheet']} ({source['match']})"
+            return f"sheet {source['sheet']} ({_match(source)})"
         case "override":
-            return f"{source['at']} ({source['match']})"
+            return f"{source['at']} ({_match(source)})"
         case "crawlers":
             return "what crawlers asked for"
         case kind:
             return "the default" if kind == "default" else "the settings"
+
+
+def _match(source: dict[str, Any]) -> str:
+    """Return the pattern of a source, of a long list of queues only its beginning."""
+    return brief(source["match"], _LONGEST_MATCH)

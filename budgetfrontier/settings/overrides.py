@@ -18,6 +18,7 @@ from budgetfrontier.settings.names import SHEET, WITHOUT_SHEET, per_uri
 from budgetfrontier.settings.schema import FrontierSettings, Override
 from budgetfrontier.settings.unmatchable import never_matches
 from budgetfrontier.settings.validation import Validator
+from budgetfrontier.settings.values import brief
 
 __all__ = [
     "Effective",
@@ -373,6 +374,8 @@ def validate_override(
     except SettingsError as error:
         problems = error.problems
     override = Override(match=match, set=validator.overriding(settings))
+    if match.startswith("sheet:") and not override.set.keys().isdisjoint((SHEET, WITHOUT_SHEET)):
+        problems.append(f'"{brief(match)}": a sheet is associated with URIs or queues, not with a sheet')
     try:
         validator.check()
     except SettingsError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -11,7 +11,7 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import policy_factory, policy_results, url_lists
 from budgetfrontier.settings.checks import BY_ADDRESS, sheet_objection
-from budgetfrontier.settings.matching import has_wildcards, queues_match
+from budgetfrontier.settings.matching import LONGEST, has_wildcards, queues_match
 from budgetfrontier.settings.problems import MOST_PROBLEMS
 from budgetfrontier.settings.schema import Association, FrontierSettings, Override, Seed
 from budgetfrontier.settings.settings import Settings
@@ -20,11 +20,25 @@ from budgetfrontier.settings.values import brief
 
 BUDGET = "queue_total_budget"
 """The setting that the budget of a seed is."""
+MOST_IN_PATTERN = LONGEST - 100
 
 
-def queue_match(key: str) -> str:
-    """Return the pattern of the queue of a seed."""
-    return queues_match([key]) if has_wildcards(key) else f"queue:{key}"
+def queue_matches(keys: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield patterns that together match the queues with these keys, each with those of it."""
+    part, size = list[str](), 0
+    for key in keys:
+        longest = 2 * len(key) + 4  # in JSON, quotes are escaped
+        if part and size + longest > MOST_IN_PATTERN:
+            yield _queue_match(part), part
+            part, size = [], 0
+        part.append(key)
+        size += longest
+    if part:
+        yield _queue_match(part), part
+
+
+def _queue_match(keys: list[str]) -> str:
+    return f"queue:{keys[0]}" if len(keys) == 1 and not has_wildcards(keys[0]) else queues_match(keys)
 
 
 def queue_key(seed: Seed, assign: Callable[[CrawlUri], object], frontier: FrontierSettings) -> str:
@@ -43,7 +57,7 @@ def with_seed_settings(settings: Settings, suffix_list: str | None = None) -> Se
     if a file cannot be read.
     """
     frontier, problems, assign = settings.frontier, list[str](), None
-    budgets, associations = dict[str, tuple[Seed, Override]](), dict[tuple[str, str], None]()
+    budgets, of_sheets = dict[str, Seed](), dict[str, dict[str, None]]()
     for place, seed in _with_settings(settings, problems):
         if assign is None:
             text = policy_factory.suffix_list(frontier) if suffix_list is None else suffix_list
@@ -52,23 +66,39 @@ def with_seed_settings(settings: Settings, suffix_list: str | None = None) -> Se
             key = queue_key(seed, assign, frontier)
         except InvalidUrl:
             continue  # it is refused when it is scheduled
-        match = queue_match(key)
-        if seed.budget is not None:
-            other, _ = budgets.setdefault(match, (seed, Override(match, {BUDGET: seed.budget}, at=_written(seed))))
-            if other.budget != seed.budget:
-                problems.append(f"{place}: {contradiction(key, seed.budget, f'{_written(other)} has {other.budget}')}")
-        associations |= dict.fromkeys((name, match) for name in seed.sheet)
+        if seed.budget is not None and (other := budgets.setdefault(key, seed)).budget != seed.budget:
+            problems.append(f"{place}: {contradiction(key, seed.budget, f'{_written(other)} has {other.budget}')}")
+        for name in seed.sheet:
+            of_sheets.setdefault(name, {})[key] = None
     if problems:
         raise SettingsError(problems[:MOST_PROBLEMS])
     if assign is None:
         return settings
-    there = {(name, match) for one in settings.associations for name in one.sheets for match in one.match}
-    new = (Association(sheets=(name,), match=(match,)) for name, match in associations if (name, match) not in there)
     return msgspec.structs.replace(
         settings,
-        overrides=(*settings.overrides, *(override for _, override in budgets.values())),
-        associations=(*settings.associations, *new),
+        overrides=(*settings.overrides, *_overrides(budgets)),
+        associations=(*settings.associations, *_associations(settings, of_sheets)),
     )
+
+
+def _overrides(budgets: Mapping[str, Seed]) -> Iterator[Override]:
+    """Yield the overrides for the budgets of queues: one for each budget, as far as a pattern has room."""
+    keys: dict[int | None, list[str]] = {}
+    for key, seed in budgets.items():
+        keys.setdefault(seed.budget, []).append(key)
+    for budget, same in keys.items():
+        for match, part in queue_matches(same):
+            at = _written(budgets[part[0]]) if len(part) == 1 else f"{len(part):,} seeds with this budget"
+            yield Override(match, {BUDGET: budget}, at=at)
+
+
+def _associations(settings: Settings, of_sheets: Mapping[str, Iterable[str]]) -> Iterator[Association]:
+    """Yield the associations of sheets with queues that the settings do not have yet."""
+    there = {(name, match) for one in settings.associations for name in one.sheets for match in one.match}
+    for name, keys in of_sheets.items():
+        for match, _ in queue_matches(keys):
+            if (name, match) not in there:
+                yield Association(sheets=(name,), match=(match,))
 
 
 def contradiction(key: str, budget: int | None, other: str) -> str:

@@ -23,6 +23,8 @@ def shadowed(settings: Settings, adjustments: Sequence[Override]) -> Iterator[st
 
     O(overrides x adjustments) that set the same settings.
     """
+    if not adjustments:
+        return
     settings = with_seed_settings(settings)
     first, last = sheets.layers(settings, adjustments)
     hiding = [*(one for one in first if one.id), *last]
@@ -52,7 +54,14 @@ def _in_sheets(settings: Settings, adjustments: Sequence[Override]) -> Iterator[
             last = next((one for one in changes if name in one.set), None)
             if last is not None and last.set[name] != value:
                 yield _warning(f"sheets.{sheet}: {name} {value}", last, name)
-    there = {(one.sheet, one.match) for one in sheets.associations_in_force(settings, adjustments)}
+    known, in_force = sheets.sheets_in_force(settings, adjustments), sheets.associations_in_force(settings, adjustments)
+    for one in in_force:
+        if one.sheet not in known:
+            yield (
+                f"adjustment {one.id or '(of unknown id)'} associates {one.match} with the sheet {one.sheet}, which is "
+                "not in the settings any more"
+            )
+    there = {(one.sheet, one.match) for one in in_force}
     for one in sheets.associations_in_force(settings, ()):
         if (one.sheet, one.match) not in there:
             yield (

@@ -107,7 +107,7 @@ def check_change(settings: Settings, adjustments: Sequence[Override], change: Ov
     """Raise FrontierError for an association with a sheet that does not exist, or the end of one that is none."""
     name = sheet_of(change)
     if SHEET in change.set and name not in (known := sheets_in_force(settings, adjustments)):
-        hint = did_you_mean(name, list(known)) or (f"; there are {', '.join(known)}" if known else "")
+        hint = did_you_mean(name, list(known)).rstrip("?") or (f"; there are {', '.join(known)}" if known else "")
         raise FrontierError(f'there is no sheet "{name}"{hint}; `budgetfrontier sheet JOB set NAME` makes one')
     if WITHOUT_SHEET in change.set:
         there = [one.match for one in associations_in_force(settings, adjustments) if one.sheet == name]

@@ -80,6 +80,11 @@ def test_values_of_sheets_without_effect_are_named() -> None:
     ]
 
 
+def test_a_sheet_that_is_gone_is_named() -> None:
+    [told] = shadowed(Settings(), [Override("host:a.test", {"sheet": "gone"}, id=3)])
+    assert told == "adjustment 3 associates host:a.test with the sheet gone, which is not in the settings any more"
+
+
 def test_budgets_of_seeds_without_effect_are_named() -> None:
     settings = Settings.from_dict({"seeds": [{"url": "http://a.test/", "budget": 5}]})
     assert [*shadowed(settings, [Override("queue:a.test", {"queue_total_budget": 6}, id=1)])] == [

@@ -79,8 +79,12 @@ def test_operators_associate_and_change_sheets() -> None:
 
 def test_a_change_that_names_no_sheet_or_association_is_refused() -> None:
     found = settings([{"sheet": "a", "domain": "example.org"}])
-    with pytest.raises(FrontierError, match='no sheet "c"'):
+    with pytest.raises(
+        FrontierError, match='no sheet "c"; there are a, b; `budgetfrontier sheet JOB set NAME` makes one'
+    ):
         sheets.check_change(found, [], change("*", sheet="c"))
+    with pytest.raises(FrontierError, match="did you mean slow; `budgetfrontier"):
+        sheets.check_change(settings([], sheets={"slow": {}}), [], change("*", sheet="slo"))
     sheets.check_change(found, [change("sheet:c", precedence=1)], change("*", sheet="c"))
     with pytest.raises(FrontierError, match=r"it is with domain:example\.org"):
         sheets.check_change(found, [], change("*", without_sheet="a"))
@@ -97,6 +101,8 @@ def test_a_change_that_names_no_sheet_or_association_is_refused() -> None:
         ("nothing", {"sheet": "a"}),
         ("sheet:", {"precedence": 1}),
         ("sheet:a", {"fetch.timeout": 1}),
+        ("sheet:a", {"sheet": "a"}),
+        ("sheet:a", {"without_sheet": "b"}),
     ],
 )
 def test_changes_that_are_none(match: str, chosen: dict[str, Any]) -> None:

@@ -62,12 +62,13 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
         print_json(args, details, effect)
         return
     matched = effect["matched"]
-    for line in _changes(match, effect):
+    of_nothing = match.startswith("sheet:") and matched == 0
+    for line in [f"{clean(match)}: {_settings(details)}"] if of_nothing else _changes(match, effect):
         say(line)
     unknown = effect.get("unknown", ()) if matched else ()
     if not args.dry_run:
-        if matched:
-            say(f"matches {counted(matched, 'queue')}")
+        if matched or of_nothing:
+            say(f"matches {counted(matched, 'queue')}" if matched else _no_match(match))
         _name_unknown(unknown)
         for one in effect.get("replaced", ()):
             say(f"replaces adjustment {one['id']}: {_settings(one)}")
@@ -168,6 +169,8 @@ def _no_match(match: str) -> str:
     """Return what to print if a pattern matches no queue key, or for other patterns no queue by its next URI."""
     if match.startswith(("queue:", "queues:")):
         return "matches no queue yet; it will count for queues that come later"
+    if match.startswith("sheet:"):
+        return "concerns the next URI of no queue; `budgetfrontier sheet JOB add` associates it with some"
     return "matches the next URI of no queue; it counts for those that wait behind them, and for what comes later"
 
 

@@ -12,11 +12,10 @@ from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.reports.format import counted
 from budgetfrontier.settings import policy_factory, sheets
 from budgetfrontier.settings.checks import BY_ADDRESS, sheet_objection
-from budgetfrontier.settings.matching import LONGEST, queues_match
 from budgetfrontier.settings.names import SHEET
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.settings.schema import Seed
-from budgetfrontier.settings.seed_settings import BUDGET, contradiction, queue_key, queue_match
+from budgetfrontier.settings.seed_settings import BUDGET, contradiction, queue_key, queue_matches
 from budgetfrontier.tools.cli import exits
 from budgetfrontier.tools.cli.sentences import note
 from budgetfrontier.tools.cli.steer import give
@@ -72,17 +71,17 @@ class SeedAdjustments:
             self._sheets.setdefault(name, {})[key] = None
         return None
 
-    def _each(self) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
-        """Yield each adjustment: its name, the keys of its queues, and what it sets."""
+    def _each(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Yield each adjustment: in words, its pattern, and what it sets."""
         by_budget: dict[int, list[str]] = {}
         for key, (budget, _) in self._budgets.items():
             by_budget.setdefault(budget, []).append(key)
         for budget, keys in by_budget.items():
-            for part in _parts(keys):
-                yield f"a total budget of {budget:,}", part, {BUDGET: budget}
+            for match, part in queue_matches(keys):
+                yield f"a total budget of {budget:,} for {counted(len(part), 'queue')}", match, {BUDGET: budget}
         for name, found in self._sheets.items():
-            for part in _parts(found):
-                yield f"the sheet {name}", part, {SHEET: name}
+            for match, part in queue_matches(found):
+                yield f"the sheet {name} for {counted(len(part), 'queue')}", match, {SHEET: name}
 
     def apply(self, args: argparse.Namespace) -> bool:
         """Give the adjustments to the crawl, and name them; return whether all are in force everywhere.
@@ -90,27 +89,12 @@ class SeedAdjustments:
         With --dry-run, say what would be adjusted.
         """
         done = True
-        for what, keys, settings in self._each():
-            told = f"{what} for {counted(len(keys), 'queue')}"
+        for told, match, settings in self._each():
             if args.dry_run:
                 note(f"would adjust: {told}")
                 continue
-            match = queue_match(keys[0]) if len(keys) == 1 else queues_match(keys)
             applied, code = give(args, self._operator, "adjust", {"match": match, "set": settings})
             done = done and code == exits.OK
             if applied.entry is not None:
                 note(f"adjustment {applied.entry.id}: {told}")
         return done
-
-
-def _parts(keys: Any) -> Iterator[list[str]]:
-    """Yield keys in lists that one pattern has room for."""
-    part, size = list[str](), 0
-    for key in keys:
-        size += 2 * len(key) + 4  # in JSON, quotes may be escaped
-        if part and size > LONGEST - 100:
-            yield part
-            part, size = [], 2 * len(key) + 4
-        part.append(key)
-    if part:
-        yield part

@@ -51,6 +51,8 @@ def register(commands: Commands) -> None:
 def sheet(args: argparse.Namespace, operator: CrawlOperator) -> int:
     """Apply a change of a sheet, or list the sheets; with --dry-run, print the effect that the change would have."""
     if args.action == "list":
+        if args.name or args.match or args.settings or args.order is not None or args.dry_run:
+            args.usage("list takes no other arguments; it lists all sheets")
         common.write_rows(args, _rows(operator), COLUMNS, drop=("order",))
         return OK
     override = _read(args)
@@ -83,7 +85,8 @@ def _read(args: argparse.Namespace) -> Override:
         match, settings = f"sheet:{args.name}", dict(args.settings)
     else:
         if args.match is None or args.settings or (args.order is not None and args.action == "remove"):
-            args.usage(f"{args.action} takes --match PATTERN{' and --order N' if args.action == 'add' else ''}")
+            more = ", and --order N if other sheets set the same" if args.action == "add" else ""
+            args.usage(f"{args.action} needs --match PATTERN{more}; --set is for set")
         match, settings = args.match, {"sheet" if args.action == "add" else "without_sheet": args.name}
         settings |= {"sheet_order": args.order} if args.order else {}
     warnings: list[str] = []

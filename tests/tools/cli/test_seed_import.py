@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Reader, Settings
-from budgetfrontier.tools.cli import seed_import
+from budgetfrontier.settings import seed_settings
 from tests.support import make_settings
 from tests.tools.cli.conftest import Cli
 
@@ -100,7 +100,7 @@ def test_sheets_that_operators_have_made_count(job: Path, tmp_path: Path, cli: C
 def test_many_queues_are_in_several_patterns(
     job: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seed_import, "LONGEST", 150)
+    monkeypatch.setattr(seed_settings, "MOST_IN_PATTERN", 50)
     path = tmp_path / "seeds"
     path.write_text("".join(f"http://h{n}.test/\tbudget=3\n" for n in range(7)))
     assert cli("import", job, "--seeds", path).code == 0

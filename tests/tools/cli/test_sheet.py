@@ -69,6 +69,16 @@ def test_values_of_a_sheet_are_set_and_stay_on_top_of_other_settings(job: Path, 
     assert budget(job, "b.test") == (7, 1)
 
 
+def test_a_new_sheet_says_that_it_is_associated_with_nothing(job: Path, cli: Cli) -> None:
+    told = [
+        "sheet:new: precedence 9, politeness.min_delay 1.0",
+        "concerns the next URI of no queue; `budgetfrontier sheet JOB add` associates it with some",
+    ]
+    values = ("--set", "precedence=9", "--set", "politeness.min_delay=1s")
+    assert cli("sheet", job, "set", "new", *values, "--dry-run").out.splitlines()[:2] == told
+    assert cli("sheet", job, "set", "new", *values).out.splitlines() == [*told, "0 retired queues are reconsidered"]
+
+
 def test_force_retire_retires_a_queue_at_its_turn(job: Path, cli: Cli) -> None:
     assert cli("sheet", job, "add", "forceRetire", "--match", "host:b.test").code == 0
     with Frontier.open(job / "frontier") as frontier:
@@ -102,6 +112,10 @@ def test_explain_and_audit_name_the_sheet(job: Path, cli: Cli) -> None:
         ("set", "smallBudget", "--set", "fetch.timeout=1"),
         ("set", "small budget", "--set", "precedence=1"),
         ("add", "smallBudget", "--match", "nothing"),
+        ("add", "smallBudget", "--match", "sheet:smallBudget"),
+        ("remove", "smallBudget", "--match", "sheet:smallBudget", "--dry-run"),
+        ("list", "smallBudget"),
+        ("list", "--match", "*"),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_changes_nothing(job: Path, cli: Cli, words: tuple[str, ...]) -> None:

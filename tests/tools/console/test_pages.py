@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
+from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
 from budgetfrontier.reports import log_index
 from budgetfrontier.reports.kinds import KINDS
+from budgetfrontier.settings.seed_settings import with_seed_settings
 from budgetfrontier.tools.console import status_counts
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.log_files import LARGEST, before, log_files
@@ -291,3 +292,24 @@ def test_queues_and_the_overview_show_groups(tmp_path: Path) -> None:
     page = " ".join(visit(job, act).split())
     assert "<h2>Groups<small>1, the fullest first</small></h2>" in page
     assert '<th scope="row"><bdi>domain/example.org</bdi></th>' in page and '<td class="n">1 / 70</td>' in page
+
+
+def test_sheets_and_seeds_with_settings_are_sources_of_values(tmp_path: Path) -> None:
+    job = tmp_path / "sheets"
+    settings = {
+        "sheets": {"small": {"queue_total_budget": 20, "precedence": 5}},
+        "associations": [{"sheet": "small", "domain": "a.test"}],
+        "overrides": [{"match": "host:b.test", "set": {"precedence": 1}}],
+        "seeds": [{"url": "http://c.test/", "budget": 7}],
+    }
+    with Frontier.open(job / "frontier", with_seed_settings(Settings.from_dict(settings))) as frontier:
+        frontier.schedule_many(["http://a.test/", "http://b.test/", "http://c.test/"])
+        frontier.adjust(match="queue:c.test", sheet="small", sheet_order=2)
+    text = get(job, "/adjustments")[1]
+    table = text.partition("<h2>Sheets<small>")[2].partition("</table>")[0]
+    assert "domain:a.test" in table and "queue:c.test" in table and "b.test" not in table
+    assert "they apply before the overrides of the settings" in table
+    assert "sheet small: domain:a.test" in get(job, "/queue/a.test")[1]
+    assert "override 1: host:b.test" in get(job, "/queue/b.test")[1]
+    text = get(job, "/queue/c.test")[1]
+    assert "the seed http://c.test/: queue:c.test" in text and "sheet small: queue:c.test" in text

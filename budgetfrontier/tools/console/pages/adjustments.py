@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from budgetfrontier.settings import sheets
+from budgetfrontier.settings.overrides import Override
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
@@ -13,14 +15,18 @@ ROWS = 100
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of adjustments; the later ones win."""
     start = query.number("start", 0, most=10_000_000)
-    found, overrides, missing = job.look(
-        lambda operator: (operator.adjustments(), operator.settings.overrides, operator.unanswered())
+    found, settings, missing = job.look(
+        lambda operator: (operator.adjustments(), operator.settings, operator.unanswered())
     )
+    changes = [Override(one.match, one.set) for one in found]
+    associations, values = sheets.associations_in_force(settings, changes), sheets.sheets_in_force(settings, changes)
     return {
         "rows": [(one, one.entry) for one in found[start : start + ROWS]],
         "count": len(found),
-        "overrides": overrides[:ROWS],
-        "overrides_count": len(overrides),
+        "associations": [(one, values.get(one.sheet, {})) for one in associations[:ROWS]],
+        "associations_count": len(associations),
+        "overrides": settings.overrides[:ROWS],
+        "overrides_count": len(settings.overrides),
         "next": {"start": start + ROWS} if len(found) > start + ROWS else None,
         "first": {"start": max(start - ROWS, 0) or None} if start else None,
         "missing": missing,

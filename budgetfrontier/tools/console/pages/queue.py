@@ -15,6 +15,7 @@ from budgetfrontier.settings import sheets
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.overrides import Override, QueueSettings, value_in
+from budgetfrontier.settings.values import brief
 from budgetfrontier.storage.view import PendingUri
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages.audit import named_entry
@@ -23,6 +24,7 @@ from budgetfrontier.tools.console.query import NotThere, Query
 HEAD = SPREAD = 50
 """URIs that are shown of the head of a queue, and spread over the whole."""
 _HISTORY = 50
+_LONGEST_MATCH = 100
 
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
@@ -75,13 +77,22 @@ def _sources(
 ) -> list[dict[str, Any]]:
     """Return each setting with its value and its source, those that an override has set first."""
     source: dict[str, str] = {}
-    kinds: dict[str, Iterable[Override | AdjustmentRow]] = {"override": overrides, "adjustment": adjustments}
+    kinds: dict[str, Iterable[Override | AdjustmentRow]] = {
+        "sheet": [one for one in overrides if one.sheet],
+        "override": [one for one in overrides if not one.sheet],
+        "adjustment": adjustments,
+    }
     for kind, ones in kinds.items():
         for number, one in enumerate(ones, 1):
             if parse_match(one.match).matches(url, key, label):
-                name = f"sheet {one.sheet}" if isinstance(one, Override) and one.sheet else f"{kind} {one.id or number}"
-                source |= dict.fromkeys(one.set, f"{name}: {one.match}")
+                source |= dict.fromkeys(one.set, f"{_name(kind, one, number)}: {brief(one.match, _LONGEST_MATCH)}")
     rows = [
         {"name": name, "value": str(value_in(in_force, name)), "source": source.get(name, "")} for name in per_uri()
     ]
     return sorted(rows, key=lambda row: not row["source"])
+
+
+def _name(kind: str, one: Override | AdjustmentRow, number: int) -> str:
+    if isinstance(one, Override):
+        return one.at or f"{kind} {one.sheet or number}"
+    return f"{kind} {one.id or number}"
