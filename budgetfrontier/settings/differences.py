@@ -78,4 +78,7 @@ def moved_queues(before: FrontierSettings, after: FrontierSettings) -> str | Non
         return None
     if after.defer_to_previous:
         return "the queue assignment has changed: queued URIs stay on their queues (frontier.defer_to_previous)"
-    return "the queue assignment has changed: each queued URI moves to its new queue when its turn comes"
+    return (
+        "the queue assignment has changed: each queued URI moves to its new queue when its turn comes; those of "
+        "retired queues stay until these are revived"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -47,9 +47,13 @@ def find(view: View, url: str, *, anywhere: bool = False) -> dict[str, Any]:
         kept = _kept(fingerprint, row, name)
     else:
         name = _queue_of(view, frontier, href)
-        found = view.find_queue(name)
-        if found is not None:
-            pending = _pending(view, found, href, canonical) or _future(view, found, href, canonical)
+        for key in dict.fromkeys((name, *_former_queues(view, frontier, href))):
+            found = view.find_queue(key)
+            if found is not None:
+                pending = _pending(view, found, href, canonical) or _future(view, found, href, canonical)
+            if pending is not None:
+                name = key
+                break
         if pending is None and anywhere:
             pending = _on_any_queue(view, href)
             name = name if pending is None else pending.queue
@@ -120,6 +124,19 @@ def queue_of(view: View, url: str) -> str:
 def _queue_of(view: View, frontier: FrontierSettings, href: str) -> str:
     assign = policy_factory.assignment(frontier, view.suffix_list(), view.address_of)
     return policy_results.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
+
+
+def _former_queues(view: View, frontier: FrontierSettings, href: str) -> Iterator[str]:
+    """Yield the keys that a URL had as long as its address was not known, and by policies before: it may wait there."""
+    former = meta.read_assignments(view.txn, view.db[keys.META])
+    for specs, address_of in (
+        ([frontier.queue_assignment_policy, *former], uris.own_address),
+        (former, view.address_of),
+    ):
+        for assign in policy_factory.former_assignments(frontier, specs, view.suffix_list(), address_of):
+            key = assign(CrawlUri(href))
+            if key is not None:
+                yield key
 
 
 def _pending(view: View, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:

@@ -48,6 +48,27 @@ def test_the_queue_of_a_url_may_depend_on_the_address_of_its_host(tmp_path: Path
     assert queues == ["192.0.2.1", "b.test:81", "192.0.2.9"]
 
 
+def test_a_url_is_found_on_the_queue_that_it_had_by_another_policy_or_before_its_address_was_known(
+    tmp_path: Path,
+) -> None:
+    with on_disk(tmp_path, queue_assignment_policy="surt-authority") as frontier:
+        frontier.schedule_many(["http://a.test/1", CrawlUri("http://b.test/1", not_before=START + 60)])
+    with on_disk(tmp_path, queue_assignment_policy="ip") as frontier:
+        frontier.schedule_many(["http://a.test/2", "http://c.test/1"])
+        frontier.internals.know_address("a.test", "192.0.2.1")
+        frontier.schedule("http://a.test/3")
+    with on_disk(tmp_path, queue_assignment_policy="single") as frontier:
+        frontier.schedule("http://a.test/4")
+    urls = [
+        f"http://{page}" for page in ("a.test/1", "b.test/1", "a.test/2", "c.test/1", "a.test/3", "a.test/4", "d.test/")
+    ]
+    with closing(LastCommit(tmp_path / "frontier")) as last, last.view() as view:
+        found = [url_search.find(view, url) for url in urls]
+    queues = ["test,a,", "test,b,", "a.test", "c.test", "192.0.2.1", "all", "all"]
+    assert [one["queue"] for one in found] == queues
+    assert [one["pending"] is not None for one in found] == [True] * 6 + [False]
+
+
 def test_a_url_on_a_queue_of_its_own_is_found_anywhere(tmp_path: Path) -> None:
     urls = [f"https://a.test/{page}" for page in range(3)]
     with on_disk(tmp_path) as frontier:
