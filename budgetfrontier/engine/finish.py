@@ -150,15 +150,18 @@ class Finisher:
 
         It is called if `Tables.observed`. `rest` is for how long the queue rests for politeness.
         """
+        tables = self._tables
         outcome, size = (_SUCCESS, 0) if ending is None else (ending.outcome, ending.size)
-        began = self._tables.leases.began(lease.id, now) if size else now
-        if size:
+        began = now
+        if size and tables.in_force.limits_bandwidth:
+            began = tables.leases.began(lease.id, now)
             self._use_bandwidth(queue, settings, size, began, now)
         if queue.group:
-            spent = lease.cost + charges.penalty(outcome, settings) if charges.is_charged(outcome) else 0
-            self._turns.groups.ended(queue, lease, settings, spent, size, began, rest, now)
-        tables = self._tables
-        if ending is None or ending.outcome is _SUCCESS:
+            spent = lease.cost
+            if outcome is not _SUCCESS:
+                spent = spent + charges.penalty(outcome, settings) if charges.is_charged(outcome) else 0
+            self._turns.groups.ended(queue, lease, spent, size, began, rest, now)
+        if outcome is _SUCCESS and (tables.tallies.kinds or lease.uri.source):
             tables.tallies.succeeded(lease, ending)
         if ending is not None and ending.address and tables.in_force.needs_addresses:
             tables.hosts.reported(uris.host(lease.uri.url), ending.address, now)

@@ -7,6 +7,7 @@ from math import inf
 
 from budgetfrontier.core.model import GroupRecord, QueueRecord
 from budgetfrontier.engine.live_queue import set_plainly
+from budgetfrontier.settings.grouping import Grouping, GroupLimits
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import decoder, encode
@@ -36,9 +37,24 @@ class GroupTable:
         self._cache: dict[int, LiveGroup] = {}
         self._dirty: set[int] = set()
         self._ids: dict[str, int] = {}
+        self._limits: dict[int, GroupLimits] = {}
+        self._grouping = Grouping(())
 
     def __repr__(self) -> str:
         return f"<GroupTable {self._counters.groups} groups, {self._counters.parked} queues wait for theirs>"
+
+    def use(self, grouping: Grouping) -> None:
+        """Take the limits of groups from other settings from now on."""
+        self._grouping = grouping
+        self._limits.clear()
+
+    def limits_of(self, group_id: int) -> GroupLimits:
+        """Return the limits in force of a group."""
+        limits = self._limits.get(group_id)
+        if limits is None:
+            name = (self._cache.get(group_id) or self._read(group_id)).name
+            limits = self._limits[group_id] = self._grouping.limits_of(name)
+        return limits
 
     def get(self, group_id: int) -> LiveGroup:
         """Return the record of an id that exists, to be changed."""
@@ -82,6 +98,7 @@ class GroupTable:
         self._counters.groups -= 1
         self._ids.pop(group.name, None)
         self._cache.pop(group.id, None)
+        self._limits.pop(group.id, None)
         self._dirty.discard(group.id)
 
     # -- the queues that wait
@@ -156,3 +173,4 @@ class GroupTable:
         if len(self._cache) > CACHE:
             self._cache.clear()
             self._ids.clear()
+            self._limits.clear()

@@ -15,7 +15,6 @@ from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine import arguments
 from budgetfrontier.rules import admission_limits, charges, queue_states, uri_order, wake_times
 from budgetfrontier.settings import Settings, plugins, policy_factory, policy_results, sheets
-from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.overrides import Override, QueueSettings
 
 log = logging.getLogger(__name__)
@@ -58,7 +57,7 @@ class SettingsInForce:
         """The frontier, or some queue, may be full."""
         self.least_active = frontier.target_active if isinstance(frontier.target_active, int) else 0
         """The queues to keep active; 0: one is activated when none is READY."""
-        self.grouping = Grouping(settings.groups)
+        self.grouping = sheets.groups_in_force(settings, adjustments)
         self.guarded = bool(settings.groups or self.effective.quotas or frontier.max_bandwidth)
         """Some setting has to be asked before each lease."""
         self.assigns_by_address = policy_factory.goes_by_address(frontier)
@@ -67,8 +66,10 @@ class SettingsInForce:
         """Some setting asks for the addresses of hosts."""
         self.reassigns = self.assigns_by_address or not frontier.defer_to_previous
         """The key of a URI may change."""
-        limits_queues = any(variant.max_bandwidth for variant in self.effective.variants())
-        self.observed = self.guarded or self.needs_addresses or limits_queues or self.ranks_queues
+        self.limits_bandwidth = bool(frontier.max_bandwidth) or self.grouping.limits_bandwidth
+        self.limits_bandwidth |= any(variant.max_bandwidth for variant in self.effective.variants())
+        """Queues, groups or the crawl have a bandwidth, so that it counts when fetches began."""
+        self.observed = self.guarded or self.needs_addresses or self.limits_bandwidth or self.ranks_queues
         """Some setting asks for more at the end of an attempt than the charge and the rest of its queue."""
         self.orders_by_cost = all(variant.uri_precedence_policy == "cost" for variant in self.effective.variants())
         """The precedence of every URI is its cost, unless one is given with it."""

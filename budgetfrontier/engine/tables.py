@@ -103,6 +103,7 @@ class Tables:
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
         self.rotation.set_floor(self.in_force.frontier.precedence_floor)
         self.in_force.grouping.use(self.suffix_list, self.hosts.address)
+        self.groups.use(self.in_force.grouping)
         self.tallies.kinds = self.in_force.effective.quotas
         grouped = self.counters.groups > 0  # of settings before, until their queues have left them
         self.reassigns = self.in_force.reassigns or bool(self.former_assignments)

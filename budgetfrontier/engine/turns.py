@@ -43,7 +43,7 @@ class Turns:
         self._tables = tables
         self._rotation = tables.rotation
         self.settings = SettingsOfQueues(tables)
-        self.groups = GroupTurns(tables, self._clip, self._awake, self.settings.settings_of)
+        self.groups = GroupTurns(tables, self._clip, self._awake)
         self.reassignment = Reassignment(tables, self.wait, self.arrived, self.deleted)
         queues, leases, pending, ring = tables.queues, tables.leases, tables.pending, tables.rotation.ring
         # Looked up once for all URIs of a `lease`; most calls may ask for one.
@@ -300,7 +300,7 @@ class Turns:
         """
         if popped and self._tables.reassigns and self.moves(queue, uri, now, popped=True):
             return True
-        if self._tables.tallies.reached(uri, queue.queue, settings):
+        if self._tables.in_force.effective.quotas and self._tables.tallies.reached(uri, queue.queue, settings):
             if popped:
                 self._give_back_turn(queue.id)
             if settings.force_retire:
@@ -308,12 +308,11 @@ class Turns:
             else:
                 self._disregard_head(queue, now)
             return True
-        waits = self.groups.state_instead(queue, uri, settings, now)
-        if waits is None:
+        if not self.groups.stops(queue, uri, now):
             return False
         if popped:
             self._give_back_turn(queue.id)
-        self.groups.stop(queue, waits, settings, now)
+        self.groups.stop(queue, now)
         return True
 
     def _disregard_head(self, queue: QueueRecord, now: float) -> None:

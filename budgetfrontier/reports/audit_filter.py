@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MANY_URIS, BRIEF_URIS = 1000, 20
 """The URIs of a queue that a pattern is tested on, for a listing and for a page that is read again and again."""
 
+_BY_SETTINGS = {"label", "sheet", "group"}  # kinds of patterns that a queue may match without it being known here
 _OF_NO_QUEUE = PAUSING | {"terminate", "drop", "discard"}
 
 Covers = Callable[[AuditEntry], str | None]
@@ -39,6 +40,8 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
             match = parse_match(text)
         except SettingsError:
             return None
+        if match.kind == "group":
+            match = view.grouping().match(text)
         if match.kind == "sheet":
             return "perhaps"
         if match.by_key:
@@ -84,7 +87,7 @@ def touches(view: View, match: Match) -> Callable[[AuditEntry], bool]:
     """
 
     def is_matched(key: str) -> bool:
-        if match.kind in ("label", "sheet"):
+        if match.kind in _BY_SETTINGS:
             return True  # perhaps one of its URIs has it
         queue = view.find_queue(key)
         url = view.first_url(key) or (queue.last_enqueued if queue else "")
@@ -93,7 +96,7 @@ def touches(view: View, match: Match) -> Callable[[AuditEntry], bool]:
     def may_overlap(other: Match) -> bool:
         if other.keys:
             return any(map(is_matched, spellings(other.keys)))
-        if not {"label", "sheet"}.isdisjoint((match.kind, other.kind)):
+        if not _BY_SETTINGS.isdisjoint((match.kind, other.kind)):
             return not disjoint(match, other)
         if match.keys:
             covers = [other.matches(view.first_url(key) or f"http://{key}/", key) for key in spellings(match.keys)]

@@ -20,7 +20,13 @@ from budgetfrontier.reports.explanation import Explanation, Outlook, RefusalOf, 
 from budgetfrontier.reports.group_reasons import over_group_budget, wait_for_group
 from budgetfrontier.reports.log_tables import REFUSED
 from budgetfrontier.reports.sources import setting_sources
-from budgetfrontier.reports.suggested_commands import named, one_more_session, raised_quota, replenish_amount
+from budgetfrontier.reports.suggested_commands import (
+    group_arguments,
+    named,
+    one_more_session,
+    raised_quota,
+    replenish_amount,
+)
 from budgetfrontier.reports.url_past import UNLESS_ALLOWED, Past, PastOf, tell
 from budgetfrontier.rules.attempts import attempts_told, waits_for_retry
 from budgetfrontier.rules.backoff import UNAVAILABLE
@@ -370,6 +376,7 @@ class _Explainer:
                 )
             case QueueState.SNOOZED:
                 self._explain_wait(explanation, queue, f"{name} is SNOOZED")
+                self._explain_budgets(explanation, queue)
             case QueueState.INACTIVE:
                 self._explain_inactive(explanation, queue)
             case QueueState.INELIGIBLE:
@@ -392,7 +399,7 @@ class _Explainer:
 
     def _explain_wait(self, explanation: Explanation, queue: QueueRecord, subject: str) -> None:
         with self._reader.view() as view:
-            of_group = wait_for_group(view, queue, self._settings(queue), self._now)
+            of_group = wait_for_group(view, queue, self._now)
         if of_group is not None:
             text, until = of_group
             explanation.add("group-waits", f"{subject}: {text}.", verdict=Outlook.LATER, when=until)
@@ -552,16 +559,22 @@ class _Explainer:
             explanation.add(
                 "over-total-budget" if retired else "over-budget",
                 f"{subject}: it has spent {queue.expenditure:,}, {rule} its total budget of {total:,}. The command "
-                f"gives it {more:,} more.",
+                f"raises it to {queue.expenditure + more:,}.",
                 verdict=Outlook.BLOCKED,
                 command=self._adjust(queue, total=queue.expenditure + more),
             )
         with self._reader.view() as view:
-            spent = over_group_budget(view, queue, settings)
-        if spent is not None:
+            group = over_group_budget(view, queue)
+        if group is not None:
             subject = f"Queue {queue.queue} is RETIRED" if retired else "It will retire on its turn without a fetch"
-            code = "over-group-budget" if retired else "over-budget"
-            explanation.add(code, f"{subject}: {spent}.", verdict=Outlook.BLOCKED)
+            raised = group.expenditure + one_more_session(session, group.total_budget)
+            explanation.add(
+                "over-group-budget" if retired else "over-budget",
+                f"{subject}: its group {group.name} has spent {group.expenditure:,}, and its total budget is "
+                f"{group.total_budget:,}. The command raises it to {raised:,}.",
+                verdict=Outlook.BLOCKED,
+                command=self._command("adjust", *group_arguments(group.name, total_budget=raised)),
+            )
         if has_completed(queue):
             subject = f"Queue {queue.queue} is RETIRED" if retired else "It will retire on its turn without a fetch"
             explanation.add(

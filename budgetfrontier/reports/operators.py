@@ -45,7 +45,7 @@ class Selection(msgspec.Struct):
     raised: bool = False
     """Whether the spend under a raised budget is wanted of each, as `WorkList` computes it."""
     group: str | None = None
-    """A glob on the names of groups, such as `domain/*`."""
+    """Which groups, as `group:` names them: `domain`, `domain/*.org`."""
 
     def test(self) -> Callable[[QueueRecord], bool]:
         """Return the test of a queue for its state and the pattern. Raises SettingsError."""

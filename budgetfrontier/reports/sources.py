@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.settings import sheets
-from budgetfrontier.settings.names import per_uri
+from budgetfrontier.settings.grouping import Grouping
+from budgetfrontier.settings.names import OF_GROUPS, is_of_groups, per_uri
 from budgetfrontier.settings.overrides import Effective, Override
-from budgetfrontier.settings.schema import FrontierSettings
+from budgetfrontier.settings.schema import FrontierSettings, OfGroupSettings
 from budgetfrontier.settings.values import brief
 
 if TYPE_CHECKING:
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
 _DEFAULTS = FrontierSettings()
 _LONGEST_MATCH = 100
+_LIMITS = OfGroupSettings.__struct_fields__
 
 
 def setting_sources(view: View, url: str, queue: str, label: str | None = None) -> list[dict[str, Any]]:
@@ -30,9 +35,11 @@ def setting_sources(view: View, url: str, queue: str, label: str | None = None) 
     first, adjustments = sheets.layers(settings, view.adjustments())
     overrides = [*first, *adjustments]
     matching = [(n, overrides[n]) for n in Effective(settings.frontier, overrides).applying(url, queue, label)]
-    of_sheets = len(first) - len(settings.overrides)
-    by_name: dict[str, list[dict[str, Any]]] = {}
+    of_sheets = sum(bool(one.sheet) for one in first)
+    by_name = _of_group(view, CrawlUri(url, source=label), queue)
     for name in per_uri():
+        if is_of_groups(name):
+            continue
         base, default = attrgetter(name)(settings.frontier), attrgetter(name)(_DEFAULTS)
         by_name[name] = [{"kind": "default" if base == default else "settings", "value": base}]
     for number, override in matching:
@@ -47,6 +54,25 @@ def setting_sources(view: View, url: str, queue: str, label: str | None = None) 
         if number >= len(first):
             _add(by_name, "adjustment", override, _adjustment(view, override))
     return [{"name": name, "value": found[-1]["value"], "sources": found} for name, found in by_name.items()]
+
+
+def _of_group(view: View, uri: CrawlUri, queue: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the sources of the limits of the group of a queue, by setting; none if it belongs to none."""
+    grouping = view.grouping()
+    group = grouping.name_of(uri, queue)
+    if group is None:
+        return {}
+    defined = Grouping(grouping.groups).limits_of(group)
+    by_name: dict[str, list[dict[str, Any]]] = {
+        f"{OF_GROUPS}{name}": [{"kind": "settings", "value": getattr(defined, name)}] for name in _LIMITS
+    }
+    for override, limits in grouping.changes_of(group):
+        of_groups = replace(override, set={f"{OF_GROUPS}{name}": limit for name, limit in limits.items()})
+        if override.id:
+            _add(by_name, "adjustment", of_groups, _adjustment(view, override))
+        else:
+            _add(by_name, "override", of_groups, {"at": override.at or "the settings"})
+    return by_name
 
 
 def _add(by_name: dict[str, list[dict[str, Any]]], kind: str, override: Override, source: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import shlex
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.rules.budgets import has_completed, is_over_total
+from budgetfrontier.settings.matching import GROUP
 from budgetfrontier.settings.overrides import Limits
 from budgetfrontier.storage.quota_use import QuotaUse
 
@@ -27,6 +28,11 @@ def one_more_session(amount: int, total_budget: int) -> int:
     (3000, 3, 20, 20)
     """
     return min(amount, total_budget) if total_budget > 0 else amount
+
+
+def group_arguments(group: str, *, total_budget: int) -> list[str]:
+    """Return the arguments of `adjust` that give a group of queues another total budget."""
+    return ["--match", f"{GROUP}{group}", "--set", f"group.total_budget={total_budget}"]
 
 
 def raised_quota(use: QuotaUse, quota: Limits) -> list[str]:

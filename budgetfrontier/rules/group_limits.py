@@ -8,6 +8,7 @@ reserved its budget.
 from __future__ import annotations
 
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -56,14 +57,12 @@ def is_over_budget(group: GroupRecord, limits: GroupLimits, reached: bool) -> bo
 
 
 def room(group: GroupRecord, limits: GroupLimits, reached: bool, most: int) -> int:
-    """Return how many more fetches of a group may be in flight, `most` at the most.
+    """Return how many more queues of a group may go on, `most` at the most, if its clock lets them.
 
     Once URIs that are out have reserved what is left of its total budget, none may. If it is spent, its queues go on:
     each is RETIRED in its turn.
     """
-    total = limits.total_budget
-    spent, reserved = group.expenditure, group.expenditure + group.reserved
-    if group.out and is_over_total(reserved, total, reached) and not is_over_total(spent, total, reached):
+    if state(group, limits, reached, inf) in (_FULL, _RESERVED):
         return 0
     if limits.max_in_flight is None:
         return most
@@ -71,13 +70,18 @@ def room(group: GroupRecord, limits: GroupLimits, reached: bool, most: int) -> i
 
 
 def state(group: GroupRecord, limits: GroupLimits, reached: bool, now: float) -> GroupState:
-    """Return the state of a group: what keeps its queues from a lease, if anything does."""
-    if is_over_budget(group, limits, reached):
-        return GroupState.OVER_BUDGET
-    if clock(group, limits) > now:
-        return GroupState.WAITS
-    if room(group, limits, reached, 1):
-        return GroupState.OPEN
-    if limits.max_in_flight is not None and group.out - group.landed >= limits.max_in_flight:
-        return GroupState.FULL
-    return GroupState.RESERVED
+    """Return the state of a group: what keeps its queues from a lease, if anything does; the first reason counts."""
+    total, spent = limits.total_budget, group.expenditure
+    if total >= 0 and is_over_total(spent, total, reached):
+        return _OVER_BUDGET
+    if (limits.politeness and group.wake_time > now) or (limits.max_bandwidth and group.busy_until > now):
+        return _WAITS
+    most = limits.max_in_flight
+    if most is not None and group.out - group.landed >= most:
+        return _FULL
+    if total >= 0 and group.out and is_over_total(spent + group.reserved, total, reached):
+        return _RESERVED
+    return _OPEN
+
+
+_OVER_BUDGET, _RESERVED, _WAITS, _FULL, _OPEN = GroupState  # an Enum look-up costs 0.1 us in CPython 3.11

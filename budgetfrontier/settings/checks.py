@@ -91,6 +91,10 @@ def snapshots_objection(folder: str | None, **commands: str | None) -> str | Non
     return None
 
 
+NO_LIMIT = "set politeness, max_in_flight, total_budget or max_bandwidth, here or for `group:NAME` in overrides"
+"""What to do with a group of queues that has no limit."""
+
+
 def group_objection(name: str, match: str | None, by: str | None) -> str | None:
     """Return what is wrong with the definition of a group; None if nothing is."""
     if not name:

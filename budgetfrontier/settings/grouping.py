@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from budgetfrontier.core import uris
+from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.settings import policy_factory
-from budgetfrontier.settings.matching import parse_match
-from budgetfrontier.settings.overrides import QueueSettings
-from budgetfrontier.settings.schema import GroupSettings
+from budgetfrontier.settings.matching import GROUP, Match, glob, has_wildcards, parse_match
+from budgetfrontier.settings.names import OF_GROUPS, is_of_groups
+from budgetfrontier.settings.schema import GroupSettings, Override
+from budgetfrontier.settings.values import brief
 
 LONGEST_NAME = 400
 """The most bytes of the name of a group, so that it can be a key of the table `group_ids`."""
+
+
+_CACHED = 1 << 14  # groups whose limits are kept in memory
 
 
 class GroupLimits(msgspec.Struct, frozen=True):
@@ -30,18 +38,27 @@ NO_LIMITS = GroupLimits()
 """The limits of a group that the settings do not define any more, until its queues have left it."""
 
 
-class Grouping:
-    """The groups of the settings. A queue belongs to the first that its head fits, or to none."""
+NOOF_GROUPS = GroupLimits()
+"""The limits of a group that the settings do not define any more, until its queues have left it."""
 
-    def __init__(self, groups: Sequence[GroupSettings]) -> None:
+
+class Grouping:
+    """The groups of the settings. A queue belongs to the first that its head fits, or to none.
+
+    `overrides` are those in force, adjustments after the others: their limits for `group:...` replace those of the
+    definition.
+    """
+
+    def __init__(self, groups: Sequence[GroupSettings], overrides: Iterable[Override] = ()) -> None:
         self.groups = groups
-        self._suffix_list: str | None = None
+        self._changes = [(one, fits(one.match), limits) for one in overrides if (limits := _limits_in(one))]
+        self.uses: tuple[str | None, Callable[[str], str | None]] = None, _unknown
+        """The public suffix list for registered domains, and the function for the addresses of hosts: see `use`."""
         self._domain_of: Callable[[CrawlUri], str] | None = None
-        self._address: Callable[[str], str | None] = _unknown
         self.by_address = any(group.by == "ip" for group in groups)
         """Whether some group depends on the addresses of hosts."""
         self._tests = [(group.name, self._test(group)) for group in groups]
-        self._limits = {
+        self._definitions = {
             group.name: GroupLimits(
                 group.politeness,
                 1 if group.max_in_flight is None and group.politeness else group.max_in_flight,
@@ -50,17 +67,21 @@ class Grouping:
             )
             for group in groups
         }
+        limits_in_force = [*self._definitions.values(), *(GroupLimits(**own) for _, _, own in self._changes)]
+        self.limits_bandwidth = any(limits.max_bandwidth for limits in limits_in_force)
+        """Whether some group has a bandwidth."""
+        self._limits: BoundedCache[str, GroupLimits] = BoundedCache(_CACHED)
 
     def __repr__(self) -> str:
         return f"<Grouping of {', '.join(group.name for group in self.groups) or 'nothing'}>"
 
     def use(self, suffix_list: str | None, address: Callable[[str], str | None]) -> None:
         """Take registered domains, and the addresses of hosts, from what is stored in the frontier."""
-        self._suffix_list, self._domain_of, self._address = suffix_list, None, address
+        self.uses, self._domain_of = (suffix_list, address), None
 
     def waits_for_address(self, uri: CrawlUri) -> bool:
         """Return whether a queue with this head may belong to another group once the address of its host is known."""
-        return self.by_address and self._address(uris.host(uri.url)) is None
+        return self.by_address and self._address(uri) is None
 
     def name_of(self, uri: CrawlUri, queue: str) -> str | None:
         """Return the name of the group of a queue with this head; None if it belongs to none."""
@@ -70,20 +91,36 @@ class Grouping:
                 return name + value
         return None
 
-    def limits_of(self, name: str, settings: QueueSettings) -> GroupLimits:
-        """Return the limits of a group by its full name, with the settings in force for one of its queues."""
-        limits = self._limits.get(name.partition("/")[0])
+    def match(self, text: str) -> Match:
+        """Return a pattern `group:...` as one that matches the heads of the queues in such groups."""
+        in_group = fits(text)
+
+        def decide(href: str, queue: str, label: str | None) -> bool:
+            name = self.name_of(CrawlUri(href, source=label), queue)
+            return name is not None and in_group(name)
+
+        return Match("group", text, in_group, by_authority=False, decide=decide)
+
+    def limits_of(self, name: str) -> GroupLimits:
+        """Return the limits in force of a group, by its full name."""
+        limits = self._limits.get(name)
         if limits is None:
-            return NO_LIMITS
-        total, most, rate = settings.group_total_budget, settings.group_max_in_flight, settings.group_max_bandwidth
-        if total is None and most is None and rate is None:
-            return limits
-        return GroupLimits(
-            limits.politeness,
-            limits.max_in_flight if most is None else most,
-            limits.total_budget if total is None else total,
-            limits.max_bandwidth if rate is None else rate,
-        )
+            limits = self._definitions.get(name.partition("/")[0])
+            if limits is None:
+                return NOOF_GROUPS
+            changes = {what: value for _, own in self.changes_of(name) for what, value in own.items()}
+            limits = replace(limits, **{what: value for what, value in changes.items() if value is not None})
+            self._limits.put(name, limits)
+        return limits
+
+    def has_no_limit(self, definition: str) -> bool:
+        """Return whether the groups of a definition have no limit, and no override is for some of them."""
+        for_some = (one.match.removeprefix(GROUP).partition("/")[0] for one, _, _ in self._changes)
+        return self._definitions[definition] == NO_LIMITS and not any(glob(name)(definition) for name in for_some)
+
+    def changes_of(self, name: str) -> Iterator[tuple[Override, dict[str, Any]]]:
+        """Yield the overrides that set limits of a group, by its full name, in order, each with these limits."""
+        return ((one, limits) for one, in_group, limits in self._changes if in_group(name))
 
     def _test(self, group: GroupSettings) -> Callable[[CrawlUri, str], str | None]:
         """Return a function that returns what follows the name of a group for a URI; None if it does not belong."""
@@ -102,17 +139,127 @@ class Grouping:
         if group.by == "registered-domain":
             return self._registered_domain
         if group.by == "ip":
-            return lambda uri: self._address(uris.host(uri.url))
+            return self._address
         if group.by == "label":
             return lambda uri: uri.source
         if group.by == "surt":
             return lambda uri: _segments(uri.url, group.segments)
         return lambda uri: uris.host(uri.url)
 
+    def _address(self, uri: CrawlUri) -> str | None:
+        return self.uses[1](uris.host(uri.url))
+
     def _registered_domain(self, uri: CrawlUri) -> str:
         if self._domain_of is None:
-            self._domain_of = policy_factory.registered_domain(self._suffix_list)
+            self._domain_of = policy_factory.registered_domain(self.uses[0])
         return self._domain_of(uri)
+
+
+def fits(text: str) -> Callable[[str], bool]:
+    """Return the test of the full names of groups for `group:NAME`, all groups of a definition, or `group:NAME/VALUE`.
+
+    Both parts may be globs.
+
+    >>> [fits(text)("site/a.test") for text in ("group:site", "group:s*/*.test", "group:site/b.test")]
+    [True, True, False]
+    """
+    of_name, slash, of_value = text.removeprefix(GROUP).partition("/")
+    named, valued = glob(of_name), glob(of_value)
+
+    def test(name: str) -> bool:
+        definition, has_value, value = name.partition("/")
+        return bool(named(definition) and (not slash or (has_value and valued(value))))
+
+    return test
+
+
+def _limits_in(override: Override) -> dict[str, Any]:
+    """Return the limits that an override sets for groups, as fields of GroupLimits."""
+    if not override.match.startswith(GROUP):
+        return {}
+    return {name.removeprefix(OF_GROUPS): value for name, value in override.set.items() if is_of_groups(name)}
+
+
+def of_uris(overrides: Sequence[Override], groups: Sequence[GroupSettings]) -> Sequence[Override]:
+    """Return overrides without limits of groups; `group:...` becomes the patterns of the definitions that it fits."""
+    if not any(one.match.startswith(GROUP) for one in overrides):
+        return overrides
+    found: list[Override] = []
+    for number, one in enumerate(overrides, 1):
+        if not one.match.startswith(GROUP):
+            found.append(one)
+            continue
+        own = {name: value for name, value in one.set.items() if not is_of_groups(name)}
+        at = one.at or (f"override {number}" if not one.id else "")
+        found += [replace(one, match=match, set=own, at=at) for match in patterns(one.match, groups) if own]
+    return found
+
+
+def patterns(text: str, groups: Sequence[GroupSettings]) -> list[str]:
+    """Return the patterns of the URIs that the definitions of the groups fit which a pattern names; others: itself."""
+    if not text.startswith(GROUP):
+        return [text]
+    of_name, slash, value = text.removeprefix(GROUP).partition("/")
+    named = glob(of_name)
+    return [
+        found
+        for group in groups
+        if named(group.name) and not (slash and group.match) and (found := _pattern_of(group, value or "*"))
+    ]
+
+
+def _pattern_of(group: GroupSettings, value: str) -> str | None:
+    """Return the pattern of the URIs that one group of a definition, or with "*" each, has; None if there is none."""
+    if group.match is not None:
+        return group.match
+    if group.by in ("ip", "label") and value == "*":
+        return None
+    if value == "*":
+        return "*"
+    if group.by == "host":
+        return f"host:{value}"
+    if has_wildcards(value) or group.by == "ip":
+        return None
+    if group.by == "label":
+        return f"label:{value}"
+    if group.by == "registered-domain":
+        return f"domain:{value}"
+    parts = value.split(",")
+    return (
+        f"surt:({value},"
+        if len(parts) == group.segments and uris.own_address(value) is None
+        else f"host:{'.'.join(reversed(parts))}"
+    )
+
+
+def misplaced(override: Override) -> str | None:
+    """Return that an override sets a limit of groups, and its pattern names none; None if that is not so."""
+    name = next(filter(is_of_groups, override.set), None)
+    if name is None or override.match.startswith(GROUP):
+        return None
+    return f"{name} is a limit of groups of queues: set it for {GROUP}NAME, or {GROUP}NAME/VALUE, as the match"
+
+
+def objection(override: Override, groups: Sequence[GroupSettings]) -> str | None:
+    """Return why an override for groups cannot be applied with these definitions; None if it can."""
+    if not override.match.startswith(GROUP):
+        return None
+    of_name, slash, value = override.match.removeprefix(GROUP).partition("/")
+    fitting = [group for group in groups if glob(of_name)(group.name)]
+    if not fitting:
+        names = [group.name for group in groups]
+        hint = did_you_mean(of_name, names) or (f"; there are {', '.join(names)}" if names else ": there are none")
+        return f'no group is defined as "{brief(of_name)}"{hint}'
+    if slash and (whole := next((group.name for group in fitting if group.match), None)):
+        return f'"{whole}" is one group, without a value: write "{GROUP}{whole}"'
+    others = [name for name in override.set if not is_of_groups(name)]
+    for group in fitting if others else ():
+        if _pattern_of(group, value or "*") is None:
+            return (
+                f"{others[0]} is a setting of URIs, and no pattern of URIs stands for {override.match}, by: {group.by};"
+                f" set it with another match, such as host:... (the limits {OF_GROUPS}... need no such pattern)"
+            )
+    return None
 
 
 def _unknown(host: str) -> None:

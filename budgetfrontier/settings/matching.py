@@ -23,6 +23,8 @@ _BY_KEY = frozenset(("*", "queue", "queues"))
 LONGEST = 100_000
 """The most characters of a pattern: compiled, it takes a thousand times as much memory."""
 FORMS = '"*", ' + ", ".join(f'"{kind}:..."' for kind in KINDS)
+GROUP = "group:"
+_BOUND = ("sheet", "group")  # what they match depends on the settings
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -44,6 +46,8 @@ class Match(msgspec.Struct, frozen=True):
     keys: tuple[str, ...] = ()
     any_of: tuple[Match, ...] = ()
     """The patterns of which one has to match, of the kind "sheet"."""
+    decide: Callable[[str, str, str | None], bool] | None = None
+    """Of the kind "group": whether it matches a URI, by href, queue and label; None: settings do not matter here."""
 
     @property
     def by_key(self) -> bool:
@@ -54,6 +58,8 @@ class Match(msgspec.Struct, frozen=True):
         """Return whether the pattern matches the URI with this normalized href and label, in this queue."""
         if self.any_of:
             return any(each.matches(href, queue, label) for each in self.any_of)
+        if self.decide is not None:
+            return self.decide(href, queue, label)
         return bool(self.test(subject_of(self.kind, href, queue, label)))
 
 
@@ -79,6 +85,7 @@ def parse_match(text: str) -> Match:
     - `queues:example.org,example.com:8080`: these queue keys, without wildcards; keys that contain a comma are written
       as a JSON list, `queues:["org,example,", "com,example,"]`
     - `label:blogs`: the label of the seed that a URI was found from, its `source`, without wildcards
+    - `group:NAME/VALUE`: the queues of a group, or with `group:NAME` of all of a definition; both parts may be globs
     - `regex:[?&]sid=`: a Python regular expression, searched for in the whole URI, in bounded time
     """
     if text == "*":
@@ -88,6 +95,8 @@ def parse_match(text: str) -> Match:
         if objection := sheet_name_objection(pattern):
             raise SettingsError(f'"{brief(str(text))}": {objection}')
         return any_of(text, ())
+    if kind == "group" and pattern:
+        return Match("group", text, _never)
     if len(pattern) > LONGEST:
         raise SettingsError(
             f'"{brief(str(text))}" is longer than {LONGEST:,} characters: write several matches instead'
@@ -161,8 +170,11 @@ def _never(_: str) -> bool:
 
 def disjoint(one: Match, other: Match) -> bool:
     """Return whether it is sure that no URI, in whatever queue, matches both patterns."""
-    if "sheet" in (one.kind, other.kind):
-        return False  # it may be associated with anything
+    if one.kind == other.kind == "group" and not has_wildcards(one.text + other.text):
+        shorter, longer = sorted((one.text, other.text), key=len)
+        return longer != shorter and longer.partition("/")[0] != shorter
+    if one.kind in _BOUND or other.kind in _BOUND:
+        return False
     if "label" in (one.kind, other.kind):
         return one.kind == other.kind and one.text != other.text
     if one.keys or other.keys:

@@ -15,6 +15,8 @@ from budgetfrontier.settings.problems import ValuePath
 from budgetfrontier.settings.schema import FrontierSettings, Seed
 from budgetfrontier.settings.values import brief
 
+OF_GROUPS = "group."
+"""The beginning of the names of the limits of groups of queues."""
 SHEET, WITHOUT_SHEET, SHEET_ORDER = "sheet", "without_sheet", "sheet_order"
 """The names of the values of an adjustment that associates its match with a sheet, or ends that."""
 
@@ -38,6 +40,11 @@ def per_uri() -> dict[str, Field]:
         rows = {name: field} if isinstance(field, Field) else {f"{name}.{n}": a for n, a in fields(field).items()}
         found |= {row: a for row, a in rows.items() if isinstance(a, Field) and a.per_uri}
     return found
+
+
+def is_of_groups(name: str) -> bool:
+    """Return whether a setting is a limit of groups of queues, by its dotted name."""
+    return name.startswith(OF_GROUPS)
 
 
 ALIASES = {

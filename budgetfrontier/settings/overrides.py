@@ -13,8 +13,9 @@ from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.vocabulary import QUOTA_KINDS
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.authority_index import AuthorityIndex
+from budgetfrontier.settings.grouping import misplaced
 from budgetfrontier.settings.matching import Match, parse_match
-from budgetfrontier.settings.names import SHEET, WITHOUT_SHEET, per_uri
+from budgetfrontier.settings.names import SHEET, WITHOUT_SHEET, is_of_groups, per_uri
 from budgetfrontier.settings.schema import FrontierSettings, Override
 from budgetfrontier.settings.unmatchable import never_matches
 from budgetfrontier.settings.validation import Validator
@@ -73,16 +74,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     quota_queue: Limits
     quota_label: Limits
     force_retire: bool
-    group_total_budget: int | None
-    """With the next two, limits of the queue's group in place of those of its definition; None: those."""
-    group_max_in_flight: int | None
-    group_max_bandwidth: int | None
     total_adjusted: bool = False
     """Whether `queue_total_budget` is that of an adjustment."""
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 # Settings that have another name as a field: the field, and the conversions of the value to it and back.
@@ -94,10 +87,6 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "retry.statuses": ("retry_statuses", frozenset, sorted),
     "revisit.after": ("revisit_after", float, float),
     **{
-        f"group.{name}": (f"group_{name}", _as_it_is, _as_it_is)
-        for name in ("total_budget", "max_in_flight", "max_bandwidth")
-    },
-    **{
         f"backoff.{name}": (f"backoff_{name}", float, float)
         for name in ("delay", "factor", "max_delay", "forgive_after")
     },
@@ -106,6 +95,8 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 
 def _field(name: str) -> str:
+    if is_of_groups(name):
+        return name  # of no URI
     return _RENAMED[name][0] if name in _RENAMED else name.rpartition(".")[2]
 
 
@@ -162,7 +153,9 @@ class Effective:
         self, base: FrontierSettings, overrides: Sequence[Override] = (), adjustments: Iterable[Override] = ()
     ) -> None:
         first, overrides = len(overrides), [*overrides, *adjustments]
-        self.base = QueueSettings(**dict(_flat(name, _value(base, name)) for name in per_uri()))
+        self.base = QueueSettings(
+            **dict(_flat(name, _value(base, name)) for name in per_uri() if not is_of_groups(name))
+        )
         self.trivial = not overrides
         self._patches = [dict(_flat(*item) for item in override.set.items()) for override in overrides]
         for patch in self._patches[first:]:
@@ -380,6 +373,8 @@ def validate_override(
         validator.check()
     except SettingsError as error:
         problems = problems + error.problems
+    if found := misplaced(override):
+        problems = [*problems, found]
     if warnings is not None:
         warnings += [warning.message for warning in validator.warnings]
     if problems:

@@ -227,7 +227,7 @@ class RevisitSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OfGroupSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of the group of a queue, in place of those of its definition under `groups`."""
+    """Limits of all groups of queues, in place of those of their definitions; overrides set those of `group:NAME`."""
 
     total_budget: Annotated[
         int | None,

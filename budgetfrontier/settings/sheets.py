@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import asdict
+
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.settings.matching import Match, any_of, parse_match
-from budgetfrontier.settings.names import SHEET, SHEET_ORDER, WITHOUT_SHEET
+from budgetfrontier.settings import grouping
+from budgetfrontier.settings.grouping import Grouping
+from budgetfrontier.settings.matching import GROUP, Match, any_of, parse_match
+from budgetfrontier.settings.names import OF_GROUPS, SHEET, SHEET_ORDER, WITHOUT_SHEET
 from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.settings.schema import Override
 
@@ -74,17 +78,30 @@ def _place(association: SheetAssociation) -> tuple[bool, int, int, str, str]:
 
 
 def layers(settings: Settings, adjustments: Sequence[Override]) -> tuple[Sequence[Override], Sequence[Override]]:
-    """Return the overrides in force, those of sheets first, and the adjustments that come after them."""
+    """Return the overrides of URIs in force, those of sheets first, and the adjustments that come after them."""
+    overrides, adjustments = (grouping.of_uris(ones, settings.groups) for ones in (settings.overrides, adjustments))
     changes = [one for one in adjustments if is_about_sheets(one)]
     if not changes and not settings.associations:
-        return settings.overrides, adjustments
+        return overrides, adjustments
     values = sheets_in_force(settings, changes)
     of_sheets = [
         Override(one.match, values[one.sheet], id=one.id, sheet=one.sheet)
         for one in associations_in_force(settings, changes)
         if values.get(one.sheet)
     ]
-    return [*of_sheets, *settings.overrides], [one for one in adjustments if not is_about_sheets(one)]
+    return [*of_sheets, *overrides], [one for one in adjustments if not is_about_sheets(one)]
+
+
+def groups_in_force(
+    settings: Settings, adjustments: Iterable[Override] = (), *, like: Grouping | None = None
+) -> Grouping:
+    """Return the groups of queues with their limits; registered domains and addresses are taken as `like` does."""
+    limits = asdict(settings.frontier.group)
+    for_all = {f"{OF_GROUPS}{name}": limit for name, limit in limits.items() if limit is not None}
+    found = Grouping(settings.groups, [Override(f"{GROUP}*", for_all), *settings.overrides, *adjustments])
+    if like is not None:
+        found.use(*like.uses)
+    return found
 
 
 def effective(settings: Settings, adjustments: Sequence[Override] = ()) -> Effective:
@@ -92,8 +109,12 @@ def effective(settings: Settings, adjustments: Sequence[Override] = ()) -> Effec
     return Effective(settings.frontier, *layers(settings, adjustments))
 
 
-def concerned(settings: Settings, adjustments: Sequence[Override], change: Override) -> tuple[Match, tuple[str, ...]]:
+def concerned(
+    settings: Settings, adjustments: Sequence[Override], change: Override, groups: Grouping
+) -> tuple[Match, tuple[str, ...]]:
     """Return the pattern of the URIs that a change of the adjustments concerns, and the settings that it changes."""
+    if change.match.startswith(GROUP):
+        return groups.match(change.match), tuple(change.set)
     if not is_about_sheets(change):
         return parse_match(change.match), tuple(change.set)
     name = sheet_of(change)
@@ -104,7 +125,9 @@ def concerned(settings: Settings, adjustments: Sequence[Override], change: Overr
 
 
 def check_change(settings: Settings, adjustments: Sequence[Override], change: Override) -> None:
-    """Raise FrontierError for an association with a sheet that does not exist, or the end of one that is none."""
+    """Raise FrontierError for a sheet, an association or a group that does not exist."""
+    if found := grouping.objection(change, settings.groups):
+        raise FrontierError(found)
     name = sheet_of(change)
     if SHEET in change.set and name not in (known := sheets_in_force(settings, adjustments)):
         hint = did_you_mean(name, list(known)).rstrip("?") or (f"; there are {', '.join(known)}" if known else "")

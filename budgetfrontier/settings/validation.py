@@ -14,12 +14,13 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.spelling import LONGEST, did_you_mean
 from budgetfrontier.core.vocabulary import AMOUNTS
 from budgetfrontier.errors import InvalidUrl, SettingsError
-from budgetfrontier.settings import plugins, policy_factory, schema, url_lists
+from budgetfrontier.settings import grouping, plugins, policy_factory, schema, url_lists
 from budgetfrontier.settings.checks import (
     BY_ADDRESS,
     LABELS_IN_PARTITIONS,
     NEEDS_EXACT,
     NEEDS_URLS,
+    NO_LIMIT,
     NO_PARTITIONS,
     NO_TOTAL_BANDWIDTH,
     SNAPSHOT_COMMANDS,
@@ -146,6 +147,9 @@ class Validator:
                 self._add(("profile",), f"expected the name of a profile, got {show(name)}")
         settings = self.section(base, data, ())
         match settings, base:
+            case object(groups=groups, overrides=overrides), _ if not self.problems:
+                self._check_groups(groups, overrides)
+        match settings, base:
             case object(sheets=own), object(sheets=inherited):
                 settings = msgspec.structs.replace(settings, sheets=inherited | own)
                 self._check_sheet_names(inherited | own)
@@ -181,6 +185,16 @@ class Validator:
             return
         for path in self._seeds_with_settings if by_address else ():
             self._add(path, BY_ADDRESS)
+
+    def _check_groups(self, groups: Sequence[GroupSettings], overrides: Sequence[Override]) -> None:
+        """Refuse overrides of groups that are not defined, and warn of groups without any limit."""
+        for index, override in enumerate(overrides):
+            if found := grouping.objection(override, groups):
+                self._add(("overrides", index, "match"), found)
+        limited = grouping.Grouping(groups, overrides)
+        for index, group in enumerate(groups):
+            if limited.has_no_limit(group.name):
+                self._warn(("groups", index), f'"{group.name}" has no limit: {NO_LIMIT}')
 
     def _check_partitions(self, frontier: schema.FrontierSettings, groups: Sequence[GroupSettings]) -> None:
         """Refuse what no partition can know by itself: what queues share that may be in several."""
@@ -222,7 +236,7 @@ class Validator:
         if not isinstance(data, Mapping):
             self._add(path, f"expected a mapping of settings, got {show(data)}")
             return base
-        known = fields(type(base))
+        known, before = fields(type(base)), len(self.problems)
         changes: dict[str, Any] = {}
         for key, value in data.items():
             here = (*path, str(key))
@@ -239,7 +253,7 @@ class Validator:
             else:
                 changes[name] = self.section(getattr(base, name), value, here)
         changed = msgspec.structs.replace(base, **changes)
-        if conflict := _conflict(changed):
+        if len(self.problems) == before and (conflict := _conflict(changed)):  # else it may be of a default
             self._add(path, conflict)
         return changed
 
@@ -391,15 +405,12 @@ class Validator:
             )
             self._add(path, f"expected {{match: ..., set: {{...}}}}, got {got}")
             return None
-        match = value["match"]
-        try:
-            match = match_text(match)
-            _pattern(match)
-            self._matches.append(((*path, "match"), match))
-        except SettingsError as error:
-            self._add((*path, "match"), *error.problems)
+        match = self._match(value["match"], (*path, "match"), groups=True)
         at = self._place(path) if self._place is not None else ""
-        return Override(match=str(match), set=self._overriding(value["set"], (*path, "set")), at=at)
+        override = Override(match=match, set=self._overriding(value["set"], (*path, "set")), at=at)
+        if found := grouping.misplaced(override):
+            self._add(path, found)
+        return override
 
     def _sheets(self, value: Any, path: ValuePath) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
@@ -416,6 +427,8 @@ class Validator:
                 self._add_at_key(here, objection)
             else:
                 found[name] = self._overriding({} if settings is None else settings, here)
+                if of_groups := grouping.misplaced(Override(f"sheet:{name}", found[name])):
+                    self._add(here, of_groups)
         return found
 
     def _association(self, value: Any, path: ValuePath) -> Association | None:
@@ -492,9 +505,10 @@ class Validator:
         read = self._rule(rule, (*path, kind))
         return None if read is None else ScopeRule(kind == "accept", read)
 
-    def _match(self, value: Any, path: ValuePath) -> str:
+    def _match(self, value: Any, path: ValuePath, *, groups: bool = False) -> str:
         try:
-            _pattern(value)
+            value = match_text(value)
+            _pattern(value, groups=groups)
             self._matches.append((path, value))
         except SettingsError as error:
             self._add(path, *error.problems)
@@ -510,19 +524,24 @@ class Validator:
         return read
 
     def _groups(self, value: Any, path: ValuePath) -> tuple[GroupSettings, ...]:
-        groups = self._each(self._group)(value, path)
         names: set[str] = set()
-        for index, group in enumerate(groups):
-            if group.name in names:
-                self._add((*path, index, "name"), f'a group before this one is called "{group.name}" too')
-            names.add(group.name)
-        return groups
 
-    def _group(self, value: Any, path: ValuePath) -> GroupSettings | None:
-        if not isinstance(value, Mapping):
-            self._add(path, f"expected {{name, match or by, ...}}, got {show(value)}")
-            return None
-        return self.section(GroupSettings(), value, path)
+        def read(value: Any, path: ValuePath) -> GroupSettings | None:
+            if not isinstance(value, Mapping):
+                self._add(path, f"expected {{name, match or by, ...}}, got {show(value)}")
+                return None
+            before = len(self.problems)
+            group = self.section(GroupSettings(), value, path)
+            if len(self.problems) > before:
+                return None
+            if group.name in names:
+                self._add((*path, "name"), f'a group before this one is called "{group.name}" too')
+            names.add(group.name)
+            if group.by != "surt" and "segments" in map(snake, value):
+                self._add((*path, "segments"), "segments are of groups by: surt; leave it out, or write by: surt")
+            return group
+
+        return self._each(read)(value, path)
 
     def _texts(self, value: Any, path: ValuePath) -> dict[str, str]:
         if not isinstance(value, Mapping):
@@ -585,10 +604,13 @@ class Validator:
         return spec
 
 
-def _pattern(text: str) -> None:
-    """Check a pattern of a file. Raises SettingsError."""
-    if parse_match(text).kind == "sheet":
+def _pattern(text: str, *, groups: bool) -> None:
+    """Check a pattern of a file; only overrides have those of `groups`. Raises SettingsError."""
+    kind = parse_match(text).kind
+    if kind == "sheet":
         raise SettingsError(f'"{brief(text)}" is for adjustments: write the values under `sheets`')
+    if kind == "group" and not groups:
+        raise SettingsError(f'"{brief(text)}" is for overrides and adjustments: write the pattern of the URIs here')
 
 
 def _longer(min_delay: float, max_delay: float) -> str:

@@ -12,9 +12,7 @@ import msgspec
 from budgetfrontier.core.model import GroupRecord, QueueRecord
 from budgetfrontier.rules import group_limits
 from budgetfrontier.rules.forecasts import GroupTerms
-from budgetfrontier.settings.grouping import Grouping
-from budgetfrontier.settings.matching import glob
-from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.settings.grouping import Grouping, fits
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.records import decode_group
@@ -100,25 +98,40 @@ def name_of(view: View, group_id: int) -> str | None:
 
 def terms_of(view: View) -> Callable[[int], GroupTerms]:
     """Return the function that returns the terms of a group, by its id, for forecasts."""
-    grouping, settings = view.grouping(), view.in_force().base
-    reached = settings.reached
+    grouping = view.grouping()
+    rest = rest_of(view, grouping)
 
     def terms(group_id: int) -> GroupTerms:
-        group = _record(view, group_id)
-        limits = grouping.limits_of(group.name, settings)
-        left = None if limits.total_budget < 0 else limits.total_budget - group.expenditure + (not reached)
-        if group_limits.is_over_budget(group, limits, reached):
-            left = -1
-        return GroupTerms(group.name, limits.politeness, left)
+        name = _record(view, group_id).name
+        return GroupTerms(name, grouping.limits_of(name).politeness, rest(group_id))
 
     return terms
 
 
+def rest_of(view: View, grouping: Grouping) -> Callable[[int], int | None]:
+    """Return the function that returns what a group may yet spend, by its id, with URIs that cost 1.
+
+    -1: it is over its total budget; None: it has none.
+    """
+    reached = view.in_force().base.reached
+
+    def rest(group_id: int) -> int | None:
+        group = _record(view, group_id)
+        limits = grouping.limits_of(group.name)
+        if limits.total_budget < 0:
+            return None
+        if group_limits.is_over_budget(group, limits, reached):
+            return -1
+        return limits.total_budget - group.expenditure + (not reached)
+
+    return rest
+
+
 def in_groups(view: View, pattern: str | None) -> Callable[[QueueRecord], bool]:
-    """Return the test whether a queue is in a group whose name matches a glob; None: any queue. O(groups)."""
+    """Return the test whether a queue is in a group that a pattern NAME or NAME/VALUE fits; None: any. O(groups)."""
     if pattern is None:
         return lambda queue: True
-    matches, records = glob(pattern), (decode_group(value) for _, value in view.items(keys.GROUPS))
+    matches, records = fits(pattern), (decode_group(value) for _, value in view.items(keys.GROUPS))
     ids = frozenset(record.id for record in records if matches(record.name))
     return lambda queue: queue.group in ids
 
@@ -132,12 +145,12 @@ def _record(view: View, group_id: int) -> GroupRecord:
 
 def _row_of(view: View, now: float) -> Callable[[GroupRecord], GroupRow]:
     """Return the function that makes the row of a group."""
-    return partial(_row, grouping=view.grouping(), settings=view.in_force().base, now=now)
+    return partial(_row, grouping=view.grouping(), reached=view.in_force().base.reached, now=now)
 
 
-def _row(group: GroupRecord, *, grouping: Grouping, settings: QueueSettings, now: float) -> GroupRow:
-    """Return the row of a group, with the limits in force for all URIs: overrides may set others for its own."""
-    limits, reached = grouping.limits_of(group.name, settings), settings.reached
+def _row(group: GroupRecord, *, grouping: Grouping, reached: bool, now: float) -> GroupRow:
+    """Return the row of a group, with the limits in force for it."""
+    limits = grouping.limits_of(group.name)
     wake_time = group_limits.clock(group, limits)
     return GroupRow(
         group=group.name,

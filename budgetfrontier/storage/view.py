@@ -318,8 +318,11 @@ class View:
         return None if value is None else decode_group(value)
 
     def grouping(self) -> Grouping:
-        """Return the groups of the stored settings."""
-        return Grouping(self.settings()[0].groups)
+        """Return the groups of the stored settings, with the adjustments on top."""
+        found = sheets.groups_in_force(*self.settings())
+        if found.groups:
+            found.use(meta.read_suffixes(self.txn, self.db[keys.META]), self.address_of)
+        return found
 
     def _record(self, key: bytes) -> QueueRecord:
         value = self.txn.get(key, db=self.db[keys.QUEUES])

@@ -10,6 +10,7 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import GroupRecord
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import decode_group
 from budgetfrontier.testing import crash
@@ -248,7 +249,7 @@ def test_an_adjustment_changes_the_limits_of_a_group_and_its_undo_brings_them_ba
         assert len(leases) == 1
         f.finish(leases[0])
     assert [state(f, letter) for letter in "abc"] == ["RETIRED"] * 3
-    number = f.adjust(match="domain:test", group={"total_budget": 9, "max_in_flight": 2}).id
+    number = f.adjust(match="group:all", group={"total_budget": 9, "max_in_flight": 2}).id
     leases = f.lease(9)
     assert len(leases) == 2
     f.undo(number)
@@ -258,20 +259,52 @@ def test_an_adjustment_changes_the_limits_of_a_group_and_its_undo_brings_them_ba
     f.check()
 
 
-def test_a_group_whose_queues_have_different_limits_does_not_spin() -> None:
-    group = {"name": "all", "match": "*", "max_in_flight": 1}
-    override = {"match": "host:b.test", "set": {"group": {"max_in_flight": 3}}}
-    f = memory(ManualClock(START), group, overrides=[override])
-    f.schedule_many(pages("abc", 2))
-    found = ""
+def test_one_group_of_a_definition_is_adjusted_alone() -> None:
+    clock = ManualClock(START)
+    f = memory(clock, {"name": "machine", "by": "ip", "total_budget": 1})
+    for letter in "abc":
+        f.internals.know_address(f"{letter}.test", f"192.0.2.{1 + (letter == 'c')}")
+    f.schedule_many(pages("abc", 3))
     while leases := f.lease(9):
-        found += "".join(lease.queue[0] for lease in leases) + " "
-        f.check()
-        f.finish(leases[0])
-        for lease in leases[1:]:
+        for lease in leases:
             f.finish(lease)
-    assert sorted(found.replace(" ", "")) == list("aabbcc")
-    assert not kernel(f).turns.cut_short
+    assert {name: group.expenditure for name, group in stored(f).items()} == {
+        "machine/192.0.2.1": 2,
+        "machine/192.0.2.2": 2,
+    }
+    effect = f.adjust(match="group:machine/192.0.2.1", group={"total_budget": 3}, dry_run=True)
+    assert (effect.matched, effect.changed, sorted(effect.revived)) == (2, 2, ["a.test", "b.test"])
+    assert effect.groups == [
+        {"before": {"group.total_budget": 1}, "after": {"group.total_budget": 3}, "queues": 2},
+    ]
+    assert (effect.uris, effect.spend, effect.ceiling) == (2, 2, 2)
+    number = f.adjust(match="group:machine/192.0.2.1", group={"total_budget": 3}).id
+    while leases := f.lease(9):
+        for lease in leases:
+            f.finish(lease)
+    assert {name: group.expenditure for name, group in stored(f).items()} == {
+        "machine/192.0.2.1": 4,
+        "machine/192.0.2.2": 2,
+    }
+    assert f.adjust(match="queue:c.test", precedence=2, dry_run=True).revived == []
+    f.undo(number)
+    assert [state(f, letter) for letter in "abc"] != ["RETIRED"] * 3  # they are looked at again
+    assert f.lease(9) == []
+    assert [state(f, letter) for letter in "abc"] == ["RETIRED"] * 3
+    f.check()
+
+
+def test_an_adjustment_of_a_group_that_is_not_defined_is_refused() -> None:
+    f = memory(ManualClock(START), {"name": "site", "by": "ip", "total_budget": 1})
+    for match, settings, problem in (
+        ("group:sight", {"group": {"total_budget": 3}}, 'no group is defined as "sight"; there are site'),
+        ("queue:a.test", {"group": {"total_budget": 3}}, "group.total_budget is a limit of groups of queues"),
+        ("group:site/192.0.2.1", {"precedence": 3}, "no pattern of URIs stands for group:site/192.0.2.1"),
+    ):
+        with pytest.raises(FrontierError, match=problem):
+            f.adjust(match=match, dry_run=True, **settings)
+        with pytest.raises(FrontierError, match=problem):
+            f.adjust(match=match, **settings)
 
 
 def test_ten_names_on_one_address_get_one_request_per_delay_once_it_is_known() -> None:

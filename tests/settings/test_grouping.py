@@ -9,9 +9,18 @@ from msgspec.structs import replace
 
 from budgetfrontier import CrawlUri, Settings
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.settings.grouping import LONGEST_NAME, NO_LIMITS, Grouping, GroupLimits
-from budgetfrontier.settings.overrides import Effective
-from budgetfrontier.settings.schema import FrontierSettings
+from budgetfrontier.settings.grouping import (
+    LONGEST_NAME,
+    NO_LIMITS,
+    Grouping,
+    GroupLimits,
+    objection,
+    of_uris,
+    patterns,
+)
+from budgetfrontier.settings.schema import Override
+from budgetfrontier.settings.sheets import groups_in_force
+from budgetfrontier.settings.validation import Validator
 
 
 def grouping(*groups: dict[str, Any]) -> Grouping:
@@ -88,12 +97,104 @@ def test_a_name_that_is_too_long_makes_no_group() -> None:
 
 def test_limits_are_those_of_the_definition() -> None:
     found = grouping({"name": "a", "by": "host", "politeness": True}, {"name": "b", "match": "*", "max_in_flight": 3})
-    plain = Effective(FrontierSettings()).base
-    assert found.limits_of("a/x.test", plain) == GroupLimits(politeness=True, max_in_flight=1)
-    assert found.limits_of("b", plain) == GroupLimits(max_in_flight=3)
-    assert found.limits_of("gone", plain) == NO_LIMITS
-    others = replace(plain, group_total_budget=7, group_max_bandwidth=100)
-    assert found.limits_of("b", others) == GroupLimits(max_in_flight=3, total_budget=7, max_bandwidth=100)
+    assert found.limits_of("a/x.test") == GroupLimits(politeness=True, max_in_flight=1)
+    assert found.limits_of("b") == GroupLimits(max_in_flight=3)
+    assert found.limits_of("gone") == NO_LIMITS
+
+
+def test_overrides_and_adjustments_replace_limits_of_the_groups_that_they_name() -> None:
+    settings = Settings.from_dict(
+        {
+            "frontier": {"group": {"max_bandwidth": 100}},
+            "groups": [{"name": "a", "by": "host", "total_budget": 5}, {"name": "b", "match": "*", "max_in_flight": 3}],
+            "overrides": [
+                {"match": "group:a", "set": {"group.total_budget": 7}},
+                {"match": "group:a/*.test", "set": {"group": {"max_in_flight": 2}}},
+            ],
+        }
+    )
+    found = groups_in_force(settings, [Override("group:?/x.test", {"group.total_budget": 9})])
+    assert found.limits_of("a/x.test") == GroupLimits(max_in_flight=2, total_budget=9, max_bandwidth=100)
+    assert found.limits_of("a/y.test") == GroupLimits(max_in_flight=2, total_budget=7, max_bandwidth=100)
+    assert found.limits_of("a/x.example") == GroupLimits(total_budget=7, max_bandwidth=100)
+    assert found.limits_of("b") == GroupLimits(max_in_flight=3, max_bandwidth=100)
+
+
+@pytest.mark.parametrize(
+    ("group", "pattern", "expected"),
+    [
+        ({"match": "domain:a.test"}, "group:g", ["domain:a.test"]),
+        ({"match": "domain:a.test"}, "group:h", []),
+        ({"match": "domain:a.test"}, "group:g/x", []),
+        ({"by": "host"}, "group:g/*.test", ["host:*.test"]),
+        ({"by": "host"}, "group:?", ["*"]),
+        ({"by": "registered-domain"}, "group:g/a.test", ["domain:a.test"]),
+        ({"by": "registered-domain"}, "group:g/*.test", []),
+        ({"by": "label"}, "group:g/red", ["label:red"]),
+        ({"by": "label"}, "group:g", []),
+        ({"by": "ip"}, "group:g/192.0.2.1", []),
+        ({"by": "surt"}, "group:g/org,example", ["surt:(org,example,"]),
+        ({"by": "surt"}, "group:g/localhost", ["host:localhost"]),
+        ({"by": "surt", "segments": 1}, "group:g/127.0.0.1", ["host:127.0.0.1"]),
+    ],
+)
+def test_settings_of_uris_for_a_group_are_for_what_its_definition_fits(
+    group: dict[str, Any], pattern: str, expected: list[str]
+) -> None:
+    groups = grouping({"name": "g", "max_in_flight": 2} | group).groups
+    assert patterns(pattern, groups) == expected
+    override = Override(pattern, {"precedence": 2, "group.total_budget": 5})
+    found = of_uris([Override("*", {"precedence": 3}), override], groups)
+    assert [(one.match, one.set) for one in found[1:]] == [(match, {"precedence": 2}) for match in expected]
+    assert (objection(override, groups) is None) == bool(expected)
+    if not expected and pattern != "group:h" and "match" not in group:
+        assert objection(replace(override, set={"group.total_budget": 5}), groups) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({"overrides": [{"match": "*", "set": {"group.total_budget": 5}}]}, "overrides[0]: group.total_budget is a"),
+        ({"overrides": [{"match": "group:c", "set": {"precedence": 5}}]}, "overrides[0].match: no group is defined as"),
+        ({"overrides": [{"match": "group:one/x", "set": {"precedence": 5}}]}, 'overrides[0].match: "one" is one group'),
+        ({"groups": [{"name": "g", "match": "group:x"}]}, 'groups[0].match: "group:x" is for overrides and adjust'),
+        ({"sheets": {"s": {"group": {"total_budget": 5}}}}, "sheets.s: group.total_budget is a limit of groups"),
+        (
+            {"groups": [{"name": "g", "by": "host", "segments": 2}]},
+            "groups[0].segments: segments are of groups by: surt",
+        ),
+    ],
+)
+def test_patterns_of_groups_are_refused_where_they_mean_nothing(data: dict[str, Any], problem: str) -> None:
+    groups = [{"name": "one", "match": "*", "max_in_flight": 2}]
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_dict({"groups": groups} | data)
+    assert len(caught.value.problems) == 1
+    assert caught.value.problems[0].startswith(problem)
+
+
+def test_a_group_lists_queue_keys_as_overrides_do() -> None:
+    found = grouping({"name": "some", "match": {"queues": ["a.test", "b.test"]}, "max_in_flight": 2})
+    assert found.groups[0].match == "queues:a.test,b.test"
+
+
+def test_an_error_in_a_group_has_no_errors_that_follow_from_it() -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_dict({"groups": [{"name": 5, "match": "*"}, {"name": "b", "by": "colour"}, {"name": "c"}]})
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == [
+        "groups[0].name",
+        "groups[1].by",
+        "groups[2]",
+    ]
+
+
+@pytest.mark.parametrize(("override", "warned"), [("group:all", False), ("group:*", False), (None, True)])
+def test_a_group_without_limits_is_warned_of(override: str | None, warned: bool) -> None:
+    overrides = [{"match": override, "set": {"group.max_in_flight": 2}}] if override else []
+    validator = Validator()
+    validator.settings({"groups": [{"name": "all", "match": "*"}], "overrides": overrides}, Settings())
+    assert not validator.problems
+    assert [warning.path for warning in validator.warnings] == [("groups", 0)] * warned
 
 
 def test_addresses_are_whole_segments() -> None:

@@ -199,7 +199,10 @@ class Adjustment:
     @property
     def names(self) -> set[str]:
         """What it sets: settings, or whether a sheet is associated with its match."""
-        return {f"the sheet {self.sheet}"} if self.chosen.keys() & {"sheet", "without_sheet"} else {*self.chosen}
+        if self.chosen.keys() & {"sheet", "without_sheet"}:
+            return {f"the sheet {self.sheet}"}
+        of_groups = {f"group.{name}" for name in self.chosen.get("group", ())}
+        return {*self.chosen} - {"group"} | of_groups
 
 
 @dataclass(eq=False)
@@ -273,6 +276,7 @@ class Model:
                 or (kind == "label" and uri.label == what)
                 or (kind == "host" and fnmatchcase(uri.host, what))
                 or (kind == "domain" and ("." + uri.host).endswith("." + what))
+                or (kind == "group" and self.definition_fits(what, uri))
             ):
                 values.update(chosen)
                 adjusted |= "queue_total_budget" in chosen and number >= len(self.of_sheets())
@@ -456,12 +460,38 @@ class Model:
 
     # ---- groups of queues
 
-    def limits(self, name: str, uri: Uri) -> dict[str, Any]:
-        """Those of its definition, and of the settings of this URI in their place."""
-        found = self.definition(name)
-        if any(one["name"] == name.partition("/")[0] for one in self.options["groups"]):
-            found |= self.values_for(uri)[0].get("group", {})
+    def limits(self, name: str) -> dict[str, Any]:
+        """Those of its definition, and in their place those that an operator has set for `group:NAME[/VALUE]`."""
+        found, (first, _, value) = self.definition(name), name.partition("/")
+        for match, chosen in self.plain() if any(one["name"] == first for one in self.options["groups"]) else ():
+            kind, _, what = match.partition(":")
+            named, slash, valued = what.partition("/")
+            if kind == "group" and fnmatchcase(first, named) and (not slash or (value and fnmatchcase(value, valued))):
+                found |= chosen.get("group", {})
         return found
+
+    def definition_fits(self, pattern: str, uri: Uri) -> bool:
+        """Whether a URI fits the definition of a group that `group:NAME[/VALUE]` names, as that group."""
+        named, slash, valued = pattern.partition("/")
+        for one in self.options["groups"]:
+            kind, _, what = one.get("match", "").partition(":")
+            if not fnmatchcase(one["name"], named) or (slash and "match" in one):
+                continue
+            fits = {
+                "*": True,
+                "queue": fnmatchcase(uri.queue, what),
+                "domain": ("." + uri.host).endswith("." + what),
+            }
+            if "match" in one and fits[kind]:
+                return True
+            if "by" in one and (not slash or fnmatchcase(self.group_value(one, uri), valued)):
+                return True
+        return False
+
+    @staticmethod
+    def group_value(one: dict[str, Any], uri: Uri) -> str:
+        parts = uri.host.split(".")[::-1]
+        return uri.host if one["by"] == "host" else ",".join(parts[: one["segments"]])
 
     def definition(self, name: str) -> dict[str, Any]:
         plain: dict[str, Any] = {"politeness": False, "max_in_flight": None, "total_budget": -1, "max_bandwidth": 0}
@@ -483,10 +513,8 @@ class Model:
                 return str(one["name"])
             if one.get("by") == "ip" and uri.host in self.addresses:
                 return f"{one['name']}/{self.addresses[uri.host][0]}"
-            if one.get("by") == "host":
-                return f"{one['name']}/{uri.host}"
-            if one.get("by") == "surt":
-                return f"{one['name']}/{','.join(uri.host.split('.')[::-1][: one['segments']])}"
+            if one.get("by") in ("host", "surt"):
+                return f"{one['name']}/{self.group_value(one, uri)}"
         return ""
 
     def choose_group(self, queue: Queue, uri: Uri) -> None:
@@ -505,23 +533,23 @@ class Model:
     def members(self, name: str) -> list[Queue]:
         return [queue for queue in self.queues.values() if queue.group == name]
 
-    def group_spent(self, name: str, uri: Uri, *, reserved: bool = False) -> bool:
+    def group_spent(self, name: str, *, reserved: bool = False) -> bool:
         """Whether its total budget is spent, what is out included if it is `reserved`."""
         spent = sum(queue.spent for queue in self.members(name))
         if reserved:
             spent += sum(uri.cost for queue in self.members(name) for uri in queue.out)
-        total = self.limits(name, uri)["total_budget"]
+        total = self.limits(name)["total_budget"]
         return bool(total >= 0 and (spent > total or (self.options["retire_when"] == "reached" and spent == total)))
 
-    def room(self, name: str, uri: Uri) -> int:
+    def room(self, name: str) -> int:
         out = [uri for queue in self.members(name) for uri in queue.out]
-        if out and self.group_spent(name, uri, reserved=True) and not self.group_spent(name, uri):
+        if out and self.group_spent(name, reserved=True) and not self.group_spent(name):
             return 0
-        most = self.limits(name, uri)["max_in_flight"]
+        most = self.limits(name)["max_in_flight"]
         return 1000 if most is None else max(most - len([uri for uri in out if not uri.landed]), 0)
 
-    def clock(self, name: str, uri: Uri) -> float:
-        limits, group = self.limits(name, uri), self.groups[name]
+    def clock(self, name: str) -> float:
+        limits, group = self.limits(name), self.groups[name]
         return max(group.wake if limits["politeness"] else 0.0, group.busy if limits["max_bandwidth"] else 0.0)
 
     def stopped(self, queue: Queue) -> bool:
@@ -533,14 +561,14 @@ class Model:
             self.choose_group(queue, uri)
         if not queue.group:
             return False
-        if self.group_spent(queue.group, uri):
+        if self.group_spent(queue.group):
             self.move(queue, RETIRED)
-        elif self.clock(queue.group, uri) > self.now or not self.room(queue.group, uri):
+        elif self.clock(queue.group) > self.now or not self.room(queue.group):
             self.ring.remove(queue)
             queue.state = SNOOZED
             self.groups[queue.group].parked.append(queue)
-            if self.clock(queue.group, uri) > self.now:
-                self.groups[queue.group].due = self.clock(queue.group, uri)
+            if self.clock(queue.group) > self.now:
+                self.groups[queue.group].due = self.clock(queue.group)
         else:
             return False
         return True
@@ -550,11 +578,10 @@ class Model:
         if not name or not self.groups[name].parked:
             return
         group = self.groups[name]
-        first = self.head(group.parked[0])
-        if self.clock(name, first) > self.now:
-            group.due = self.clock(name, first)
+        if self.clock(name) > self.now:
+            group.due = self.clock(name)
             return
-        room = self.room(name, first)
+        room = self.room(name)
         while room and group.parked:
             queue = group.parked.pop(0)
             queue.state = ""
@@ -572,7 +599,7 @@ class Model:
         queue.rest = max(queue.rest, queue.busy)
         if queue.group:
             group = self.groups[queue.group]
-            group.busy = after(group.busy, self.limits(queue.group, uri)["max_bandwidth"])
+            group.busy = after(group.busy, self.limits(queue.group)["max_bandwidth"])
 
     def crawl_rests(self) -> bool:
         return bool(self.options["max_bandwidth"] and self.busy > self.now)

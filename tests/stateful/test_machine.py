@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from tests.support import kernel
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
 NO_TALLY = dict.fromkeys(AMOUNTS, 0)
 MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced", "label:one")
+GROUP_MATCHES = ("group:*", "group:all", "group:each/?.test", "group:sites", "group:b*", "group:machine/192.0.2.1")
 
 booleans = st.booleans()
 hosts = st.sampled_from(HOSTS)
@@ -71,9 +73,21 @@ values = st.fixed_dictionaries(
         "quotas.queue": quotas,
         "quotas.label": quotas,
         "quotas.force_retire": booleans,
-        "group": st.fixed_dictionaries({"total_budget": st.sampled_from((-1, 0, 3, 9))}),
     },
 ).filter(bool)
+of_groups = st.fixed_dictionaries(
+    {
+        "group": st.fixed_dictionaries(
+            {},
+            optional={
+                "total_budget": st.sampled_from((-1, 0, 3, 9)),
+                "max_in_flight": st.sampled_from((1, 4)),
+                "max_bandwidth": st.sampled_from((0, 70)),
+            },
+        ).filter(bool)
+    },
+    optional={"precedence": st.sampled_from((1, 5))},
+)
 outcomes = st.sampled_from(
     ("SUCCESS", "RETRY", "FAILURE", "SUCCESS", "DEFERRED", "SUCCESS", "DEAD", "DISREGARDED", "SUCCESS")
 )
@@ -450,6 +464,21 @@ class FrontierMachine(RuleBasedStateMachine):
         number = self.frontier.adjust(match=match, reason="test", **chosen).id
         self.model.adjust(match, chosen, number)
         self.remember()
+
+    @rule(
+        match=st.sampled_from(("group:*", "group:all", "group:each/?.test", "group:sites", "group:b*")),
+        chosen=of_groups,
+    )
+    def adjust_groups(self, match: str, chosen: dict[str, Any]) -> None:
+        """Change limits of groups, and settings of the URIs that the definition fits; unknown groups are refused."""
+        named, _, value = match.removeprefix("group:").partition("/")
+        there = [one for one in self.model.options["groups"] if fnmatchcase(one["name"], named)]
+        refused = not there or (value and "match" in there[0])
+        if refused or (len(chosen) > 1 and any(one.get("by") == "ip" for one in there)):
+            with pytest.raises(FrontierError):
+                self.frontier.adjust(match=match, **chosen)
+            return
+        self.adjust(match, chosen)
 
     @rule(
         match=st.sampled_from((*(match for _, match in ASSOCIATIONS), "label:one", "host:d.test")),

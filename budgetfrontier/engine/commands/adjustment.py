@@ -10,11 +10,20 @@ import msgspec
 
 from budgetfrontier.core.converters import converter
 from budgetfrontier.engine.commands import preview as previews
-from budgetfrontier.engine.commands.preview import Change, Survey, appended, preview, survey, survey_of, values_of_none
+from budgetfrontier.engine.commands.preview import (
+    Change,
+    Survey,
+    appended,
+    is_uniform,
+    preview,
+    survey,
+    survey_of,
+    values_of_none,
+)
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings import plugins, sheets
-from budgetfrontier.settings.matching import Match, parse_match, spellings, unknown_keys
+from budgetfrontier.settings.matching import GROUP, Match, parse_match, spellings, unknown_keys
 from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.meta import write_settings
@@ -112,12 +121,13 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         return preview(view, appended(view, override))
     override = msgspec.structs.replace(override, id=kernel.counters.audit + 1)
     in_force = kernel.tables.in_force
-    if sheets.is_about_sheets(override):
-        change = previews.change_by(in_force.settings, in_force.adjustments, override, in_force.effective)
+    effective, groups = in_force.effective, in_force.grouping
+    if sheets.is_about_sheets(override) or override.match.startswith(GROUP):
+        change = previews.change_by(in_force.settings, in_force.adjustments, override, effective, groups)
     else:
         after = Effective(in_force.frontier, (), [Override("*", override.set)])  # it is the last one, and wins
         match = parse_match(override.match)
-        change = Change(match, tuple(override.set), in_force.effective, after, override.set)
+        change = Change(match, tuple(override.set), effective, after, (groups, groups), override.set)
     return _figures(kernel, change, args, now) | edit(kernel, Edit([], [override]), now)
 
 
@@ -146,7 +156,7 @@ def withdraw(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]
     override = next((one for one in adjustments if one.id == args["id"]), None)
     if override is None:
         raise not_in_force(args["id"])
-    change = previews.change_without(in_force.settings, adjustments, override, in_force.effective)
+    change = previews.change_without(in_force.settings, adjustments, override, in_force.effective, in_force.grouping)
     found = _figures(kernel, change, args, now)
     return {"withdrawn": plain(override)} | found | edit(kernel, Edit([override.id], []), now)
 
@@ -213,7 +223,7 @@ def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[st
     if counted is not None and counted.revision == kernel.counters.settings_revision:
         return previews.plain(counted)
     uniform = [
-        {name: values[name] if effective.is_uniform(name) else None for name in change.names}
+        {name: values[name] if is_uniform(effective, name) else None for name in change.names}
         for effective, values in zip((change.before, change.after), values_of_none(change), strict=True)
     ]
     figures: dict[str, Any] = {

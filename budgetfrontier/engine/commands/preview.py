@@ -17,9 +17,11 @@ from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.rules.budgets import is_over_total, total_of
 from budgetfrontier.rules.queue_states import RETIRED, is_revived_by_change
 from budgetfrontier.settings import Settings, plugins, sheets
-from budgetfrontier.settings.matching import Match, spellings, unknown_keys
+from budgetfrontier.settings.grouping import Grouping, GroupLimits
+from budgetfrontier.settings.matching import GROUP, Match, spellings, unknown_keys
+from budgetfrontier.settings.names import OF_GROUPS, is_of_groups
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
-from budgetfrontier.storage import keys
+from budgetfrontier.storage import group_listing, keys
 from budgetfrontier.storage.budgets_in_force import affordable
 from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.records import decode_future
@@ -33,16 +35,22 @@ MOST_GROUPS = 100
 _KEPT = 10_000  # pairs of settings that are distinguished before they are compared by their values
 
 
-class Change(NamedTuple):
-    """A change of adjustments: its match, the names of its settings, and the overrides in force before and after.
+Limits = tuple[GroupLimits, GroupLimits]
+"""Those of the group of a queue, before and after a change."""
 
-    `sets` are the values of an appended override: it wins, for everything that it matches.
+
+class Change(NamedTuple):
+    """A change of adjustments: its match, the names of its settings, and what is in force before and after.
+
+    `groupings` are the groups of queues with their limits. `sets` are the values of an appended override: it wins, for
+    everything that it matches.
     """
 
     match: Match
     names: tuple[str, ...]
     before: Effective
     after: Effective
+    groupings: tuple[Grouping, Grouping]
     sets: Mapping[str, Any] = MappingProxyType({})
 
     def values(self) -> Callable[[str, str, str | None], tuple[QueueSettings, QueueSettings]]:
@@ -62,35 +70,59 @@ class Change(NamedTuple):
 
         return values
 
+    def limits(self) -> Callable[[str, str, str | None], Limits | None]:
+        """Return a function from URL, key and label of a queue to the limits of its group, if the change sets such."""
+        if not any(map(is_of_groups, self.names)):
+            return lambda url, key, label: None
+        (before, after), known = self.groupings, dict[str | None, Limits]()
+
+        def limits(url: str, key: str, label: str | None) -> Limits:
+            name = before.name_of(CrawlUri(url, source=label), key)
+            if name not in known:
+                known[name] = before.limits_of(name or ""), after.limits_of(name or "")
+            return known[name]
+
+        return limits
+
+
+def value(settings: QueueSettings, limits: GroupLimits | None, name: str) -> Any:
+    """Return the value of a setting of a queue, or of its group, by its dotted name."""
+    if is_of_groups(name):
+        return None if limits is None else getattr(limits, name.removeprefix(OF_GROUPS))
+    return value_in(settings, name)
+
 
 def appended(view: View, override: Override) -> Change:
     """Return the change that an override makes when it is appended. Raises FrontierError."""
-    return change_by(*view.settings(), override, view.in_force())
+    return change_by(*view.settings(), override, view.in_force(), view.grouping())
 
 
 def withdrawn(view: View, override: Override) -> Change:
     """Return the change that it makes to take an adjustment out of those in force."""
     settings, adjustments = view.settings()
-    return change_without(settings, adjustments, override, view.in_force())
+    return change_without(settings, adjustments, override, view.in_force(), view.grouping())
 
 
-def change_by(settings: Settings, adjustments: Sequence[Override], override: Override, before: Effective) -> Change:
+def change_by(
+    settings: Settings, adjustments: Sequence[Override], override: Override, before: Effective, groups: Grouping
+) -> Change:
     """Return the change of the settings in force by an override that is appended. Raises FrontierError."""
-    match, names = sheets.concerned(settings, [*adjustments, override], override)
-    sets: Mapping[str, Any] = override.set
-    if sheets.is_about_sheets(override):
-        sheets.check_change(settings, adjustments, override)
-        sets = {}
-    return Change(match, names, before, sheets.effective(settings, [*adjustments, override]), sets)
+    sheets.check_change(settings, adjustments, override)
+    match, names = sheets.concerned(settings, [*adjustments, override], override, groups)
+    changed = [*adjustments, override]
+    groupings = groups, sheets.groups_in_force(settings, changed, like=groups)
+    sets: Mapping[str, Any] = {} if sheets.is_about_sheets(override) else override.set
+    return Change(match, names, before, sheets.effective(settings, changed), groupings, sets)
 
 
 def change_without(
-    settings: Settings, adjustments: Sequence[Override], override: Override, before: Effective
+    settings: Settings, adjustments: Sequence[Override], override: Override, before: Effective, groups: Grouping
 ) -> Change:
     """Return the change of the settings in force that it makes to take an adjustment out."""
     rest = [one for one in adjustments if one.id != override.id]
-    match, names = sheets.concerned(settings, adjustments, override)
-    return Change(match, names, before, sheets.effective(settings, rest))
+    match, names = sheets.concerned(settings, adjustments, override, groups)
+    groupings = groups, sheets.groups_in_force(settings, rest, like=groups)
+    return Change(match, names, before, sheets.effective(settings, rest), groupings)
 
 
 class Survey(msgspec.Struct, kw_only=True):
@@ -123,24 +155,26 @@ class _Groups:
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
-        self._pairs: dict[tuple[int, int], list[Any]] = {}
+        self._pairs: dict[tuple[int, int, int], list[Any]] = {}
         self._values: Counter[bytes] = Counter()
         self.matched = 0
 
-    def add(self, before: QueueSettings, after: QueueSettings) -> None:
+    def add(self, before: QueueSettings, after: QueueSettings, limits: Limits | None) -> None:
         """Count a queue."""
         self.matched += 1
-        pair = self._pairs.get((id(before), id(after)))  # settings are shared by the queues that have the same
+        key = id(before), id(after), id(limits)  # they are shared by the queues that have the same
+        pair = self._pairs.get(key)
         if pair is not None:
-            pair[2] += 1
+            pair[3] += 1
             return
         if len(self._pairs) == _KEPT:
             self._merge()
-        self._pairs[id(before), id(after)] = [before, after, 1]
+        self._pairs[key] = [before, after, limits, 1]
 
     def _merge(self) -> None:
-        for before, after, count in self._pairs.values():
-            values = [[value_in(settings, name) for name in self._names] for settings in (before, after)]
+        for before, after, limits, count in self._pairs.values():
+            sides = (before, limits and limits[0]), (after, limits and limits[1])
+            values = [[value(*side, name) for name in self._names] for side in sides]
             self._values[msgspec.json.encode(values)] += count
         self._pairs.clear()
 
@@ -188,10 +222,17 @@ def values_of_none(change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
     known = bool(name) or change.match.kind == "*"
     url = f"http://{name or 'none.invalid'}/"
     found: list[dict[str, Any]] = []
-    for effective in (change.before, change.after):
-        settings = effective.for_uri(url, name)
-        found.append({n: value_in(settings, n) if known or effective.is_uniform(n) else None for n in change.names})
+    for effective, groups in zip((change.before, change.after), change.groupings, strict=True):
+        settings, limits = effective.for_uri(url, name), groups.limits_of(change.match.text.removeprefix(GROUP))
+        found.append(
+            {n: value(settings, limits, n) if known or is_uniform(effective, n) else None for n in change.names}
+        )
     return found[0], {**found[1], **change.sets}
+
+
+def is_uniform(effective: Effective, name: str) -> bool:
+    """Return whether a setting has the same value for all URIs; the limits of groups never have."""
+    return not is_of_groups(name) and effective.is_uniform(name)
 
 
 class _Looked(NamedTuple):
@@ -263,9 +304,9 @@ def survey_of(
 
     `unknown` are the keys that the change names and no queue has.
     """
-    groups, values = _Groups(change.names), change.values()
+    groups, values, limits = _Groups(change.names), change.values(), change.limits()
     for url, key, label in found:
-        groups.add(*values(url, key, label))
+        groups.add(*values(url, key, label), limits(url, key, label))
     return groups.survey(change, as_of, unknown)
 
 
@@ -281,27 +322,79 @@ def _goes_by_next_uri(view: View, match: Match) -> bool:
     return not match.by_authority or not getattr(assign, "one_host", False)
 
 
+class _GroupBudgets:
+    """What the groups of queues may yet spend, before (0) and after (1) a change."""
+
+    def __init__(self, view: View, change: Change) -> None:
+        self._rests = [group_listing.rest_of(view, groups) for groups in change.groupings]
+        self._known: dict[int, tuple[int | None, int | None]] = {}
+
+    def rest(self, queue: QueueRecord, side: int) -> int | None:
+        """Return the rest of the total budget of a queue's group; -1 if it is spent; None without one."""
+        if queue.group not in self._known:
+            before, after = self._rests
+            self._known[queue.group] = (before(queue.group), after(queue.group)) if queue.group else (None, None)
+        return self._known[queue.group][side]
+
+    def is_over(self, queue: QueueRecord, side: int) -> bool:
+        """Return whether a queue is retired on its turn because its group has spent its total budget."""
+        return self.rest(queue, side) == -1
+
+    def differ(self, queue: QueueRecord) -> bool:
+        """Return whether the change gives the group of a queue another total budget."""
+        return self.rest(queue, 0) != self.rest(queue, 1)
+
+
+class _Sum(msgspec.Struct):
+    """The spend of some queues."""
+
+    uris: int = 0
+    floor: int = 0
+    ceiling: int | None = 0
+
+    def add(self, uris: int, floor: int, ceiling: int | None) -> None:
+        self.uris += uris
+        self.floor += floor
+        self.ceiling = None if self.ceiling is None or ceiling is None else self.ceiling + ceiling
+
+    def within(self, rest: int) -> _Sum:
+        """Return what of it the rest of a total budget pays for, with URIs at their average cost."""
+        ceiling = rest if self.ceiling is None else min(self.ceiling, rest)
+        if self.floor <= rest:
+            return _Sum(self.uris, self.floor, ceiling)
+        return _Sum(self.uris * rest // self.floor, rest, ceiling)
+
+
 class _Spend:
     """The spend of queues: the cost of the URIs that they hold, and the rest of their budgets once more come."""
 
-    def __init__(self, in_scope: Callable[[CrawlUri], bool] | None) -> None:
+    def __init__(self, in_scope: Callable[[CrawlUri], bool] | None, of_groups: _GroupBudgets, side: int) -> None:
         self._in_scope = in_scope
-        self.uris = self.disregarded = 0
-        self.floor = 0
-        self.ceiling: int | None = 0
+        self._of_groups = of_groups
+        self._side = side
+        self._plain = _Sum()
+        self._shared: dict[int, tuple[int, _Sum]] = {}
+        """By group with a total budget: the rest of that, and the spend of the queues in it."""
+        self.disregarded = 0
 
     def add(self, view: View, queue: QueueRecord, settings: QueueSettings) -> None:
-        if _is_out(queue, settings):
+        """Add a queue."""
+        rest = self._of_groups.rest(queue, self._side)
+        if _is_out(queue, settings) or rest == -1:
             return
         total = total_of(queue, settings)
         uris, spent, disregarded = affordable(view, queue, total, reached=settings.reached, in_scope=self._in_scope)
-        self.uris += uris
         self.disregarded += disregarded
-        self.floor += spent
-        if total < 0:
-            self.ceiling = None
-        elif self.ceiling is not None:
-            self.ceiling += max(total - queue.expenditure, spent)  # the last URI may go beyond the budget
+        ceiling = None if total < 0 else max(total - queue.expenditure, spent)  # the last URI may go beyond the budget
+        to = self._plain if rest is None else self._shared.setdefault(queue.group, (rest, _Sum()))[1]
+        to.add(uris, spent, ceiling)
+
+    def sum(self) -> _Sum:
+        """Return the spend of all queues that were added, within the budgets of their groups."""
+        found = _Sum()
+        for one in (self._plain, *(shared.within(rest) for rest, shared in self._shared.values())):
+            found.add(one.uris, one.floor, one.ceiling)
+        return found
 
 
 def _is_out(queue: QueueRecord, settings: QueueSettings) -> bool:
@@ -321,23 +414,26 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
     view. O(queues), about 5 us each, and the pending URIs of queues with changed budgets; O(named and RETIRED queues)
     if named.
     """
-    groups, values = _Groups(change.names), change.values()
+    groups, values, limits = _Groups(change.names), change.values(), change.limits()
+    of_groups = _GroupBudgets(view, change)
     retired: list[str] = []
     revived: list[str] = []
     counts = {"retired_count": 0, "revived_count": 0, "still_over": 0, "by_name": 0}
-    reviving, before, after, changed = _Spend(in_scope), _Spend(in_scope), _Spend(in_scope), 0
+    reviving, before, after = (_Spend(in_scope, of_groups, side) for side in (1, 0, 1))
+    changed = 0
     for queue, url, label, matched in _look(view, change.match, others=True):
         if not (matched or queue.state is RETIRED):
             continue
         if matched:
             old, new = values(url, queue.queue, label)
-            groups.add(old, new)
+            groups.add(old, new, limits(url, queue.queue, label))
         else:
             old = new = change.before.for_uri(url, queue.queue, label)
         if not is_revived_by_change(queue):
             counts["by_name"] += matched
             continue
-        was_out, is_out = _is_out(queue, old), _is_out(queue, new)
+        was_out = _is_out(queue, old) or of_groups.is_over(queue, 0)
+        is_out = _is_out(queue, new) or of_groups.is_over(queue, 1)
         if queue.state is RETIRED:
             if queue.queued and not is_out:
                 counts["revived_count"] += 1
@@ -349,7 +445,7 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
                 counts["retired_count"] += 1
                 if len(retired) < NAMED:
                     retired.append(queue.queue)
-            if _budget(queue, old) != _budget(queue, new):
+            if _budget(queue, old) != _budget(queue, new) or of_groups.differ(queue):
                 changed += 1
                 before.add(view, queue, old)
                 after.add(view, queue, new)
@@ -363,12 +459,11 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
         "retired": retired,
         "revived": revived,
         **counts,
-        "uris": reviving.uris,
-        "spend": reviving.floor,
-        "ceiling": reviving.ceiling,
-        "others": {
-            "queues": changed,
-            "before": {"uris": before.uris, "spend": before.floor, "ceiling": before.ceiling},
-            "after": {"uris": after.uris, "spend": after.floor, "ceiling": after.ceiling},
-        },
+        **_told(reviving),
+        "others": {"queues": changed, "before": _told(before), "after": _told(after)},
     }
+
+
+def _told(spend: _Spend) -> dict[str, Any]:
+    found = spend.sum()
+    return {"uris": found.uris, "spend": found.floor, "ceiling": found.ceiling}

@@ -69,8 +69,8 @@ def _register_queues(commands: Commands) -> None:
     add_job(parser, cluster=True)
     common.add_queue_filter(parser)
     parser.add_argument(
-        "--group", metavar="NAME", help="only queues of this group, or of those that match a glob (domain/*); with "
-        "groups, a column `group` has the name",
+        "--group", metavar="NAME", help="only queues of this group (museum, domain/example.org), or of those that "
+        "globs fit (domain, domain/*.org); with groups, a column `group` has the name",
     )  # fmt: skip
     parser.add_argument(
         "--over-budget", action="store_true",

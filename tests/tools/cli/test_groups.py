@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,6 +84,30 @@ def test_a_queue_shows_its_group(grouped: Path, cli: Cli) -> None:
         "group.bytes": "2000", "group.wake_time": "-",
     }  # fmt: skip
     assert json.loads(cli("queue", grouped, "a.example.org", "--format", "json").out)["group"]["state"] == "waits"
+
+
+def test_the_command_of_explain_raises_the_budget_of_a_group_and_undo_takes_it_back(grouped: Path, cli: Cli) -> None:
+    def explained() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(cli("explain", grouped, "http://b.capped.test/1", "--format", "json").out)
+        return found
+
+    found = next(reason for reason in explained()["reasons"] if reason["code"] == "over-budget")
+    assert found["command"] == f"budgetfrontier adjust {grouped} --match group:capped --set group.total_budget=3"
+    assert "total budget is 1. The command raises it to 3." in found["text"]
+    command = shlex.split(found["command"])[1:]
+    dry = cli(*command, "--dry-run").out
+    assert "2 queues" in dry and "group.total_budget" in dry
+    cli(*command)
+    groups = json.loads(cli("report", grouped, "--format", "json").out)["groups"]["fullest"]
+    assert [group["total_budget"] for group in groups if group["group"] == "capped"] == [3]
+    rows = [row for row in explained()["settings"] if row["name"] == "group.total_budget"]
+    assert [(row["value"], row["sources"][-1]["match"]) for row in rows] == [(3, "group:capped")]
+    assert "group:capped" in cli("audit", grouped).out
+    number = json.loads(cli("audit", grouped, "--format", "json").out)[-1]["id"]
+    cli("undo", grouped, number)
+    assert cli("queue", grouped, "b.capped.test").out.count("over_budget") == 1
+    refused = cli("adjust", grouped, "--match", "group:caped", "--set", "group.total_budget=3")
+    assert 'no group is defined as "caped"; did you mean capped?' in refused.err
 
 
 def test_a_crawl_without_groups_shows_none(stopped: Path, cli: Cli) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,9 +12,11 @@ from budgetfrontier.reports.operators import AdjustmentRow, CrawlOperator, NoSuc
 from budgetfrontier.reports.path_patterns import path_patterns
 from budgetfrontier.reports.queue_sample import FOR_PATTERNS
 from budgetfrontier.settings import sheets
+from budgetfrontier.settings.grouping import patterns
 from budgetfrontier.settings.matching import parse_match
-from budgetfrontier.settings.names import per_uri
+from budgetfrontier.settings.names import is_of_groups, per_uri
 from budgetfrontier.settings.overrides import Override, QueueSettings, value_in
+from budgetfrontier.settings.schema import GroupSettings
 from budgetfrontier.settings.values import brief
 from budgetfrontier.storage.view import PendingUri
 from budgetfrontier.tools.console.jobs import ConsoleJob
@@ -51,7 +53,7 @@ def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
         "queue": queue,
         "group": operator.group_of(queue),
         "explanation": operator.explain(key),
-        "settings": _sources(in_force, overrides, adjustments, url, key, label),
+        "settings": _sources(in_force, overrides, adjustments, url, key, label, settings.groups),
         "head": [_with_terms(item, in_force) for item in head],
         "spread": [_with_terms(item, in_force) for item in sample[::step][:SPREAD]] if queue.queued > HEAD else [],
         "patterns": path_patterns(item.uri.url for item in sample),
@@ -74,8 +76,9 @@ def _sources(
     url: str,
     key: str,
     label: str | None,
+    groups: Sequence[GroupSettings],
 ) -> list[dict[str, Any]]:
-    """Return each setting with its value and its source, those that an override has set first."""
+    """Return each setting of URIs with its value and its source, those that an override has set first."""
     source: dict[str, str] = {}
     kinds: dict[str, Iterable[Override | AdjustmentRow]] = {
         "sheet": [one for one in overrides if one.sheet],
@@ -84,10 +87,12 @@ def _sources(
     }
     for kind, ones in kinds.items():
         for number, one in enumerate(ones, 1):
-            if parse_match(one.match).matches(url, key, label):
+            if any(parse_match(text).matches(url, key, label) for text in patterns(one.match, groups)):
                 source |= dict.fromkeys(one.set, f"{_name(kind, one, number)}: {brief(one.match, _LONGEST_MATCH)}")
     rows = [
-        {"name": name, "value": str(value_in(in_force, name)), "source": source.get(name, "")} for name in per_uri()
+        {"name": name, "value": str(value_in(in_force, name)), "source": source.get(name, "")}
+        for name in per_uri()
+        if not is_of_groups(name)
     ]
     return sorted(rows, key=lambda row: not row["source"])
 
