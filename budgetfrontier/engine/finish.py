@@ -161,7 +161,9 @@ class Finisher:
             if outcome is not _SUCCESS:
                 spent = spent + charges.penalty(outcome, settings) if charges.is_charged(outcome) else 0
             self._turns.groups.ended(queue, lease, spent, size, began, rest, now)
-        if outcome is _SUCCESS and (tables.tallies.kinds or lease.uri.source):
+        if not tables.observes_uris:
+            return
+        if outcome is _SUCCESS:
             tables.tallies.succeeded(lease, ending)
         if ending is not None and ending.address and tables.in_force.needs_addresses:
             tables.hosts.reported(uris.host(lease.uri.url), ending.address, now)

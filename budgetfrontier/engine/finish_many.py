@@ -198,7 +198,7 @@ class BatchFinisher:
         wake, revision = now + rest, counters.settings_revision
         snooze, latest = rotation.snooze, now + tables.longest_delay
         unlimited = in_force.trivial and settings.queue_total_budget < 0 and not counters.own_budgets
-        observe = self._finisher.observe if tables.observed else None
+        observe, ranks = self._finisher.observe if tables.observed else None, in_force.ranks_queues
         ring_back, best_waiting = counters.ring_back, rotation.best_waiting
         items: Iterator[Finish | None] = repeat(None) if timed is None else iter(timed)
         charged, cost_before = tables.busiest.charged, -1
@@ -247,7 +247,7 @@ class BatchFinisher:
                     queue.bytes += size
                     received += size
                 if observe is not None:
-                    if in_force.ranks_queues:  # by its head
+                    if ranks:  # by its head
                         self._remove(ended[written:], now)
                         written = len(ended)
                     counters.ring_back = ring_back

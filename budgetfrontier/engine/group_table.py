@@ -37,24 +37,27 @@ class GroupTable:
         self._cache: dict[int, LiveGroup] = {}
         self._dirty: set[int] = set()
         self._ids: dict[str, int] = {}
-        self._limits: dict[int, GroupLimits] = {}
+        self._limited: dict[int, tuple[LiveGroup, GroupLimits]] = {}
         self._grouping = Grouping(())
+        self.reached = False
+        """Whether a total budget is spent when it is reached, not only when it is exceeded."""
 
     def __repr__(self) -> str:
         return f"<GroupTable {self._counters.groups} groups, {self._counters.parked} queues wait for theirs>"
 
-    def use(self, grouping: Grouping) -> None:
+    def use(self, grouping: Grouping, *, reached: bool) -> None:
         """Take the limits of groups from other settings from now on."""
-        self._grouping = grouping
-        self._limits.clear()
+        self._grouping, self.reached = grouping, reached
+        self._limited.clear()
 
-    def limits_of(self, group_id: int) -> GroupLimits:
-        """Return the limits in force of a group."""
-        limits = self._limits.get(group_id)
-        if limits is None:
-            name = (self._cache.get(group_id) or self._read(group_id)).name
-            limits = self._limits[group_id] = self._grouping.limits_of(name)
-        return limits
+    def limited(self, group_id: int) -> tuple[LiveGroup, GroupLimits]:
+        """Return the record of an id that exists, to be changed, and its limits in force."""
+        self._dirty.add(group_id)
+        found = self._limited.get(group_id)
+        if found is None:
+            group = self.get(group_id)
+            found = self._limited[group_id] = group, self._grouping.limits_of(group.name)
+        return found
 
     def get(self, group_id: int) -> LiveGroup:
         """Return the record of an id that exists, to be changed."""
@@ -98,7 +101,7 @@ class GroupTable:
         self._counters.groups -= 1
         self._ids.pop(group.name, None)
         self._cache.pop(group.id, None)
-        self._limits.pop(group.id, None)
+        self._limited.pop(group.id, None)
         self._dirty.discard(group.id)
 
     # -- the queues that wait
@@ -173,4 +176,4 @@ class GroupTable:
         if len(self._cache) > CACHE:
             self._cache.clear()
             self._ids.clear()
-            self._limits.clear()
+            self._limited.clear()

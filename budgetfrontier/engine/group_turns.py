@@ -53,8 +53,8 @@ class GroupTurns:
             self._choose(queue, uri)
         if not queue.group:
             return False
-        table, reached = self._table, self._tables.in_force.base.reached
-        group, limits = table.get(queue.group), table.limits_of(queue.group)
+        reached = self._table.reached
+        group, limits = self._table.limited(queue.group)
         found = state(group, limits, reached, now)
         if found is WAITS and self._clock(group, limits, now) <= now:  # it was set by a wrong clock
             found = state(group, limits, reached, now)
@@ -69,8 +69,8 @@ class GroupTurns:
 
         If it does not wait for a time, URIs are out, and their ends let it go on.
         """
-        group, limits = self._table.get(queue.group), self._table.limits_of(queue.group)
-        if group_limits.is_over_budget(group, limits, self._tables.in_force.base.reached):
+        group, limits = self._table.limited(queue.group)
+        if group_limits.is_over_budget(group, limits, self._table.reached):
             self._rotation.move(queue, RETIRED)
             return
         self._rotation.park(queue)
@@ -121,13 +121,12 @@ class GroupTurns:
 
         Copies `released`.
         """
-        group = self._table.get(queue.group)
+        group, limits = self._table.limited(queue.group)
         group.expenditure += spent
         if size:
             group.bytes += size
-            rate = self._table.limits_of(queue.group).max_bandwidth
-            if rate:
-                group.busy_until = bandwidth.busy_until(group.busy_until, began, size, rate, now)
+            if limits.max_bandwidth:
+                group.busy_until = bandwidth.busy_until(group.busy_until, began, size, limits.max_bandwidth, now)
         if rest > 0.0:
             group.wake_time = max(group.wake_time, now + rest)
         group.out -= 1
@@ -167,12 +166,12 @@ class GroupTurns:
         """Let as many parked queues of a group go on as have room; if it has to wait, until then."""
         if not group.parked:
             return
-        limits = self._table.limits_of(group.id)
+        limits = self._table.limited(group.id)[1]
         wake = self._clock(group, limits, now)
         if wake > now:
             self._wake_at(group, wake)
             return
-        room = group_limits.room(group, limits, self._tables.in_force.base.reached, CALLED)
+        room = group_limits.room(group, limits, self._table.reached, CALLED)
         for _ in range(CALLED):
             if not room or not group.parked:
                 break

@@ -76,6 +76,8 @@ class Tables:
         """Whether `Finisher.observe` has to be called at each end of an attempt."""
         self.filter: SeenFilter | None = None
         """The Bloom filter of the URIs seen; None without `duplicates: bloom`."""
+        self.observes_uris = False
+        """Whether it counts more than groups and bandwidth."""
         self.labelled = False
         """Whether a URI with a label has been leased."""
         self.queue_key: Callable[[CrawlUri], str] = _unassigned
@@ -103,12 +105,14 @@ class Tables:
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
         self.rotation.set_floor(self.in_force.frontier.precedence_floor)
         self.in_force.grouping.use(self.suffix_list, self.hosts.address)
-        self.groups.use(self.in_force.grouping)
+        self.groups.use(self.in_force.grouping, reached=self.in_force.base.reached)
         self.tallies.kinds = self.in_force.effective.quotas
         grouped = self.counters.groups > 0  # of settings before, until their queues have left them
         self.reassigns = self.in_force.reassigns or bool(self.former_assignments)
         self.guarded = self.in_force.guarded or grouped or self.reassigns
-        self.observed = self.in_force.observed or grouped or self.labelled or self.reassigns
+        self.observes_uris = bool(self.tallies.kinds) or self.labelled or self.reassigns
+        self.observes_uris |= self.in_force.needs_addresses or self.in_force.ranks_queues
+        self.observed = self.in_force.observed or grouped or self.observes_uris
 
     def use_suffix_list(self, suffix_list: str | None) -> None:
         """Take the registered domains of groups from the public suffix list that is stored in the frontier."""
@@ -117,7 +121,7 @@ class Tables:
 
     def note_label(self) -> None:
         """Note that a URI with a label is leased: its end is counted for that."""
-        self.labelled = self.observed = True
+        self.labelled = self.observes_uris = self.observed = True
 
     def keep_urls(self, now: Callable[[], float]) -> None:
         """Keep the URLs of this frontier from now on: their canonical form is that of the settings in force."""

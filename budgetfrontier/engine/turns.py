@@ -300,7 +300,7 @@ class Turns:
         """
         if popped and self._tables.reassigns and self.moves(queue, uri, now, popped=True):
             return True
-        if self._tables.in_force.effective.quotas and self._tables.tallies.reached(uri, queue.queue, settings):
+        if self._tables.tallies.kinds and self._tables.tallies.reached(uri, queue.queue, settings):
             if popped:
                 self._give_back_turn(queue.id)
             if settings.force_retire:

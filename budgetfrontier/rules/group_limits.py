@@ -72,14 +72,15 @@ def room(group: GroupRecord, limits: GroupLimits, reached: bool, most: int) -> i
 def state(group: GroupRecord, limits: GroupLimits, reached: bool, now: float) -> GroupState:
     """Return the state of a group: what keeps its queues from a lease, if anything does; the first reason counts."""
     total, spent = limits.total_budget, group.expenditure
-    if total >= 0 and is_over_total(spent, total, reached):
+    is_short = 0 <= total <= spent + group.reserved  # else it is over nothing, which most calls find out by this alone
+    if is_short and is_over_total(spent, total, reached):
         return _OVER_BUDGET
     if (limits.politeness and group.wake_time > now) or (limits.max_bandwidth and group.busy_until > now):
         return _WAITS
     most = limits.max_in_flight
     if most is not None and group.out - group.landed >= most:
         return _FULL
-    if total >= 0 and group.out and is_over_total(spent + group.reserved, total, reached):
+    if is_short and group.out and is_over_total(spent + group.reserved, total, reached):
         return _RESERVED
     return _OPEN
 

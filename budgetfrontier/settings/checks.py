@@ -92,7 +92,7 @@ def snapshots_objection(folder: str | None, **commands: str | None) -> str | Non
 
 
 NO_LIMIT = "set politeness, max_in_flight, total_budget or max_bandwidth, here or for `group:NAME` in overrides"
-"""What to do with a group of queues that has no limit."""
+"""The remedy for a group of queues that has no limit."""
 
 
 def group_objection(name: str, match: str | None, by: str | None) -> str | None:

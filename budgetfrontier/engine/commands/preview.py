@@ -323,7 +323,7 @@ def _goes_by_next_uri(view: View, match: Match) -> bool:
 
 
 class _GroupBudgets:
-    """What the groups of queues may yet spend, before (0) and after (1) a change."""
+    """The rests of the total budgets of groups, before (0) and after (1) a change."""
 
     def __init__(self, view: View, change: Change) -> None:
         self._rests = [group_listing.rest_of(view, groups) for groups in change.groupings]
