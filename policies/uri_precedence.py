@@ -54,3 +54,4 @@ HERITRIX = {
     "BaseUriPrecedencePolicy": "base",
     "HopsUriPrecedencePolicy": "hops",
 }
+HERITRIX_OPTIONS = {"basePrecedence": "base"}

@@ -166,6 +166,8 @@ def test_options_of_built_in_policies_may_have_heritrix_s_names() -> None:
     assert [*map(both[0], urls)] == [*map(both[1], urls)]
     spec = {"SuccessCountsQueuePrecedencePolicy": {"incrementCounts": "5", "basePrecedence": 7}}
     assert plugins.resolve("precedence", spec)(URI, precedence=3) == 7
+    hops = {"HopsUriPrecedencePolicy": {"navlinksOnly": False, "basePrecedence": 4}}
+    assert plugins.resolve("uri_precedence", hops)(CrawlUri("http://a.test/", hops="LE")) == 6
     for twice in ({"parallelQueues": 2, "parallel-queues": 2}, {"wrongName": 1}):
         with pytest.raises(PolicyError, match=r"parallelQueues sets parallel_queues a second time|wrong_name"):
             plugins.resolve("assignment", {"hostname": twice})
