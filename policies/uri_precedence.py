@@ -54,4 +54,4 @@ HERITRIX = {
     "BaseUriPrecedencePolicy": "base",
     "HopsUriPrecedencePolicy": "hops",
 }
-HERITRIX_OPTIONS = {"basePrecedence": "base"}
+HERITRIX_OPTIONS = {"basePrecedence": "base", "navlinksOnly": "navlinks_only"}

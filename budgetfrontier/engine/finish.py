@@ -169,7 +169,8 @@ class Finisher:
             tables.hosts.reported(uris.host(lease.uri.url), ending.address, now)
         if tables.reassigns and queue.wake_time > now:
             self._turns.reassignment.ended(queue, lease.uri, now)
-        if tables.in_force.ranks_queues and queue.wake_time <= now:
+        in_force = tables.in_force
+        if in_force.ranks_queues and (in_force.ranks_by_uris or queue.wake_time <= now):
             self._turns.settings.rank(queue)
 
     def _use_bandwidth(self, queue: QueueRecord, settings: QueueSettings, size: int, began: float, now: float) -> None:

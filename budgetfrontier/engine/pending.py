@@ -41,6 +41,9 @@ MOST_REMOVED = 1 << 17
 """Records that wait for their deletion, before the deletions are made ahead of the commit: some 150 bytes each."""
 MOST_SKIPPED = 64
 """Records that are passed over in one look before those of them that wait for their deletion are deleted."""
+MOST_PRIORITIES = 100
+"""The directives and priorities that are looked at for the lowest precedence of a queue, the most urgent first."""
+_LAST = b"\xff" * (keys.pending.size - keys.PRECEDENCE)
 DROPPED = 64
 """Commits without room for runs after which all are dropped: their queues may have been RETIRED or INELIGIBLE."""
 
@@ -170,6 +173,23 @@ class PendingTable:
             if len(run) == 2 * length:
                 break
         return run, last
+
+    def lowest_precedence(self, queue_id: int) -> int | None:
+        """Return the lowest precedence of the URIs of a queue, out or not; None if there are none.
+
+        One seek for each directive and priority, up to MOST_PRIORITIES.
+        """
+        self.delete_removed()
+        cursor, prefix, lowest = self._env.pending, _pack(queue_id), None
+        found = cursor.set_range(prefix)
+        for _ in range(MOST_PRIORITIES):
+            key = cursor.key()
+            if not found or key[:_pack_size] != prefix:
+                break
+            precedence = keys.pending.unpack(key)[3]
+            lowest = precedence if lowest is None or precedence < lowest else lowest
+            found = cursor.set_range(key[: keys.PRECEDENCE] + _LAST)
+        return lowest
 
     def forget(self, queue_id: int) -> None:
         """Drop the run of a queue: the next look is at its front."""

@@ -33,17 +33,42 @@ class SettingsOfQueues:
         settings = in_force.for_uri(uri.url, queue.queue, uri.source)
         return settings, in_force.precedence(uri, settings)
 
-    def take_budgets(self, queue: QueueRecord, settings: QueueSettings, precedence: int | None) -> None:
+    def take_budgets(
+        self, queue: QueueRecord, settings: QueueSettings, precedence: int | None, lowest: int | None = None
+    ) -> None:
         """Set replenish amount, total budget and precedence of a queue.
 
-        `precedence` is the result of a policy for the URI; None: that of the settings."""
+        `precedence` is the result of a policy for the URI; None: that of the settings. `lowest` is as for `of_queue`.
+        """
         budgets.take_budgets(queue, settings, self._tables.counters.settings_revision)
         if precedence is None:
             precedence = settings.precedence
         if self._tables.in_force.ranks_queues:
-            precedence = self._tables.in_force.of_queue(queue, precedence)
+            precedence = self.of_queue(queue, precedence, lowest)
         if precedence != queue.precedence:
             self._tables.rotation.set_precedence(queue, precedence)
+
+    def of_queue(self, queue: QueueRecord, precedence: int, lowest: int | None = None) -> int:
+        """Return the precedence of a queue that takes `precedence` from a URI.
+
+        `lowest` is the lowest precedence of URIs that arrive and are not in the table yet.
+        """
+        in_force = self._tables.in_force
+        if in_force.ranks_by_uris:
+            stored = self._tables.pending.lowest_precedence(queue.id)
+            lowest = stored if lowest is None or (stored is not None and stored < lowest) else lowest
+        return in_force.of_queue(queue, precedence, lowest)
+
+    def steps_back(self, queue: QueueRecord, precedence: int) -> bool:
+        """Move the front INACTIVE queue to the FIFO of its precedence if that is beyond the one it is in.
+
+        So it is if the URIs with the lowest precedence were deleted. `precedence` is the one its head asks for.
+        """
+        if not self._tables.in_force.ranks_by_uris or (found := self.of_queue(queue, precedence)) <= queue.precedence:
+            return False
+        self._tables.rotation.set_precedence(queue, found)
+        self._tables.rotation.apply_floor(queue)
+        return True
 
     def refresh(self, queue: QueueRecord) -> None:
         """Set budgets and precedence to those of the head URI, if settings have changed since they were read.
@@ -65,7 +90,7 @@ class SettingsOfQueues:
         """
         _, precedence = self._asked_by_head(queue)
         if precedence is not None:
-            self._tables.rotation.set_precedence(queue, self._tables.in_force.of_queue(queue, precedence))
+            self._tables.rotation.set_precedence(queue, self.of_queue(queue, precedence))
 
     def look_up(self, key: str) -> QueueRecord | None:
         """Return a copy of the record of a queue key as it stands now; None if there is no such queue."""
@@ -80,7 +105,7 @@ class SettingsOfQueues:
             if settings is not None:
                 budgets.take_budgets(shown, settings, queue.revision)
             if precedence is not None:
-                shown.precedence = self._tables.in_force.of_queue(shown, precedence)
+                shown.precedence = self.of_queue(shown, precedence)
         return shown
 
     def _asked_by_head(self, queue: QueueRecord) -> tuple[QueueSettings | None, int | None]:

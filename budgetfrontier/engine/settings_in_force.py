@@ -47,6 +47,8 @@ class SettingsInForce:
         self._of_queue = getattr(precedence, "of_queue", None) if builtin else None
         self.ranks_queues = self._of_queue is not None
         """Precedences depend on the queue, too."""
+        self.ranks_by_uris = self.ranks_queues and bool(getattr(precedence, "by_uris", False))
+        """Precedences depend on those of all URIs in the queue."""
         self.asks_precedence = self._precedence is not None
         """Precedences come from a policy that may fail."""
         self.mixes_precedences = self.asks_precedence or self.effective.mixes_precedences
@@ -188,11 +190,14 @@ class SettingsInForce:
             raise policy_results.wrong("precedence", name, uri.url, found)
         return min(max(precedence, 0), queue_states.WORST_PRECEDENCE)
 
-    def of_queue(self, queue: QueueRecord, precedence: int) -> int:
-        """Return the precedence of a queue that takes `precedence` from a URI."""
+    def of_queue(self, queue: QueueRecord, precedence: int, lowest: int | None = None) -> int:
+        """Return the precedence of a queue that takes `precedence` from a URI.
+
+        With `ranks_by_uris`, `lowest` is the lowest precedence of its URIs, None if it has none.
+        """
         if self._of_queue is None:
             return precedence
-        found: int = self._of_queue(queue, precedence)
+        found: int = self._of_queue(queue, precedence, *((lowest,) if self.ranks_by_uris else ()))
         return min(found, queue_states.WORST_PRECEDENCE)
 
     def rest(

@@ -90,16 +90,18 @@ class Turns:
         now: float,
         *,
         hold: bool = False,
+        lowest: int | None = None,
     ) -> None:
         """Count URIs that were placed on a queue, and move it if they change its state. `short`: the last one's URL.
 
-        The queue takes the budgets in force for the last one; `precedence` is a policy's result, None without one.
+        The queue takes the budgets in force for the last one; `precedence` is a policy's result, None without one, and
+        `lowest` the lowest precedence of URIs that are not in the table yet.
         With `hold`, an EXHAUSTED queue waits for its turn even if `hold_queues` is false.
         """
         tables = self._tables
         queue.last_enqueued = short if len(short) <= LONGEST_SHOWN else short[:LONGEST_SHOWN]
         if queue.revision != tables.counters.settings_revision or not tables.in_force.fixed_precedence:
-            self.settings.take_budgets(queue, settings, precedence)
+            self.settings.take_budgets(queue, settings, precedence, lowest)
         queue.queued += count
         queue.enqueued += count
         state = queue.state
@@ -115,18 +117,20 @@ class Turns:
             return
         tables.rotation.move(queue, after)
         if at_once and not queue.max_completed:  # how many are completed then is known in its turn
-            self.activate(queue, settings, settings.precedence if precedence is None else precedence, now)
+            self.activate(queue, settings, settings.precedence if precedence is None else precedence, now, lowest)
 
     # -- activation and leases
 
-    def activate(self, queue: QueueRecord, settings: QueueSettings, precedence: int, now: float) -> None:
+    def activate(
+        self, queue: QueueRecord, settings: QueueSettings, precedence: int, now: float, lowest: int | None = None
+    ) -> None:
         """Give an INACTIVE queue a fresh balance and its place among the active, or retire it.
 
         `precedence` is that of its head. If its precedence has come to be beyond the floor, it is INELIGIBLE instead.
         """
-        of_queue = self._tables.in_force.of_queue(queue, precedence)
+        of_queue = self.settings.of_queue(queue, precedence, lowest)
         if of_queue >= self._rotation.floor:
-            self.settings.take_budgets(queue, settings, precedence)
+            self.settings.take_budgets(queue, settings, precedence, lowest)
             self._rotation.apply_floor(queue)
             return
         budgets.take_budgets(queue, settings, self._tables.counters.settings_revision)
@@ -137,12 +141,17 @@ class Turns:
         queue.precedence = of_queue
 
     def activate_next(self, now: float) -> QueueRecord:
-        """Activate the front INACTIVE queue of the best precedence, and return it. Raises PolicyError."""
+        """Activate the front INACTIVE queue of the best precedence, and return it. Raises PolicyError.
+
+        One whose precedence has become worse goes to the back of its FIFO instead.
+        """
         queue, in_force = self._rotation.front_inactive(), self._tables.in_force
         if in_force.fixed_precedence:  # then the head need not be looked at
             self.activate(queue, in_force.base, in_force.base.precedence, now)
-        else:
-            self.activate(queue, *self.settings.asked(queue, self.settings.head_uri(queue)), now)
+            return queue
+        settings, precedence = self.settings.asked(queue, self.settings.head_uri(queue))
+        if not self.settings.steps_back(queue, precedence):
+            self.activate(queue, settings, precedence, now)
         return queue
 
     def keep_active(self, least: int, now: float) -> None:

@@ -308,7 +308,10 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 3
     precedence_policy: Annotated[
         Any,
-        Field("how the precedence of queues is determined: base, success-counts, or module:name", "policy:precedence"),
+        Field(
+            "how the precedence of queues is determined: base, success-counts, highest-uri, or module:name",
+            "policy:precedence",
+        ),
     ] = "base"
     uri_precedence_policy: Annotated[
         Any,

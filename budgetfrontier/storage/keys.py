@@ -91,6 +91,8 @@ pending = RankLayout(">IBIIQ")  # queue id, then the rank of a URI in it: `rules
 pending_start = Layout(">IBII")  # the same up to the arrival
 DIRECTIVE = 4
 """The place of the directive in the key of a pending record."""
+PRECEDENCE = 9
+"""The place of the cost or precedence there."""
 rank = RankLayout(">BIIQ")  # the rank by itself: directive, inverted priority, cost or precedence, arrival
 _ARRIVAL = slice(9, 17)
 """The place of the arrival in a rank."""

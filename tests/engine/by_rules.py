@@ -71,7 +71,7 @@ def lease(turns: Turns, leased: list[Lease], count: int, ttl: float, now: float)
             left -= 1
         else:
             attempts, deliveries = tries(value)
-            cost = keys.rank.unpack(key[4:])[2]
+            cost = keys.cost_of(key)
             given = Lease(
                 leases.next_id, queue.queue, uri, cost, now + ttl, deliveries + 1, attempts + 1, queue.id, key
             )
@@ -111,11 +111,12 @@ def arrived(
     now: float,
     *,
     hold: bool = False,
+    lowest: int | None = None,
 ) -> None:
     """`Turns.arrived`."""
     tables = turns._tables
     queue.last_enqueued = short[:LONGEST_SHOWN]
-    turns.settings.take_budgets(queue, settings, precedence)
+    turns.settings.take_budgets(queue, settings, precedence, lowest)
     queue.queued += count
     queue.enqueued += count
     if queued_totals.is_queued(queue.state):
@@ -125,7 +126,7 @@ def arrived(
     if after is not queue.state:
         turns.move(queue, after, now)
     if at_once and not queue.max_completed:
-        turns.activate(queue, settings, queue.precedence, now)
+        turns.activate(queue, settings, settings.precedence if precedence is None else precedence, now, lowest)
 
 
 def finish(finisher: Finisher, lease: Lease, ending: Finish | None, now: float) -> None:

@@ -195,6 +195,66 @@ def test_tiers_lead_to_the_floor() -> None:
         f.check()
 
 
+def placed(host: str, *precedences: int, **more: Any) -> list[CrawlUri]:
+    return [CrawlUri(f"https://{host}.test/{n}", precedence=n, **more) for n in precedences]
+
+
+def test_with_highest_uri_the_best_uri_anywhere_is_crawled_next() -> None:
+    with memory(precedence_policy="highest-uri") as f:
+        f.schedule_many([*placed("a", 4, 9), *placed("b", 2, 8), *placed("c", 7)])
+        assert [precedence_of(f, f"{host}.test") for host in "abc"] == [7, 5, 10]
+        leased = []
+        while given := f.lease(1):
+            leased.append(given[0].uri.url[8:].replace(".test/", ""))
+            f.finish(given[0])
+            f.check()
+        assert leased == ["b2", "a4", "c7", "b8", "a9"]
+        assert precedence_of(f, "a.test") == 12, "that of its last URI"
+
+
+def test_an_arrival_brings_a_queue_forward_at_once_whatever_the_head() -> None:
+    with memory(precedence_policy={"highest-uri": {"base": 1}}) as f:
+        f.schedule_many([*placed("a", 5), *placed("b", 4)])
+        f.schedule_many(placed("a", 3, 9))
+        assert (precedence_of(f, "a.test"), precedence_of(f, "b.test")) == (4, 5)
+        f.schedule_many(placed("b", 1, 6, priority=-1))  # behind the URI that is its head
+        assert precedence_of(f, "b.test") == 2
+        [lease] = f.lease(1)
+        assert (lease.queue, lease.uri.precedence) == ("b.test", 4)
+        f.schedule(CrawlUri("https://a.test/cost", cost=0))
+        assert precedence_of(f, "a.test") == 1, "the precedence of a URI is its cost"
+        f.check()
+
+
+def test_highest_uri_is_evaluated_at_each_finish_with_the_uris_that_are_out() -> None:
+    clock = ManualClock(START)
+    with memory(clock, precedence_policy="highest-uri", polite=True, concurrency=2) as f:
+        f.schedule_many(placed("a", 1, 2, 6))
+        first, second = f.lease(2)
+        f.finish(first, Outcome.RETRY, delay=0)
+        assert precedence_of(f, "a.test") == 4, "it is there again"
+        f.finish(second)
+        assert (states(f), precedence_of(f, "a.test")) == ({"a": "SNOOZED"}, 4)
+        clock.advance(1000)
+        first, second = f.lease(2)
+        f.finish(first)
+        assert precedence_of(f, "a.test") == 9, "a delay makes no difference"
+        f.check()
+
+
+def test_a_queue_whose_best_uris_were_deleted_steps_back_on_its_turn(tmp_path: Path) -> None:
+    with on_disk(tmp_path, precedence_policy="highest-uri", precedence_floor=60) as f:
+        f.schedule_many([*placed("a", 1, 50), *placed("b", 2, 70), *placed("c", 3)])
+        assert f.delete(queue="?.test", pattern="/[12]$") == 2
+        assert [precedence_of(f, f"{host}.test") for host in "abc"] == [4, 5, 6]
+        assert crawl(f) == "CA"
+        assert (states(f), f.state) == ({"a": "EXHAUSTED", "b": "INELIGIBLE", "c": "EXHAUSTED"}, "FINISHED")
+        f.check()
+        f.undo(f.audit(limit=1)[0].id, force=True)
+        assert precedence_of(f, "b.test") == 5
+        assert crawl(f, limit=2) == "AB"
+
+
 def test_snoozed_queues_come_back_by_wake_time_and_behind_the_ready() -> None:
     clock = ManualClock(START)
     with memory(clock, hold_queues=False) as f:

@@ -42,7 +42,11 @@ BUILT_IN: dict[str, dict[str, type]] = {
         "bucket": assignment.Bucket,
         "single": assignment.Single,
     },
-    "precedence": {"base": precedence.Base, "success-counts": precedence.SuccessCounts},
+    "precedence": {
+        "base": precedence.Base,
+        "success-counts": precedence.SuccessCounts,
+        "highest-uri": precedence.HighestUri,
+    },
     "uri_precedence": {"cost": uri_precedence.UriCost, "base": uri_precedence.UriBase, "hops": uri_precedence.UriHops},
     "politeness": {"standard": politeness.Politeness},
     "canonicalization": {"standard": canonicalization.Canonicalization, "rules": canonicalization_rules.HeritrixRules},

@@ -288,11 +288,17 @@ class Model:
         if queue.own_budget is not None and not adjusted:
             values["queue_total_budget"] = queue.own_budget
         queue.replenish, queue.total = values["balance_replenish_amount"], values["queue_total_budget"]
-        queue.precedence = values["precedence"] + self.tiers_completed(queue)
+        queue.precedence = values["precedence"] + self.tiers_completed(queue) + self.of_uris(queue)
+
+    def of_uris(self, queue: Queue) -> int:
+        """With the policy highest-uri: the lowest precedence of its URIs, those that are out as well."""
+        if self.options["precedence_policy"] != "highest-uri":
+            return 0
+        return min(map(self.among_its_like, queue.uris), default=0)
 
     def tiers_completed(self, queue: Queue) -> int:
         """With the policy success-counts; the last tier repeats."""
-        if self.options["precedence_policy"] == "base":
+        if self.options["precedence_policy"] in ("base", "highest-uri"):
             return 0
         completed, left = 0, queue.succeeded
         tiers = list(self.options["precedence_policy"]["success-counts"]["tiers"])
@@ -303,8 +309,9 @@ class Model:
         return completed
 
     def evaluate_again(self, queue: Queue) -> None:
-        """A finish that lets its queue not wait: its precedence is that for its head now."""
-        if self.options["precedence_policy"] == "base" or not queue.uris or queue.wake > self.now:
+        """A finish; with success-counts, one that lets its queue not wait: its precedence is that for its head now."""
+        policy = self.options["precedence_policy"]
+        if policy == "base" or not queue.uris or (policy != "highest-uri" and queue.wake > self.now):
             return
         before, replenish, total = queue.precedence, queue.replenish, queue.total
         self.take(queue, self.head(queue))
@@ -634,6 +641,19 @@ class Model:
         if queue.state in (READY, IN_PROCESS) and (queue.state == READY) != self.may_hand_out(queue):
             self.move(queue, READY)
 
+    def activate_first(self) -> Queue:
+        """The first of those that wait; with highest-uri, not if the URIs that it waited there for are gone."""
+        queue = self.waiting()[0]
+        before, replenish, total = queue.precedence, queue.replenish, queue.total
+        self.take(queue, self.head(queue))
+        if self.options["precedence_policy"] == "highest-uri" and queue.precedence > before:
+            queue.replenish, queue.total = replenish, total
+            self.move(queue, INACTIVE)
+        else:
+            queue.precedence = before
+            self.activate(queue)
+        return queue
+
     def activate(self, queue: Queue) -> None:
         self.take(queue, self.head(queue))
         if self.below_floor(queue):
@@ -841,7 +861,7 @@ class Model:
                 if not self.ring and not self.waiting():
                     break
                 if not self.ring:
-                    self.activate(self.waiting()[0])
+                    self.activate_first()
                     continue
                 queue = self.ring[0]
                 if self.spent(queue):
@@ -922,8 +942,7 @@ class Model:
                         served += bool(found)
                         given += found
                 while served < queues and self.waiting():
-                    queue = self.waiting()[0]
-                    self.activate(queue)
+                    queue = self.activate_first()
                     if queue.state == READY:
                         found = self.serve(queue, per_queue, ttl)
                         served += bool(found)
@@ -971,7 +990,7 @@ class Model:
                 self.move(queue, READY)
         least = self.options["target_active"]
         while least != "auto" and self.waiting() and self.active() < least:
-            self.activate(self.waiting()[0])
+            self.activate_first()
 
     def active(self) -> int:
         return sum(queue.state in (READY, IN_PROCESS, SNOOZED) for queue in self.queues.values())

@@ -114,7 +114,7 @@ option_sets = st.fixed_dictionaries(
         "error_penalty_amount": st.sampled_from((0, 2)),
         "precedence": st.just(3),
         "precedence_floor": st.sampled_from((None, None, 4)),
-        "precedence_policy": st.sampled_from(("base", "base", {"success-counts": {"tiers": [2, 1]}})),
+        "precedence_policy": st.sampled_from(("base", "base", {"success-counts": {"tiers": [2, 1]}}, "highest-uri")),
         "uri_precedence_policy": uri_precedence_policies,
         "max_queued": st.sampled_from((0, 0, 0, 9, 30)),
         "max_queue_size": st.sampled_from((0, 0, 0, 3, 8)),

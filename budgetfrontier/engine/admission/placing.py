@@ -10,7 +10,7 @@ from budgetfrontier.engine.admission.candidates import Plain, Special, plain_val
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.url_table import New
-from budgetfrontier.rules import budgets, uri_order
+from budgetfrontier.rules import budgets, charges, uri_order
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INELIGIBLE, RETIRED
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
 from budgetfrontier.storage import keys
@@ -19,6 +19,7 @@ from budgetfrontier.storage.uri_values import LONGEST_SHOWN, encode_carrying, en
 
 Group = tuple[int, QueueRecord, list[Any], list[int]]
 """The candidates for a queue: its id, itself, the candidates, and their ordinals."""
+_NO_PRECEDENCE = charges.MAX_COST
 EARLIEST = 1.0  # epoch seconds: keys sort only positive times
 
 
@@ -145,7 +146,7 @@ class Arrivals:
         self._via = via
         self._now = now
         self._places: dict[str, list[Any]] = {}
-        """By key: each queue, the settings of its last URI, and the short form of that."""
+        """By key: each queue, the settings of its last URI, the short form of that, and its lowest precedence."""
         self._records: list[tuple[bytes, bytes]] = []
 
     def __repr__(self) -> str:
@@ -171,8 +172,8 @@ class Arrivals:
                 continue
             place = places.get(name)
             if place is None:
-                place = places[name] = [tables.queues.find_or_create(name), None, ""]
-            queue, before, _ = place
+                place = places[name] = [tables.queues.find_or_create(name), None, "", _NO_PRECEDENCE]
+            queue, before, _, _ = place
             place[1], place[2] = settings, special.short
             ordinal += 1
             if uri is None and not settings.lifo and special.own_precedence is None:
@@ -191,7 +192,9 @@ class Arrivals:
                 if state is not RETIRED and state is not INELIGIBLE:  # copies `queued_totals.is_queued`
                     queued += 1
             else:
-                self._turns.arrived(queue, 1, special.short, settings, asked, now)
+                own = special.cost if special.own_precedence is None else special.own_precedence
+                place[3] = lowest = min(place[3], own)
+                self._turns.arrived(queue, 1, special.short, settings, asked, now, lowest=lowest)
         counters.ordinal = ordinal
         counters.queued += queued
 
@@ -205,7 +208,7 @@ class Arrivals:
     def write(self) -> None:
         """Write the pending records, and let the queues take URL and budgets of their last URIs: once, at the end."""
         revision = self._tables.counters.settings_revision
-        for queue, settings, short in self._places.values():
+        for queue, settings, short, _ in self._places.values():
             queue.last_enqueued = short[:LONGEST_SHOWN]
             budgets.take_budgets(queue, settings, revision)
         self._records.sort()

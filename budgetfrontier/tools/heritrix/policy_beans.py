@@ -70,7 +70,9 @@ def _precedence(reading: Reading, bean: Value | None) -> None:
         if _objection(reading, bean, "precedence", policy) is None:
             reading.put("frontier.precedence_policy", policy, bean.line)
         return
-    if known != "base":
+    if known == "highest-uri":
+        reading.put("frontier.precedence_policy", known, bean.line)
+    elif known != "base":
         reading.remark(bean.line, with_class(bean), "there is no such policy; `base` is set")
     if base is not None:
         reading.put("frontier.precedence", base, bean.lines["basePrecedence"])

@@ -9,7 +9,7 @@ import pytest
 from budgetfrontier import CrawlUri, PolicyError
 from budgetfrontier.core.model import QueueId, QueueRecord
 from budgetfrontier.settings import plugins
-from budgetfrontier.settings.policies.precedence import SuccessCounts
+from budgetfrontier.settings.policies.precedence import HighestUri, SuccessCounts
 
 URI = CrawlUri("https://a.test/")
 
@@ -28,6 +28,13 @@ def test_the_last_tier_of_successes_repeats(succeeded: int, completed: int) -> N
 def test_the_base_is_the_setting_unless_it_is_given() -> None:
     assert SuccessCounts()(URI, precedence=6) == 6
     assert SuccessCounts(base=2)(URI, precedence=6) == 2
+    assert (HighestUri()(URI, precedence=6), HighestUri(base=2)(URI, precedence=6)) == (6, 2)
+
+
+@pytest.mark.parametrize("base", [-1, 65536, True, "3"])
+def test_a_base_of_highest_uri_that_makes_no_sense_is_refused(base: object) -> None:
+    with pytest.raises(PolicyError, match="highest-uri"):
+        plugins.resolve("precedence", {"highest-uri": {"base": base}})
 
 
 @pytest.mark.parametrize(

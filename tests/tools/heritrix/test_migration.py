@@ -477,6 +477,17 @@ def test_the_precedence_policy_of_uris(tmp_path: Path, bean: str, policy: object
     assert any("UriPrecedencePolicy" in remark for remark in remarks.values()) is ("Own" in bean)
 
 
+def test_the_precedence_of_the_best_uri(tmp_path: Path) -> None:
+    policy = '<bean class="x.HighestUriQueuePrecedencePolicy" p:basePrecedence="5"/>'
+    source = job(tmp_path)
+    path = source / CONFIGURATION
+    prop = f'<property name="queuePrecedencePolicy">{policy}</property>'
+    path.write_text(path.read_text().replace(FRONTIER, FRONTIER.replace("/>", f">{prop}</bean>")))
+    settings, remarks = migrated(source, tmp_path / "out")[:2]
+    assert (settings.frontier.precedence_policy, settings.frontier.precedence) == ("highest-uri", 5)
+    assert not any("Precedence" in remark for remark in remarks.values())
+
+
 def test_a_sequence_of_rules_within_itself_ends(tmp_path: Path) -> None:
     rule = '<bean class="org.archive.modules.deciderules.AcceptDecideRule"/>'
     source = job(
