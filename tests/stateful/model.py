@@ -1227,6 +1227,7 @@ class Model:
         row = self.known.get(spec["url"])
         number = None if row is None else self.lease_of(row.uri)
         before = 0 if row is None else self.completed(row.queue)
+        was_completed = row is not None and not row.due
         key = row.queue if row is not None and spec["queue"] is None else spec["queue"]
         revisit = {**spec, "queue": key, "force": True, "not_before": again}
         if number is not None:
@@ -1255,7 +1256,6 @@ class Model:
                 via = None if row is None else Uri(spec["url"], "", 0, 0, 0, 0)
                 if self.schedule(revisit, within=True, via=via)["FULL"]:
                     told = "FULL"
-        was_completed = row is not None and not row.due
         row = self.known.get(spec["url"])
         if again is not None and row is not None and row.uri is not None:
             row.due = int(again)
