@@ -51,12 +51,14 @@ whole_uris = st.builds(
     priority=st.integers(-(1 << 31) + 1, 1 << 31),
     cost=st.none() | st.integers(0, (1 << 32) - 1),
     not_before=st.none() | st.floats(4e9, 1e300),
+    precedence=st.none() | st.integers(0, 127),
 )
 given_uris = st.lists(urls | whole_uris | st.builds(CrawlUri, urls, priority=st.integers(0, 1)), max_size=12)
 chosen = st.fixed_dictionaries(
     {
         "order": st.sampled_from(("fifo", "lifo")),
         "cost_policy": st.sampled_from(("unit", "wag", "zero")),
+        "uri_precedence_policy": st.sampled_from(("cost", "base", "hops")),
         "hold_queues": st.booleans(),
         "balance_replenish_amount": st.integers(1, 4),
         "overrides": st.sampled_from(
