@@ -113,6 +113,8 @@ def any_options(chance: Random) -> dict[str, Any]:
         "update_priority": chance.random() < 0.5,
         "status_delay": chance.choice((0.0, 20.0, 1800.0)),
         "precedence_floor": chance.choice((None, None, 4)),
+        "precedence_policy": chance.choice(("base", "base", "highest-uri")),
+        "uri_precedence_policy": chance.choice(("cost", "base", {"hops": {"base": 1}})),
         "groups": chance.choice(((), (), *WITHOUT_BUDGETS)),
         "quotas.queue": chance.choice(({}, {}, {"successes": 4}, {"bytes": 1400})),
         "target_active": chance.choice(("auto", "auto", 2)),
@@ -140,6 +142,7 @@ def any_uri(chance: Random, now: float) -> dict[str, Any]:
         "not_before": now + chance.choice((2.0, 40.0, 700.0)) if chance.random() < 0.15 else None,
         "queue": "forced" if host == "f.test" and chance.random() < 0.3 else None,
         "source": chance.choice((None, None, "one")),
+        "precedence": chance.choice((None, None, None, 0, 2)),
     }
 
 
