@@ -517,7 +517,7 @@ def test_a_queue_made_with_settings_of_its_own_opens_with_others_that_say_nothin
 def test_settings_that_ask_for_other_equal_urls_are_told_what_they_were(tmp_path: Path) -> None:
     with LeaseQueue.open(tmp_path, make_settings(canonicalization={"strip_www": False})):
         pass
-    with pytest.raises(SettingsError, match=r"as it was \(frontier\.canonicalization\.strip_www: false\), or begin"):
+    with pytest.raises(SettingsError, match=r"as it was \(frontier\.canonicalization\.strip_www: false\), or export"):
         Frontier.open(tmp_path, make_settings())
 
 
