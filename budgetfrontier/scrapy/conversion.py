@@ -1,4 +1,4 @@
-"""Conversion of a Scrapy request to a CrawlUri: its URL, queue and cost, and the budget of its queue."""
+"""Conversion of a Scrapy request to a CrawlUri: its URL, queue, cost and label, and the budget of its queue."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from budgetfrontier.engine.regulation import MOST_BUDGET
 from budgetfrontier.errors import InvalidUrl
 
 COST, QUEUE, BUDGET = "budgetfrontier_cost", "budgetfrontier_queue", "budgetfrontier_budget"
+LABEL = "budgetfrontier_label"
 """Keys of request.meta that a spider may set."""
 
 STARTED = "budgetfrontier_started"
@@ -39,13 +40,25 @@ def address(url: str) -> tuple[str, str | None]:
 
 
 def crawl_uri(request: Any, url: str, *, queue: object, payload: bytes, method: str, priority: int) -> CrawlUri:
-    """Return the CrawlUri of a request, `force` not set. Raises InvalidMeta for a wrong cost or queue in its meta."""
+    """Return the CrawlUri of a request, `force` not set. Raises InvalidMeta for wrong values in its meta."""
     cost = request.meta.get(COST)
     if cost is not None and (type(cost) is not int or cost < 0):
         raise InvalidMeta(f"{COST} is a whole number, not {cost!r}")
     if queue is not None and type(queue) is not str:
         raise InvalidMeta(f"{QUEUE} is text, not {queue!r}")
-    return CrawlUri(url, method=method, body=request.body, payload=payload, queue=queue, priority=priority, cost=cost)
+    label = request.meta.get(LABEL)
+    if label is not None and (type(label) is not str or not label):
+        raise InvalidMeta(f"{LABEL} is text, not {label!r}")
+    return CrawlUri(
+        url,
+        method=method,
+        body=request.body,
+        payload=payload,
+        queue=queue,
+        priority=priority,
+        cost=cost,
+        source=label,
+    )
 
 
 def wanted_budget(request: Any) -> int | None:

@@ -11,11 +11,14 @@ from scrapy import FormRequest, Request, version_info
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.core.scheduler import Scheduler as TheirScheduler
 from scrapy.dupefilters import RFPDupeFilter
+from scrapy.http import Response
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.squeues import LifoMemoryQueue
+from scrapy.utils.test import get_crawler
 
 from budgetfrontier import QueueState, SettingsError
 from budgetfrontier.scrapy import Scheduler
+from budgetfrontier.scrapy.labels import Labels
 from tests.scrapy.crawler import drain, make, page, paths, reach, scheduler, start, stats
 
 FIFO: dict[str, Any] = {
@@ -343,6 +346,21 @@ def test_one_queue_is_crawled_in_the_very_order_of_scrapy(seed: int, hosts: str)
                 both = [request and request.url for request in (ours.next_request(), theirs.next_request())]
             assert both[0] == both[1], number
         assert [request.url for request in drain(ours)] == [request.url for request in drain(theirs)]
+
+
+def test_a_spider_may_set_a_label_which_links_inherit(caplog: pytest.LogCaptureFixture) -> None:
+    first = page("a", meta={"budgetfrontier_label": "blogs"})
+    response = Response(first.url, request=first)
+    links = [page("b"), page("c", meta={"budgetfrontier_label": "own"}), {"item": 1}]
+    found = [one for one in Labels(get_crawler()).process_spider_output(response, links) if isinstance(one, Request)]
+    settings = {"frontier": {"quotas": {"label": {"urls": 1}}}}
+    with scheduler(BUDGETFRONTIER_SETTINGS=settings) as s:
+        for request in (first, *found):
+            assert s.enqueue_request(request)
+        for wrong in (5, ""):
+            assert not s.enqueue_request(page("wrong", meta={"budgetfrontier_label": wrong}))
+        assert sorted(str(lease.uri.source) for lease in s.frontier.lease(9)) == ["blogs", "blogs", "own"]
+    assert "budgetfrontier_label is text, not 5" in caplog.text
 
 
 def test_a_spider_may_set_cost_queue_and_budget(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.messages import Request
 from budgetfrontier.core.model import CrawlUri
-from budgetfrontier.scrapy.conversion import QUEUE, address, crawl_uri
+from budgetfrontier.scrapy.conversion import LABEL, QUEUE, address, crawl_uri
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 
@@ -38,6 +38,7 @@ def bus_request(request: Any, serializer: Serializer, *, force: bool) -> Request
     for key, value in (
         (request_meta.COST, uri.cost),
         (request_meta.QUEUE, uri.queue),
+        (request_meta.SOURCE, uri.source),
         (request_meta.BODY, uri.body or None),
         (request_meta.FORCE, force or None),
     ):
@@ -61,6 +62,8 @@ def scrapy_request(request: Request, serializer: Serializer) -> Any:
         carried = request.meta.get(b"scrapy_meta")
         meta = {str(key): value for key, value in carried.items()} if isinstance(carried, Mapping) else {}
         meta |= {"depth": request_meta.depth_of(request.meta), "scrapy": own}
+        if (label := request_meta.get(request.meta, request_meta.SOURCE, str)) is not None:
+            meta[LABEL] = label
     made = serializer.load(CrawlUri(request.url, method=method, body=body, payload=payload, meta=meta))
     if payload is None:
         try:
