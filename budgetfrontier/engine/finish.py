@@ -164,7 +164,7 @@ class Finisher:
         if not tables.observes_uris:
             return
         if outcome is _SUCCESS:
-            tables.tallies.succeeded(lease, ending)
+            tables.tallies.succeeded(queue, lease, settings, ending)
         if ending is not None and ending.address and tables.in_force.needs_addresses:
             tables.hosts.reported(uris.host(lease.uri.url), ending.address, now)
         if tables.reassigns and queue.wake_time > now:
@@ -267,7 +267,7 @@ class Finisher:
         if key[DIRECTIVE] == _HIGHEST and outcome not in (_RETRY, Outcome.DEFERRED):
             counters.prerequisites += 1
         if tables.observed:
-            tables.tallies.failed(lease, ending, outcome)
+            tables.tallies.failed(queue, lease, settings, ending, outcome)
         if charges.is_charged(outcome):
             _note_failure(queue, reason, now)
             penalty = charges.penalty(outcome, settings)

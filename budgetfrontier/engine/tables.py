@@ -106,7 +106,7 @@ class Tables:
         self.rotation.set_floor(self.in_force.frontier.precedence_floor)
         self.in_force.grouping.use(self.suffix_list, self.hosts.address)
         self.groups.use(self.in_force.grouping, reached=self.in_force.base.reached)
-        self.tallies.kinds = self.in_force.effective.quotas
+        self.tallies.use(self.in_force.effective.quotas)
         grouped = self.counters.groups > 0  # of settings before, until their queues have left them
         self.reassigns = self.in_force.reassigns or bool(self.former_assignments)
         self.guarded = self.in_force.guarded or grouped or self.reassigns

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
-from budgetfrontier.core.bounded_cache import BoundedCache
-from budgetfrontier.core.model import CrawlUri, FetchStats, Finish, Lease, Outcome
+from budgetfrontier.core.model import CrawlUri, FetchStats, Finish, Lease, Outcome, QueueRecord
 from budgetfrontier.core.uris import host
-from budgetfrontier.rules import quotas
-from budgetfrontier.rules.quotas import first_reached
+from budgetfrontier.core.vocabulary import QUOTA_KINDS
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
@@ -16,8 +15,45 @@ from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.records import decode_tally, tally_key
 
 CACHE = 1 << 15
-"""Tallies kept in memory at the most, about 200 bytes each."""
-_NOTHING_SAID = Finish(Lease(0, "", CrawlUri(""), 0, 0.0, 0))
+"""Tallies, and queues with theirs, kept in memory at the most from one commit to the next, about 500 bytes each."""
+
+
+@dataclass(slots=True, eq=False)
+class LiveTally:
+    """A tally in memory: what is stored, as FetchStats, and the sums of it that quotas may limit."""
+
+    successes: int
+    errors: int
+    urls: int
+    novel: int
+    success_bytes: int
+    error_bytes: int
+    bytes: int
+    novel_bytes: int
+
+    def record(self) -> FetchStats:
+        """Return what is stored."""
+        return FetchStats(
+            self.successes, self.errors, self.novel, self.success_bytes, self.error_bytes, self.novel_bytes
+        )
+
+
+def _live(of: FetchStats) -> LiveTally:
+    counts = of.successes, of.errors, of.urls, of.novel
+    return LiveTally(*counts, of.success_bytes, of.error_bytes, of.bytes, of.novel_bytes)
+
+
+@dataclass(slots=True, eq=False)
+class OfQueue:
+    """The tallies and limits of one URI of a queue, which are those of most others of it."""
+
+    start: str
+    """The beginning of its URL: of the same host is each that begins with it."""
+    label: str | None
+    settings: QueueSettings
+    tallies: list[tuple[bytes, LiveTally]]
+    limits: list[tuple[LiveTally, str, int]]
+    changed: bool = False
 
 
 class Tallies:
@@ -25,74 +61,107 @@ class Tallies:
 
     def __init__(self, env: Environment) -> None:
         self._env = env
-        self._stats: dict[bytes, FetchStats] = {}
-        self._changed: set[bytes] = set()
-        self._hosts: BoundedCache[str, bytes] = BoundedCache(CACHE)
+        self._live: dict[bytes, LiveTally] = {}
+        self._of_queues: dict[int, OfQueue] = {}
+        self._changed: list[OfQueue] = []
         self.kinds: Collection[str] = ()
         """The kinds that are counted besides labels: those for which the settings in force have quotas."""
 
     def __repr__(self) -> str:
-        return f"<Tallies of {', '.join(sorted({*self.kinds, 'label'}))}: {len(self._stats)} in memory>"
+        return f"<Tallies of {', '.join(sorted({*self.kinds, 'label'}))}: {len(self._live)} in memory>"
+
+    def use(self, kinds: Collection[str]) -> None:
+        """Count these kinds besides labels from now on."""
+        self.kinds = kinds
+        self._of_queues.clear()
 
     def get(self, kind: str, name: str) -> FetchStats:
-        """Return a tally, only to be looked at."""
-        return self._get(tally_key(kind, name))
+        """Return a copy of a tally."""
+        return self._get(tally_key(kind, name)).record()
 
-    def _get(self, key: bytes) -> FetchStats:
-        stats = self._stats.get(key)
-        if stats is None:
-            if len(self._stats) >= CACHE:
-                self.flush()
-                self._stats.clear()
+    def _get(self, key: bytes) -> LiveTally:
+        tally = self._live.get(key)
+        if tally is None:
             value = self._env.txn.get(key, db=self._env.db[keys.TALLIES])
-            stats = self._stats[key] = FetchStats() if value is None else decode_tally(value)
-        return stats
+            tally = self._live[key] = _live(FetchStats() if value is None else decode_tally(value))
+        return tally
 
-    def _host_key(self, url: str) -> bytes:
-        """Return the key of the tally of a URL's host."""
-        authority = url[: url.find("/", 8)]
-        key = self._hosts.get(authority)
-        if key is None:
-            key = tally_key("host", host(url))
-            self._hosts.put(authority, key)
-        return key
-
-    def _keys(self, uri: CrawlUri, queue: str) -> list[bytes]:
-        """Return the keys of the tallies of a URI."""
-        found = []
-        if "host" in self.kinds:
-            found.append(self._host_key(uri.url))
-        if "queue" in self.kinds:
-            found.append(tally_key("queue", queue))
-        if uri.source:
-            found.append(tally_key("label", uri.source))
+    def _look(self, queue: QueueRecord, uri: CrawlUri, settings: QueueSettings) -> OfQueue:
+        """Return the tallies and limits of a URI, and keep them for the others of its queue."""
+        url, label = uri.url, uri.source
+        end = url.find("/", 8) + 1
+        found = self._of_queues[queue.id] = OfQueue(url[:end] if end else url, label, settings, [], [])
+        for kind in QUOTA_KINDS:
+            if kind == "label":
+                name = label
+            else:
+                name = None if kind not in self.kinds else host(url) if kind == "host" else queue.queue
+            if name:
+                key = tally_key(kind, name)
+                tally = self._get(key)
+                found.tallies.append((key, tally))
+                found.limits += [(tally, amount, limit) for amount, limit in getattr(settings, f"quota_{kind}")]
         return found
 
-    def succeeded(self, lease: Lease, ending: Finish | None) -> None:
+    def _to_count(self, queue: QueueRecord, uri: CrawlUri, settings: QueueSettings) -> OfQueue:
+        """Return the tallies of a URI, noted as changed."""
+        found = self._of_queues.get(queue.id)
+        if found is None or found.label != uri.source or not uri.url.startswith(found.start):
+            found = self._look(queue, uri, settings)
+        if not found.changed:
+            found.changed = True
+            self._changed.append(found)
+        return found
+
+    def succeeded(self, queue: QueueRecord, lease: Lease, settings: QueueSettings, ending: Finish | None) -> None:
         """Count a SUCCESS."""
-        said = ending or _NOTHING_SAID
-        for key in self._keys(lease.uri, lease.queue):
-            quotas.count_success(self._get(key), said.size, novel=said.novel is not False)
-            self._changed.add(key)
+        for _, tally in self._to_count(queue, lease.uri, settings).tallies:
+            tally.successes += 1
+            tally.urls += 1
+            if ending is None:
+                tally.novel += 1
+                continue
+            size, novel = ending.size, ending.novel is not False
+            tally.success_bytes += size
+            tally.bytes += size
+            tally.novel += novel
+            tally.novel_bytes += size * novel
 
-    def failed(self, lease: Lease, ending: Finish, outcome: Outcome) -> None:
+    def failed(
+        self, queue: QueueRecord, lease: Lease, settings: QueueSettings, ending: Finish, outcome: Outcome
+    ) -> None:
         """Count an attempt that was no success; `outcome` is what became of it: of a last RETRY, DEAD."""
-        for key in self._keys(lease.uri, lease.queue):
-            quotas.count_failure(self._get(key), ending.size, ended=outcome in (Outcome.FAILURE, Outcome.DEAD))
-            self._changed.add(key)
+        ended = outcome in (Outcome.FAILURE, Outcome.DEAD)
+        for _, tally in self._to_count(queue, lease.uri, settings).tallies:
+            tally.errors += ended
+            tally.urls += ended
+            tally.error_bytes += ending.size
+            tally.bytes += ending.size
 
-    def reached(self, uri: CrawlUri, queue: str, settings: QueueSettings) -> bool:
+    def reached(self, queue: QueueRecord, uri: CrawlUri, settings: QueueSettings) -> bool:
         """Return whether a quota of a URI is used up."""
-        if settings.quota_host and first_reached(self._get(self._host_key(uri.url)), settings.quota_host):
-            return True
-        if settings.quota_queue and first_reached(self.get("queue", queue), settings.quota_queue):
-            return True
-        label, quota = uri.source, settings.quota_label
-        return bool(quota and label and first_reached(self.get("label", label), quota))
+        found = self._of_queues.get(queue.id)
+        if (
+            found is None
+            or found.settings is not settings
+            or found.label != uri.source
+            or not uri.url.startswith(found.start)
+        ):
+            found = self._look(queue, uri, settings)
+        for tally, amount, limit in found.limits:
+            if getattr(tally, amount) >= limit:
+                return True
+        return False
 
     def flush(self) -> None:
-        """Write changed rows."""
+        """Write changed rows, and forget all if they are many: only here, so that none is counted that is forgotten."""
         if self._changed:
-            rows = [(key, encode(self._stats[key])) for key in sorted(self._changed)]
-            self._env.txn.cursor(self._env.db[keys.TALLIES]).putmulti(rows)
+            rows = dict(row for found in self._changed for row in found.tallies)
+            encoded = [(key, encode(rows[key].record())) for key in sorted(rows)]
+            self._env.txn.cursor(self._env.db[keys.TALLIES]).putmulti(encoded)
+            for found in self._changed:
+                found.changed = False
             self._changed.clear()
+        if len(self._live) > CACHE or len(self._of_queues) > CACHE:
+            self._live.clear()
+            self._of_queues.clear()

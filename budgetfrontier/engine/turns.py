@@ -307,9 +307,10 @@ class Turns:
         it is yes, the queue has been moved to where it belongs. `popped`: its id and its head were taken out, and go
         back first; else the caller has asked `moves` before. Raises PolicyError.
         """
-        if popped and self._tables.reassigns and self.moves(queue, uri, now, popped=True):
+        tables = self._tables
+        if popped and tables.reassigns and self.moves(queue, uri, now, popped=True):
             return True
-        if self._tables.tallies.kinds and self._tables.tallies.reached(uri, queue.queue, settings):
+        if tables.tallies.kinds and tables.tallies.reached(queue, uri, settings):
             if popped:
                 self._give_back_turn(queue.id)
             if settings.force_retire:

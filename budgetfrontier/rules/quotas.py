@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from budgetfrontier.core.model import CrawlUri, FetchStats
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.core.uris import host
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import Limits, QueueSettings
 
 
-def first_reached(stats: FetchStats, quota: Limits) -> str:
-    """Return the first amount of a quota that has reached its limit, "" if none has."""
+def first_reached(stats: object, quota: Limits) -> str:
+    """Return the first amount of a quota that has reached its limit, "" if none has. `stats` has each as a field."""
     for name, limit in quota:
         if getattr(stats, name) >= limit:
             return name
@@ -33,17 +33,3 @@ def quotas_of(uri: CrawlUri, queue: str, settings: QueueSettings) -> list[tuple[
         found.append(("label", uri.source, settings.quota_label))
     return found
 
-
-def count_success(stats: FetchStats, size: int, *, novel: bool) -> None:
-    """Count a SUCCESS."""
-    stats.successes += 1
-    stats.success_bytes += size
-    if novel:
-        stats.novel += 1
-        stats.novel_bytes += size
-
-
-def count_failure(stats: FetchStats, size: int, *, ended: bool) -> None:
-    """Count an attempt that was no success; `ended`: its URI will not be tried again."""
-    stats.errors += ended
-    stats.error_bytes += size
