@@ -238,6 +238,10 @@ class ClusterOperator:
         """Return None: the owner of a partition alone knows the group of a queue."""
         return None
 
+    def quotas_of(self, queue: QueueRecord) -> list[QuotaUse]:
+        """Return the use of each limit of a quota that holds for a queue's next URI, as its owner has it."""
+        return self._found(queue.queue).quotas
+
     def group_names(self) -> Callable[[QueueRecord], str | None] | None:
         """Return None: no groups of queues are listed here."""
         return None

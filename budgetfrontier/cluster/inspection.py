@@ -79,6 +79,7 @@ class FoundQueue(msgspec.Struct):
     """The key that was probably meant, if there is no queue."""
     is_sure: bool = False
     """Whether that is sure: another way to write it."""
+    quotas: list[QuotaUse] = []
 
 
 class RowPage(msgspec.Struct, Generic[_T]):
@@ -160,7 +161,8 @@ def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> Found
             uris = spread_(view, record, min(limit or record.queued, MOST_ROWS))
         else:
             uris = reader.pending(record.queue, min(limit or MOST_ROWS, MOST_ROWS))
-    return FoundQueue(record, list(_up_to(uris, lambda each: len(each.uri.url) + 200)))
+        quotas = quota_use.of_queue(view, record)
+    return FoundQueue(record, list(_up_to(uris, lambda each: len(each.uri.url) + 200)), quotas=quotas)
 
 
 def is_known(reader: Reader, *, url: str) -> bool:

@@ -113,7 +113,7 @@ def _final_state(report: Report, spend: SpendDistribution) -> str:
     how = "paused at finish" if report.state is CrawlState.PAUSED else f"crawl {report.state.lower()}"
     if report.state is CrawlState.TERMINATED and not retired:
         return how
-    if not retired:
+    if not retired or report.verdict.slug == "ineligible":  # it counts the retired beside these
         return f"{how}: {report.verdict.text.partition(': ')[2].removesuffix('.')}"
     verb = "is" if retired == 1 else "are"
     return f"{how}: {counted(retired, 'queue')} {verb} retired, with {counted(spend.stranded, 'URI')}"

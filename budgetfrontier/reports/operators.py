@@ -216,6 +216,9 @@ class CrawlOperator(Protocol):
     def group_of(self, queue: QueueRecord) -> GroupRow | None:
         """Return the group of a queue; None if it belongs to none."""
 
+    def quotas_of(self, queue: QueueRecord) -> list[QuotaUse]:
+        """Return the use of each limit of a quota that holds for a queue's next URI."""
+
     def group_names(self) -> Callable[[QueueRecord], str | None] | None:
         """Return the function that returns the name of a queue's group; None if there is no group."""
 

@@ -79,6 +79,8 @@ class Standing(msgspec.Struct, kw_only=True):
     """URIs in RETIRED and INELIGIBLE queues."""
     held_future: int = 0
     """URIs scheduled for later in RETIRED and INELIGIBLE queues."""
+    quota: str = ""
+    """The first quota that is used up and holds one of the first RETIRED queues, in words; looked up at the end."""
     retired_by_name: int = 0
     """The RETIRED queues that no change of settings revives."""
     rate: float | None = None
@@ -201,13 +203,13 @@ def _over(s: Standing) -> Verdict:
         if retired:
             left = f"only ineligible and retired queues are left ({ineligible:,} and {retired:,}"
         ways = "`adjust` the precedence of those to be crawled, or raise precedence_floor"
+        if retired:
+            ways += f"; of the retired, {_revival(s, retired)}"
         text = f"The crawl is {how}: {left}, with {counted(held, 'URI')}); {ways}."
         return Verdict("ineligible", "warn", text, _command(s, "queues", "--state", "INELIGIBLE"))
     if retired and held:
         left = f"only retired queues are left ({retired:,}, with {counted(held, 'URI')})"
-        ways = "`unretire` revives them" if s.retired_by_name == retired else "`adjust` a budget to revive them"
-        if 0 < s.retired_by_name < retired:
-            ways += f", and `unretire` the {s.retired_by_name:,} that were retired by name"
+        ways = _revival(s, retired)
         ended = not s.process.alive and s.process.server is None
         again = f" Then start it again{f': `{s.start}`' if s.start else ''}." if ended else ""
         text = f"The crawl is {how}: {left}; {ways}.{again}"
@@ -232,6 +234,16 @@ def _over(s: Standing) -> Verdict:
     return Verdict(
         slug, "bad" if slug != "disregarded" or not done.crawled else "warn", text, _command(s, command, *options)
     )
+
+
+def _revival(s: Standing, retired: int) -> str:
+    """Return a clause on what revives the RETIRED queues, with the quota that holds one of them."""
+    if s.retired_by_name == retired:
+        return "`unretire` revives them"
+    ways = f"{s.quota}: `adjust` it or a budget to revive them" if s.quota else "`adjust` a budget to revive them"
+    if s.retired_by_name:
+        ways += f", and `unretire` the {s.retired_by_name:,} that were retired by name"
+    return ways
 
 
 def _instead(totals: Summary) -> str:

@@ -77,6 +77,19 @@ def used_up(view: View, uri: CrawlUri, queue: str, settings: QueueSettings) -> I
             yield QuotaUse(kind, name, amount, getattr(stats, amount), dict(quota)[amount]), quota
 
 
+def of_queue(view: View, queue: QueueRecord) -> list[QuotaUse]:
+    """Return each limit of the quotas of a queue's next URI, with its use; nothing for a queue that has none."""
+    first = next(view.pending(queue, 1), None)
+    if first is None:
+        return []
+    settings = view.in_force().for_one(first.uri.url, queue.queue, first.uri.source)
+    return [
+        QuotaUse(kind, name, amount, getattr(view.tally(kind, name), amount), limit)
+        for kind, name, quota in quotas_of(first.uri, queue.queue, settings)
+        for amount, limit in quota
+    ]
+
+
 def holding(view: View, queues: Sequence[QueueRecord]) -> dict[int, tuple[QuotaUse, Limits]]:
     """Return the quota that holds each of some queues, by the id of the queue; those that none holds are left out."""
     effective, found = view.in_force(), dict[int, tuple[QuotaUse, Limits]]()

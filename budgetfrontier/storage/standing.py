@@ -9,12 +9,14 @@ from pathlib import Path
 
 from budgetfrontier.core.model import CrawlState, Process, QueueState, Summary
 from budgetfrontier.rules.attempts import waits_for_retry
+from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.group_listing import name_of
 from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.process import process
+from budgetfrontier.storage.quota_use import holding
 from budgetfrontier.storage.records import decode_lease
 from budgetfrontier.storage.series import totals as totals_of
 from budgetfrontier.storage.start_command import start_command
@@ -50,6 +52,8 @@ def standing(
         _who_steered(found, view)
     elif totals.state is CrawlState.RUNNING:
         _what_queues_wait_for(found, view)
+    if totals.state is CrawlState.FINISHED or totals.pause_reason == FINISH:
+        found.quota = _quota_used_up(view)
     return found
 
 
@@ -75,6 +79,15 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
         found.over_budget = bool(ids) and all(map(BudgetsInForce(view).over_budget, map(view.queue_by_id, ids)))
     due = next(view.items(keys.FUTURE), None)
     found.next_due = None if due is None else keys.due.unpack(due[0])[0]
+
+
+def _quota_used_up(view: View) -> str:
+    """Return the first quota that is used up and holds one of the first RETIRED queues, in words; "" if none does."""
+    if not view.in_force().quotas:
+        return ""
+    ids = islice(in_turn(view, QueueState.RETIRED), LOOKED_AT)
+    use, _ = next(iter(holding(view, [view.queue_by_id(id_) for _, id_ in ids]).values()), (None, ()))
+    return "" if use is None else use.text()
 
 
 def _rate(found: Standing, view: View) -> float | None:

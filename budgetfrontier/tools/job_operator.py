@@ -258,6 +258,13 @@ class JobOperator:
         with self.reader.view() as view:
             return group_listing.group_of(view, queue, time.time())
 
+    def quotas_of(self, queue: QueueRecord) -> list[QuotaUse]:
+        """Return the use of each limit of a quota that holds for a queue's next URI."""
+        from budgetfrontier.storage.quota_use import of_queue
+
+        with self.reader.view() as view:
+            return of_queue(view, queue)
+
     def group_names(self) -> Callable[[QueueRecord], str | None] | None:
         """Return the function that returns the name of a queue's group; None if there is no group."""
         with self.reader.view() as view:

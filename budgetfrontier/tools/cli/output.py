@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.operators import AuditRow, CrawlOperator
     from budgetfrontier.storage.group_listing import GroupRow
+    from budgetfrontier.storage.quota_use import QuotaUse
     from budgetfrontier.storage.view import PendingUri
 
 PENDING_COLUMNS = ("place", "cost", "precedence", "priority", "directive", "attempts", "deliveries", "leased", "url")
@@ -41,8 +42,9 @@ def write_queue(
     record: QueueRecord,
     items: Iterable[tuple[int, PendingUri]],
     group: GroupRow | None = None,
+    quotas: Sequence[QuotaUse] = (),
 ) -> None:
-    """Print a queue, and some of its URIs with their places."""
+    """Print a queue with its group and quotas, and some of its URIs with their places."""
     from budgetfrontier.reports import listings
     from budgetfrontier.reports.format import clean
     from budgetfrontier.reports.layout import layout_for, shortened
@@ -67,14 +69,15 @@ def write_queue(
     more = {name: getattr(record, name) for name in names}
     shared = {} if group is None else {name: getattr(group, name) for name in group.__struct_fields__}
     if args.format == "json":
-        json.dump(row | more | {"group": shared or None, "pending": pending}, sys.stdout, indent=1)
+        json.dump(row | more | {"group": shared or None, "quotas": [use._asdict() for use in quotas], "pending": pending}, sys.stdout, indent=1)
         sys.stdout.write("\n")
     elif args.format == "csv":
         listings.write([listings.queue_row(record)], ROW_FIELDS, sys.stdout, format="csv")
     else:
         layout = layout_for(sys.stdout, wide=args.wide)
         of_group = {name if name == "group" else f"group.{name}": value for name, value in shared.items()}
-        for name, value in (row | more | of_group).items():
+        of_quotas = {f"quotas.{use.kind}.{use.amount}": f"{use.used:,} of {use.limit:,} ({use.name})" for use in quotas}
+        for name, value in (row | more | of_group | of_quotas).items():
             if name == "wake_time" and value <= time.time():
                 value = 0.0  # it waits for nothing
             shown = _when(value) if name in _TIMES else f"{value:.1f}" if isinstance(value, float) else value

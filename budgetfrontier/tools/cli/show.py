@@ -228,7 +228,7 @@ def queue(args: argparse.Namespace, operator: CrawlOperator) -> None:
     if args.patterns:
         return output.write_patterns(args, record, pending)
     items = [(item.place + 1 if spread else place, item) for place, item in enumerate(pending, 1)]
-    output.write_queue(args, record, items, operator.group_of(record))
+    output.write_queue(args, record, items, operator.group_of(record), operator.quotas_of(record))
 
 
 def explain(args: argparse.Namespace, operator: CrawlOperator) -> None:

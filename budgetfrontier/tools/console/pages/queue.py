@@ -52,6 +52,7 @@ def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
         "title": f"Queue {clean(key[:80])}",
         "queue": queue,
         "group": operator.group_of(queue),
+        "quotas": operator.quotas_of(queue),
         "explanation": operator.explain(key),
         "settings": _sources(in_force, overrides, adjustments, url, key, label, settings.groups),
         "head": [_with_terms(item, in_force) for item in head],
