@@ -148,7 +148,7 @@ class Tallies:
             or not uri.url.startswith(found.start)
         ):
             found = self._look(queue, uri, settings)
-        for tally, amount, limit in found.limits:
+        for tally, amount, limit in found.limits:  # noqa: SIM110  # `any` takes a generator for each URI
             if getattr(tally, amount) >= limit:
                 return True
         return False

@@ -32,4 +32,3 @@ def quotas_of(uri: CrawlUri, queue: str, settings: QueueSettings) -> list[tuple[
     if settings.quota_label and uri.source:
         found.append(("label", uri.source, settings.quota_label))
     return found
-

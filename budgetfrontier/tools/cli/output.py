@@ -69,7 +69,8 @@ def write_queue(
     more = {name: getattr(record, name) for name in names}
     shared = {} if group is None else {name: getattr(group, name) for name in group.__struct_fields__}
     if args.format == "json":
-        json.dump(row | more | {"group": shared or None, "quotas": [use._asdict() for use in quotas], "pending": pending}, sys.stdout, indent=1)
+        uses = [use._asdict() for use in quotas]
+        json.dump(row | more | {"group": shared or None, "quotas": uses, "pending": pending}, sys.stdout, indent=1)
         sys.stdout.write("\n")
     elif args.format == "csv":
         listings.write([listings.queue_row(record)], ROW_FIELDS, sys.stdout, format="csv")
@@ -82,7 +83,7 @@ def write_queue(
                 value = 0.0  # it waits for nothing
             shown = _when(value) if name in _TIMES else f"{value:.1f}" if isinstance(value, float) else value
             text = clean(str(shown)) or "-"
-            print(f"{name + ':':26}{text if layout.width is None else shortened(text, layout.width - 26)}")
+            print(f"{name + ':':25} {text if layout.width is None else shortened(text, layout.width - 26)}")
         if pending:
             print()
             common.write_rows(args, map(itemgetter(*PENDING_COLUMNS), pending), PENDING_COLUMNS, drop=PENDING_DROP)
