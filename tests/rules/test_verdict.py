@@ -905,6 +905,18 @@ def test_queues_at_the_precedence_floor_that_are_left_are_named_with_the_retired
     assert "only ineligible queues are left (2, with 5 URIs)" in found.text
     found = verdict(standing(CrawlState.FINISHED, queues(ineligible=2, retired=1), succeeded=20, more={"held": 5}))
     assert "only ineligible and retired queues are left (2 and 1, with 5 URIs)" in found.text
+    assert found.text.endswith("or raise precedence_floor; of the retired, `adjust` a budget to revive them.")
+
+
+def test_a_quota_that_holds_retired_queues_is_named_at_the_end() -> None:
+    quota = "the quota of host a.test, urls 2, is used up, with 2"
+    more = {"held": 5, "quota": quota}
+    text = verdict(standing(CrawlState.FINISHED, queues(retired=2), succeeded=20, more=more)).text
+    assert f"{quota}: `adjust` it or a budget to revive them" in text
+    text = verdict(
+        standing(CrawlState.FINISHED, queues(retired=2), succeeded=20, more={**more, "retired_by_name": 2})
+    ).text
+    assert "`unretire` revives them" in text and quota not in text
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.model import Directive, QueueState
+from budgetfrontier.core.model import CrawlState, Directive, QueueState
 from budgetfrontier.crawler.outputs.logs import stamp
 from budgetfrontier.rules.run_history import CRAWL
 from tests.support import make_settings
@@ -79,6 +79,24 @@ def test_the_use_of_quotas(tmp_path: Path, cli: Cli) -> None:
         (0.5, 1, 2, "urls", "host", "a.test"), (0.25, 250, 1000, "bytes", "host", "a.test"),
     ]  # fmt: skip
     assert unknown == "" and "50%" in cli("report", tmp_path, "--kind", "quotas").out
+
+
+def test_a_queue_is_shown_with_its_quotas_and_the_end_names_the_one_that_holds_it(tmp_path: Path, cli: Cli) -> None:
+    clock = ManualClock(time.time() - 60)
+    settings = Settings.from_dict({"frontier": {"quotas": {"host": {"urls": 1}, "queue": {"bytes": 1000}}}})
+    with Frontier.open(tmp_path / "frontier", settings, clock=clock) as f:
+        f.schedule_many(["http://a.test/", "http://a.test/1"])
+        f.finish(f.lease(1)[0], size=250)
+        clock.advance(30)
+        assert f.lease(1) == [] and f.state is CrawlState.FINISHED
+    shown = [" ".join(line.split()) for line in cli("queue", tmp_path, "a.test").out.splitlines()]
+    assert "quotas.host.urls: 1 of 1 (a.test)" in shown and "quotas.queue.bytes: 250 of 1,000 (a.test)" in shown
+    as_json = json.loads(cli("queue", tmp_path, "a.test", "--format", "json").out)["quotas"]
+    assert [(use["kind"], use["amount"], use["used"], use["limit"]) for use in as_json] == [
+        ("host", "urls", 1, 1), ("queue", "bytes", 250, 1000),
+    ]  # fmt: skip
+    verdict = cli("report", tmp_path).out
+    assert "the quota of host a.test, urls 1, is used up, with 1: `adjust` it or a budget" in " ".join(verdict.split())
 
 
 def test_the_summary_of_a_time_has_what_was_told_in_it(tmp_path: Path, cli: Cli) -> None:

@@ -294,6 +294,17 @@ def test_queues_and_the_overview_show_groups(tmp_path: Path) -> None:
     assert '<th scope="row"><bdi>domain/example.org</bdi></th>' in page and '<td class="n">1 / 70</td>' in page
 
 
+def test_a_queue_is_shown_with_the_use_of_its_quotas(tmp_path: Path) -> None:
+    job = tmp_path / "quotas"
+    quotas = {"host": {"urls": 4}, "queue": {"bytes": 1000}}
+    with Frontier.open(job / "frontier", {"frontier": {"quotas": quotas}}) as frontier:
+        frontier.schedule_many(["http://a.test/", "http://a.test/1"])
+        frontier.finish(frontier.lease(1)[0], size=250)
+    text = " ".join(get(job, "/queue/a.test")[1].split())
+    assert "<dt>quota of its host, urls</dt><dd>1 of 4" in text
+    assert "<dt>quota of its queue, bytes</dt><dd>250 of 1,000" in text
+
+
 def test_sheets_and_seeds_with_settings_are_sources_of_values(tmp_path: Path) -> None:
     job = tmp_path / "sheets"
     settings = {
