@@ -179,7 +179,7 @@ class Effective:
             self._file(index, parse_match(override.match))
         self._on_all = tuple((1 << n, match.needs, match.test) for n, (_, match) in enumerate(self._regexes))
         self._tested_on_all = tuple(index for index, _ in self._regexes)
-        self._authorities: BoundedCache[tuple[str, str, str | None], ByAuthority] = BoundedCache(_CACHED)
+        self._authorities: BoundedCache[tuple[str | None, ...], ByAuthority] = BoundedCache(_CACHED)
         self._settings: BoundedCache[tuple[int, ...], QueueSettings] = BoundedCache(_CACHED)
         self._by_number: BoundedCache[int, QueueSettings] = BoundedCache(_CACHED)
         self._numbers: BoundedCache[tuple[tuple[int, ...], tuple[int, ...]], int] = BoundedCache(_CACHED)
@@ -203,8 +203,10 @@ class Effective:
 
     def by_authority(self, href: str, queue: str, label: str | None = None) -> ByAuthority:
         """Return the overrides of a href's authority and label, in this queue: `settings_of` needs it."""
-        where = href[: href.find("/", 8)], queue, label if label in self._labels else None
-        return self._authorities.get(where) or self._look_at(where)
+        prefix = href[: href.find("/", 8)]
+        if self._labels and label in self._labels:
+            return self._authorities.get((prefix, queue, label)) or self._look_at(prefix, queue, label)
+        return self._authorities.get((prefix, queue)) or self._look_at(prefix, queue)
 
     def _of_label(self, label: str | None) -> Sequence[int]:
         return self._labels.get(label, ()) if label else ()
@@ -261,15 +263,14 @@ class Effective:
         else:
             self._index.add(index, match)
 
-    def _look_at(self, where: tuple[str, str, str | None]) -> ByAuthority:
+    def _look_at(self, prefix: str, queue: str, label: str | None = None) -> ByAuthority:
         """Find out which overrides match an authority in a queue, with a label, and which depend on the rest of a href.
 
         Keep it if the authority is short.
         """
-        prefix, queue, label = where
         known = self._unkept(prefix, queue, self._of_label(label))
         if len(prefix) < 512:  # long userinfo, which may be arbitrary, is not cached
-            self._authorities.put(where, known)
+            self._authorities.put((prefix, queue) if label is None else (prefix, queue, label), known)
         return known
 
     def _unkept(self, prefix: str, queue: str, by_label: Sequence[int]) -> ByAuthority:

@@ -109,9 +109,9 @@ def test_queues_with_the_same_settings_are_compared_once(monkeypatch: pytest.Mon
     asked: list[str] = []
     look_at = Effective._look_at
 
-    def noted(effective: Effective, where: tuple[str, str, str | None]) -> Any:
-        asked.append(where[0])
-        return look_at(effective, where)
+    def noted(effective: Effective, prefix: str, *more: Any) -> Any:
+        asked.append(prefix)
+        return look_at(effective, prefix, *more)
 
     monkeypatch.setattr(Effective, "_look_at", noted)
     with memory(queue_total_budget=20) as f:
