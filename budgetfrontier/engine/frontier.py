@@ -246,7 +246,7 @@ class Frontier:
                 or counters.revive_upto > 0
                 or counters.regrade_upto > 0
                 or guard.kernel.underway
-                or tables.in_force.least_active
+                or tables.attentive
             ):
                 guard.catch_up(now)
             if counters.state is _RUNNING:

@@ -54,6 +54,9 @@ class Kernel:
             self.lease_expiry.expire(now)
         if self.counters.revive_upto > 0 or self.counters.regrade_upto > 0:  # copies `Rollout.waiting`
             self.rollout.step()
+        if self.tables.in_force.counts_links and now >= self._end_of_epoch():
+            self.counters.ranked_at = now
+            self._rank(now)
 
     def let_return(self, now: float) -> None:
         """Let URIs and snoozed queues that are due return: the last step before a lease, some hundreds in one call.
@@ -97,9 +100,23 @@ class Kernel:
         if tables.rotation.ring or self.counters.inactive or self.rollout.waiting:
             return least
         first = min(tables.rotation.first_wake(), tables.future.first_due())
+        if self.counters.retired and tables.in_force.counts_links and tables.links.has_news():
+            first = min(first, self._end_of_epoch())
         if tables.leases.next_expiry < first:  # a lower bound, so that only few calls look at the leases
             first = min(first, tables.leases.first_expiry())
         return None if first == NEVER else max(first - now, least)
+
+    # -- the ranking of registered domains, for budgets by links
+
+    def _end_of_epoch(self) -> float:
+        return self.counters.ranked_at + self.tables.in_force.frontier.star.epoch
+
+    def _rank(self, now: float) -> None:
+        """Rank the domains again if links have changed their order: a change of the budgets, as by settings."""
+        if self.tables.links.has_news():
+            self.tables.links.rank()
+            in_force = self.tables.in_force
+            self.rollout.change_settings(in_force.settings, in_force.adjustments, now, precedence=False)
 
     # -- the state of the crawl
 
@@ -118,6 +135,8 @@ class Kernel:
         counters, before = self.counters, self.counters.state
         if before is CrawlState.RUNNING and counters.queued:
             return False  # the common case: it is not empty
+        if self.tables.in_force.counts_links and before is CrawlState.RUNNING and self.is_empty():
+            self._rank(counters.time)  # no URI is out, so that no wait depends on the time
         counters.state = crawl_states.next_crawl_state(
             before,
             scheduled=counters.scheduled,

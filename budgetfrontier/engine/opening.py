@@ -12,9 +12,10 @@ from budgetfrontier.engine.hooks import load_hooks
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.settings_at_open import SettingsAtOpen
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, check_extra
 from budgetfrontier.rules import bandwidth, wake_times
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.grouping import wants_star
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import is_damage, translate_error
@@ -65,6 +66,8 @@ def open_parts(
         fixed_at_creation.check_kept_urls(env, kernel.counters, opened.stored, opened.settings)
         fixed_at_creation.check_duplicates(env, opened.stored, opened.settings)
         kernel.tables.open_filter(opened.settings.frontier)
+        if wants_star(opened.settings.groups):
+            check_extra("star", "hyperloglog", "numpy")
         opened.put_in_force()
         if opened.settings.frontier.keep_urls:
             kernel.tables.keep_urls(lambda: now)
@@ -136,6 +139,7 @@ def _clip_wake_times(kernel: Kernel, now: float) -> None:
     latest = now + kernel.tables.longest_delay
     kernel.turns.groups.follow_clock(now)
     kernel.counters.busy_until = min(kernel.counters.busy_until, now + bandwidth.LONGEST)
+    kernel.counters.ranked_at = min(kernel.counters.ranked_at, now)
     cursor = kernel.tables.env.txn.cursor(kernel.tables.env.db[keys.SNOOZED])
     if not cursor.set_range(keys.timed.pack(latest, 0)):
         return

@@ -60,6 +60,8 @@ class SettingsInForce:
         self.least_active = frontier.target_active if isinstance(frontier.target_active, int) else 0
         """The queues to keep active; 0: one is activated when none is READY."""
         self.grouping = sheets.groups_in_force(settings, adjustments)
+        self.counts_links = bool(self.grouping.star)
+        """Some group gets its budget by the links to its domain."""
         self.guarded = bool(settings.groups or self.effective.quotas or frontier.max_bandwidth)
         """Some setting has to be asked before each lease."""
         self.assigns_by_address = policy_factory.goes_by_address(frontier)

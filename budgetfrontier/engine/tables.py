@@ -14,6 +14,7 @@ from budgetfrontier.engine.future import FutureTable
 from budgetfrontier.engine.group_table import GroupTable
 from budgetfrontier.engine.host_table import HostTable
 from budgetfrontier.engine.lease_table import Leases
+from budgetfrontier.engine.link_table import LinkTable
 from budgetfrontier.engine.pending import PendingTable
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.removed_files import RemovedFiles
@@ -54,6 +55,7 @@ class Tables:
         self.future = FutureTable(env, counters, self.queues)
         self.seeds = SeedTable(env, counters)
         self.hosts = HostTable(env)
+        self.links = LinkTable(env, counters)
         self.dead_letters = DeadLetterTable(env, counters, self.seeds)
         self.audit = Audit(env, counters)
         self.removed = RemovedFiles(env, counters)
@@ -74,6 +76,8 @@ class Tables:
         """Whether `Turns.stopped_before_lease` has to be asked before each lease."""
         self.observed = False
         """Whether `Finisher.observe` has to be called at each end of an attempt."""
+        self.attentive = False
+        """Whether each call of `lease` looks at the number of active queues, or for the end of an epoch."""
         self.filter: SeenFilter | None = None
         """The Bloom filter of the URIs seen; None without `duplicates: bloom`."""
         self.observes_uris = False
@@ -104,8 +108,9 @@ class Tables:
         self.in_force = SettingsInForce(settings, adjustments, random=self.random.random)
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
         self.rotation.set_floor(self.in_force.frontier.precedence_floor)
-        self.in_force.grouping.use(self.suffix_list, self.hosts.address)
+        self._use_grouping()
         self.groups.use(self.in_force.grouping, reached=self.in_force.base.reached)
+        self.attentive = self.in_force.least_active > 0 or self.in_force.counts_links
         self.tallies.use(self.in_force.effective.quotas)
         grouped = self.counters.groups > 0  # of settings before, until their queues have left them
         self.reassigns = self.in_force.reassigns or bool(self.former_assignments)
@@ -117,7 +122,12 @@ class Tables:
     def use_suffix_list(self, suffix_list: str | None) -> None:
         """Take the registered domains of groups from the public suffix list that is stored in the frontier."""
         self.suffix_list = suffix_list
-        self.in_force.grouping.use(suffix_list, self.hosts.address)
+        self._use_grouping()
+
+    def _use_grouping(self) -> None:
+        grouping = self.in_force.grouping
+        grouping.use(self.suffix_list, self.hosts.address, self.links.budget)
+        self.links.use(grouping, self.in_force.frontier.star)
 
     def note_label(self) -> None:
         """Note that a URI with a label is leased: its end is counted for that."""
@@ -161,6 +171,7 @@ class Tables:
         self.busiest.settle()
         self.queues.flush()
         self.groups.flush()
+        self.links.flush()
         self.tallies.flush()
         self.rotation.ring.settle()
         self.leases.flush()

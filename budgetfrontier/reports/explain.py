@@ -571,7 +571,7 @@ class _Explainer:
             explanation.add(
                 "over-group-budget" if retired else "over-budget",
                 f"{subject}: its group {group.name} has spent {group.expenditure:,}, and its total budget is "
-                f"{group.total_budget:,}. The command raises it to {raised:,}.",
+                f"{group.total_budget:,}{group.cause}. The command raises it to {raised:,}.",
                 verdict=Outlook.BLOCKED,
                 command=self._command("adjust", *group_arguments(group.name, total_budget=raised)),
             )

@@ -8,6 +8,7 @@ from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.core.units import say_duration
 from budgetfrontier.rules import group_limits
 from budgetfrontier.rules.group_limits import GroupState
+from budgetfrontier.storage.group_listing import in_degree
 from budgetfrontier.storage.view import View
 
 
@@ -48,6 +49,15 @@ class SpentGroup(NamedTuple):
     name: str
     expenditure: int
     total_budget: int
+    in_degree: int | None
+    """The number of other registered domains that link to its own; None if the budget does not depend on it."""
+
+    @property
+    def cause(self) -> str:
+        """Where the total budget comes from, if it comes from the links to its domain."""
+        if self.in_degree is None:
+            return ""
+        return f", for {self.in_degree:,} other domain{' links' if self.in_degree == 1 else 's link'} to it"
 
 
 def over_group_budget(view: View, queue: QueueRecord) -> SpentGroup | None:
@@ -55,7 +65,9 @@ def over_group_budget(view: View, queue: QueueRecord) -> SpentGroup | None:
     group = view.group_of(queue)
     if group is None:
         return None
-    limits = view.grouping().limits_of(group.name)
+    grouping = view.grouping()
+    limits = grouping.limits_of(group.name)
     if not group_limits.is_over_budget(group, limits, view.in_force().base.reached):
         return None
-    return SpentGroup(group.name, group.expenditure, limits.total_budget)
+    degree = in_degree(view, grouping, group.name) if grouping.goes_by_links(group.name) else None
+    return SpentGroup(group.name, group.expenditure, limits.total_budget, degree)

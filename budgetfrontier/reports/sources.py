@@ -62,7 +62,9 @@ def _of_group(view: View, uri: CrawlUri, queue: str) -> dict[str, list[dict[str,
     group = grouping.name_of(uri, queue)
     if group is None:
         return {}
-    defined = Grouping(grouping.groups).limits_of(group)
+    alone = Grouping(grouping.groups)
+    alone.use(*grouping.uses)
+    defined = alone.limits_of(group)
     by_name: dict[str, list[dict[str, Any]]] = {
         f"{OF_GROUPS}{name}": [{"kind": "settings", "value": getattr(defined, name)}] for name in _LIMITS
     }

@@ -25,6 +25,8 @@ NO_TOTAL_BANDWIDTH = (
     "queues with frontier.politeness.max_bandwidth"
 )
 
+STAR: Final = "star"
+"""The total budget of groups that follows from the links to their registered domains."""
 SNAPSHOT_COMMANDS = {"put": ("{file}", "{name}"), "get": ("{file}", "{name}"), "list": (), "remove": ("{name}",)}
 """The commands of a place of snapshots, with the placeholders that each needs."""
 LONGEST_TOPIC: Final = 249 - len("-suffixes")
@@ -95,17 +97,24 @@ NO_LIMIT = "set politeness, max_in_flight, total_budget or max_bandwidth, here o
 """The remedy for a group of queues that has no limit."""
 
 
-def group_objection(name: str, match: str | None, by: str | None) -> str | None:
+def group_objection(name: str, match: str | None, by: str | None, total_budget: int | str) -> str | None:
     """Return what is wrong with the definition of a group; None if nothing is."""
     if not name:
         return "a group needs a name"
     if (match is None) == (by is None):
         return "a group has either a match, which its queues fit, or a by: then there is a group for each value"
+    if total_budget == STAR and by != "registered-domain":
+        return "total_budget: star needs by: registered-domain, for its budgets follow from the links to these domains"
     return None
 
 
-def partitions_objection(by: str | None, assignment: str | None) -> str | None:
-    """Return why a group cannot be in a crawl in partitions; None if all of its queues are in one partition."""
+def partitions_objection(by: str | None, assignment: str | None, total_budget: int | str) -> str | None:
+    """Return why a group cannot be in a crawl in partitions; None if one partition knows all about it."""
+    if total_budget == STAR:
+        return (
+            "total_budget: star is not possible in a crawl in partitions (cluster.kafka): its ranks are those of all "
+            "domains, and no partition sees all links; give a number"
+        )
     if by == "registered-domain" and assignment == "registered-domain":
         return None
     return (

@@ -13,6 +13,7 @@ from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.settings import policy_factory
+from budgetfrontier.settings.checks import STAR
 from budgetfrontier.settings.matching import GROUP, Match, glob, has_wildcards, parse_match
 from budgetfrontier.settings.names import OF_GROUPS, is_of_groups
 from budgetfrontier.settings.schema import GroupSettings, Override
@@ -38,10 +39,6 @@ NO_LIMITS = GroupLimits()
 """The limits of a group that the settings do not define any more, until its queues have left it."""
 
 
-NOOF_GROUPS = GroupLimits()
-"""The limits of a group that the settings do not define any more, until its queues have left it."""
-
-
 class Grouping:
     """The groups of the settings. A queue belongs to the first that its head fits, or to none.
 
@@ -52,9 +49,12 @@ class Grouping:
     def __init__(self, groups: Sequence[GroupSettings], overrides: Iterable[Override] = ()) -> None:
         self.groups = groups
         self._changes = [(one, fits(one.match), limits) for one in overrides if (limits := _limits_in(one))]
-        self.uses: tuple[str | None, Callable[[str], str | None]] = None, _unknown
-        """The public suffix list for registered domains, and the function for the addresses of hosts: see `use`."""
+        self.uses: tuple[str | None, Callable[[str], str | None], Callable[[str], int]] = None, _unknown, _no_budget
+        """The public suffix list for registered domains, and functions for the addresses of hosts and the budgets by
+        links of domains: see `use`."""
         self._domain_of: Callable[[CrawlUri], str] | None = None
+        self.star = frozenset(group.name for group in groups if group.total_budget == STAR)
+        """The names of the definitions with `total_budget: star`."""
         self.by_address = any(group.by == "ip" for group in groups)
         """Whether some group depends on the addresses of hosts."""
         self._tests = [(group.name, self._test(group)) for group in groups]
@@ -62,7 +62,7 @@ class Grouping:
             group.name: GroupLimits(
                 group.politeness,
                 1 if group.max_in_flight is None and group.politeness else group.max_in_flight,
-                group.total_budget,
+                group.total_budget if isinstance(group.total_budget, int) else 0,
                 group.max_bandwidth,
             )
             for group in groups
@@ -75,9 +75,14 @@ class Grouping:
     def __repr__(self) -> str:
         return f"<Grouping of {', '.join(group.name for group in self.groups) or 'nothing'}>"
 
-    def use(self, suffix_list: str | None, address: Callable[[str], str | None]) -> None:
-        """Take registered domains, and the addresses of hosts, from what is stored in the frontier."""
-        self.uses, self._domain_of = (suffix_list, address), None
+    def use(
+        self,
+        suffix_list: str | None,
+        address: Callable[[str], str | None],
+        star_budget: Callable[[str], int],
+    ) -> None:
+        """Take registered domains, addresses of hosts, and budgets by links from what is stored in the frontier."""
+        self.uses, self._domain_of = (suffix_list, address, star_budget), None
 
     def waits_for_address(self, uri: CrawlUri) -> bool:
         """Return whether a queue with this head may belong to another group once the address of its host is known."""
@@ -105,13 +110,24 @@ class Grouping:
         """Return the limits in force of a group, by its full name."""
         limits = self._limits.get(name)
         if limits is None:
-            limits = self._definitions.get(name.partition("/")[0])
+            definition, _, domain = name.partition("/")
+            limits = self._definitions.get(definition)
             if limits is None:
-                return NOOF_GROUPS
-            changes = {what: value for _, own in self.changes_of(name) for what, value in own.items()}
-            limits = replace(limits, **{what: value for what, value in changes.items() if value is not None})
+                return NO_LIMITS
+            changes = self._changes_in_force(name)
+            if definition in self.star and "total_budget" not in changes:
+                changes["total_budget"] = self.uses[2](domain if len(domain.encode()) <= LONGEST_NAME else "")
+            limits = replace(limits, **changes)
             self._limits.put(name, limits)
         return limits
+
+    def goes_by_links(self, name: str) -> bool:
+        """Return whether the total budget of a group, by its full name, follows from the links to its domain."""
+        return name.partition("/")[0] in self.star and "total_budget" not in self._changes_in_force(name)
+
+    def _changes_in_force(self, name: str) -> dict[str, Any]:
+        changes = {what: value for _, own in self.changes_of(name) for what, value in own.items()}
+        return {what: value for what, value in changes.items() if value is not None}
 
     def has_no_limit(self, definition: str) -> bool:
         """Return whether the groups of a definition have no limit, and no override is for some of them."""
@@ -137,7 +153,7 @@ class Grouping:
 
     def _values(self, group: GroupSettings) -> Callable[[CrawlUri], str | None]:
         if group.by == "registered-domain":
-            return self._registered_domain
+            return self.registered_domain
         if group.by == "ip":
             return self._address
         if group.by == "label":
@@ -149,7 +165,8 @@ class Grouping:
     def _address(self, uri: CrawlUri) -> str | None:
         return self.uses[1](uris.host(uri.url))
 
-    def _registered_domain(self, uri: CrawlUri) -> str:
+    def registered_domain(self, uri: CrawlUri) -> str:
+        """Return the registered domain of a URI with a normalized URL."""
         if self._domain_of is None:
             self._domain_of = policy_factory.registered_domain(self.uses[0])
         return self._domain_of(uri)
@@ -260,6 +277,16 @@ def objection(override: Override, groups: Sequence[GroupSettings]) -> str | None
                 f" set it with another match, such as host:... (the limits {OF_GROUPS}... need no such pattern)"
             )
     return None
+
+
+def wants_star(groups: Sequence[GroupSettings]) -> bool:
+    """Return whether some group gets its budget by the links to its domain."""
+    return any(group.total_budget == STAR for group in groups)
+
+
+def _no_budget(domain: str) -> int:
+    """Return the total budget of a domain by its links; "": of one to which none lead. None is known before `use`."""
+    raise AssertionError("no budgets yet")
 
 
 def _unknown(host: str) -> None:

@@ -101,7 +101,13 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         int | None,
         Field("the most fetches of the group at a time; null: 1 with politeness, else no limit", optional(integer(1))),
     ] = None
-    total_budget: Annotated[int, Field("what its queues may spend together; -1: no maximum", integer(-1))] = -1
+    total_budget: Annotated[
+        int | str,
+        Field(
+            "what its queues may spend together; -1: no maximum; star: by links, with by: registered-domain",
+            either("star", integer(-1)),
+        ),
+    ] = -1
     max_bandwidth: Annotated[
         int, Field("the most bytes a second of its queues together, on average; 0: no limit", SIZE)
     ] = 0
@@ -272,6 +278,15 @@ class BloomSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 2.4e-7
 
 
+class StarSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The budgets of groups with `total_budget: star`, by the number of registered domains that link to theirs."""
+
+    default_budget: Annotated[int, Field("the total budget of a domain that is not among the top", COUNT)] = 10
+    max_budget: Annotated[int, Field("that of the domain to which most others link", COUNT)] = 10_000
+    top: Annotated[int, Field("how many domains get more than the default, by in-degree", integer(1))] = 10_000
+    epoch: Annotated[float, Field("rank the domains again this often", POSITIVE_DURATION)] = 3600.0
+
+
 class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Budgets, order and durability."""
 
@@ -385,6 +400,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     quotas: QuotaSettings = QuotaSettings()
     revisit: RevisitSettings = RevisitSettings()
     group: OfGroupSettings = OfGroupSettings()
+    star: StarSettings = StarSettings()
     canonicalization: CanonicalizationSettings = CanonicalizationSettings()
     bloom: BloomSettings = BloomSettings()
 

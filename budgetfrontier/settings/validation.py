@@ -199,7 +199,9 @@ class Validator:
     def _check_partitions(self, frontier: schema.FrontierSettings, groups: Sequence[GroupSettings]) -> None:
         """Refuse what no partition can know by itself: what queues share that may be in several."""
         for index, group in enumerate(groups):
-            if found := partitions_objection(group.by, policy_name(frontier.queue_assignment_policy)):
+            if found := partitions_objection(
+                group.by, policy_name(frontier.queue_assignment_policy), group.total_budget
+            ):
                 self._add(("groups", index), found)
         if frontier.max_bandwidth:
             self._add(("frontier", "max_bandwidth"), NO_TOTAL_BANDWIDTH)
@@ -635,8 +637,10 @@ def _conflict(section: msgspec.Struct) -> str | None:
         case schema.ClusterSettings():
             snapshots = section.snapshots != schema.SnapshotSettings()
             return retention_objection(section.retention, section.snapshot_every, snapshots=snapshots)
+        case schema.StarSettings() if section.max_budget < section.default_budget:
+            return f"max_budget is {section.max_budget}, less than the default_budget, {section.default_budget}"
         case GroupSettings():
-            return group_objection(section.name, section.match, section.by)
+            return group_objection(section.name, section.match, section.by, section.total_budget)
         case Seed() if (section.url is None) == (section.file is None):
             return "a seed has either a url or a file"
         case _:

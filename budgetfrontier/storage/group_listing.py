@@ -37,6 +37,8 @@ class GroupRow(msgspec.Struct, kw_only=True):
     total_budget: int
     """-1 without one."""
     bytes: int
+    in_degree: int | None
+    """The registered domains that linked to its own at the last ranking; None without `total_budget: star`."""
     wake_time: float
     """When its clock lets the next fetch go, in epoch seconds; 0.0 if it does not wait for that."""
 
@@ -145,10 +147,17 @@ def _record(view: View, group_id: int) -> GroupRecord:
 
 def _row_of(view: View, now: float) -> Callable[[GroupRecord], GroupRow]:
     """Return the function that makes the row of a group."""
-    return partial(_row, grouping=view.grouping(), reached=view.in_force().base.reached, now=now)
+    reached = view.in_force().base.reached
+    return partial(_row, view=view, grouping=view.grouping(), reached=reached, now=now)
 
 
-def _row(group: GroupRecord, *, grouping: Grouping, reached: bool, now: float) -> GroupRow:
+def in_degree(view: View, grouping: Grouping, name: str) -> int | None:
+    """Return how many registered domains linked to that of a group; None if its budget does not depend on it."""
+    definition, _, domain = name.partition("/")
+    return view.in_degree(domain) if definition in grouping.star else None
+
+
+def _row(group: GroupRecord, *, view: View, grouping: Grouping, reached: bool, now: float) -> GroupRow:
     """Return the row of a group, with the limits in force for it."""
     limits = grouping.limits_of(group.name)
     wake_time = group_limits.clock(group, limits)
@@ -163,4 +172,5 @@ def _row(group: GroupRecord, *, grouping: Grouping, reached: bool, now: float) -
         total_budget=limits.total_budget,
         bytes=group.bytes,
         wake_time=wake_time if wake_time > now else 0.0,
+        in_degree=in_degree(view, grouping, group.name),
     )

@@ -15,7 +15,7 @@ import lmdb
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlState, CrawlUri, QueueRecord, QueueState
 from budgetfrontier.errors import CorruptFrontier, SettingsError
-from budgetfrontier.rules import crawl_states, duplicates, queue_states, queued_totals
+from budgetfrontier.rules import crawl_states, duplicates, queue_states, queued_totals, star
 from budgetfrontier.rules.group_limits import add, without_queues
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
@@ -31,6 +31,7 @@ from budgetfrontier.storage.records import (
     decode_group,
     decode_host,
     decode_lease,
+    decode_links,
     decode_queue,
     decode_run,
     decode_tally,
@@ -104,6 +105,7 @@ class _Checker:
         self._check_seeds()
         self._check_hosts()
         self._check_tallies()
+        self._check_links()
         self._check_totals()
         return self.problems
 
@@ -417,6 +419,22 @@ class _Checker:
         for kind in successes:
             if successes[kind] > c.succeeded or errors[kind] > c.failed + c.given_up:
                 self._report(f"tallies: the URIs of kind {kind} are more than the totals have")
+
+    def _check_links(self) -> None:
+        """Compare the in-degrees of registered domains with the numbers of domains that have each."""
+        found: Counter[int] = Counter()
+        for key, value in self._items(keys.LINKS):
+            row = decode_links(value)
+            found[row.degree] += 1
+            if why := star.objection(row):
+                self._report(f"links: {key.decode()}: {why}")
+            if row.changed_after > self._counters.rankings:
+                self._report(f"links: {key.decode()}: changed after ranking {row.changed_after}, which never was")
+        stored = {keys.u32.unpack(key)[0]: keys.u32.unpack(value)[0] for key, value in self._items(keys.DEGREES)}
+        if stored != found:
+            self._report(f"degrees: {stored}, the table of links says {dict(found)}")
+        if not 0 <= self._counters.lowest_degree <= self._counters.highest_degree:
+            self._report("totals: the lowest in-degree of the last ranking is above the highest")
 
     def _check_totals(self) -> None:
         c, all_queues = self._counters, self._queues.values()

@@ -39,11 +39,13 @@ GROUPS = "groups"  # group id -> GroupRecord
 GROUP_IDS = "group_ids"  # name of a group -> group id
 PARKED = "parked"  # group id, position -> queue id (SNOOZED queues that wait for their group)
 GROUP_WAKES = "group_wakes"  # wake time, group id -> nothing
+LINKS = "links"  # registered domain -> LinksRow
+DEGREES = "degrees"  # in-degree of registered domains -> the number of those that have it
 
 TABLES = (
     META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT, RUNS,
     SERIES, URLS, SEEDS, SEED_KEYS, HOSTS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES, INELIGIBLE,
-    TALLIES,
+    TALLIES, LINKS, DEGREES,
 )  # fmt: skip
 
 # Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction

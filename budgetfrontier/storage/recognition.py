@@ -15,6 +15,7 @@ from budgetfrontier.storage.records import (
     decode_future,
     decode_host,
     decode_lease,
+    decode_links,
     decode_queue,
     decode_run,
     decode_tally,
@@ -94,6 +95,7 @@ SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
     keys.SERIES: lambda key, value: len(key) == keys.series.size,
     keys.SEEDS: lambda key, value: len(key) == keys.u64.size and _decodes(decode_seed, value),
     keys.HOSTS: lambda key, value: b"\0" not in key and _decodes(decode_host, value),
+    keys.LINKS: lambda key, value: b"\0" not in key and _decodes(decode_links, value),
     keys.URLS: lambda key, value: len(key) == FINGERPRINT and _decodes(decode_url, value),
     keys.TALLIES: lambda key, value: _decodes(tally_of, key) and _decodes(decode_tally, value),
 }

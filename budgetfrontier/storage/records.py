@@ -124,6 +124,15 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     quota_denials: Number = 0
     busy_until: float = 0
     """When the bytes received will have taken as long as the bandwidth of the crawl allows."""
+    rankings: Number = 0
+    """The rankings of registered domains by their in-degrees; the next fields are of the last one."""
+    ranked_at: float = 0
+    """When the epoch began that ends with the next ranking."""
+    lowest_degree: Number = 0
+    """The highest in-degree beyond the top; with `highest_degree`, what budgets are interpolated between."""
+    highest_degree: Number = 0
+    unranked: bool = False
+    """Whether in-degrees have changed since."""
 
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):
@@ -156,6 +165,16 @@ class HostRow(msgspec.Struct, array_like=True, gc=False):
 
     address: str
     since: Number
+
+
+class LinksRow(msgspec.Struct, array_like=True, gc=False):
+    """The registered domains that link to one: their number, and their hashes or the registers of a sketch."""
+
+    degree: Number
+    domains: bytes
+    ranked: Number = 0
+    """The in-degree at the ranking `changed_after`; it has not changed since an earlier one if that is not the last."""
+    changed_after: Number = 0
 
 
 class LeaseRow(msgspec.Struct, array_like=True, gc=False):
@@ -249,6 +268,7 @@ decode_counters = decoder(Counters)
 decode_lease = decoder(LeaseRow)
 decode_url = decoder(UrlRow)
 decode_host = decoder(HostRow)
+decode_links = decoder(LinksRow)
 decode_future = decoder(FutureRow)
 decode_dead = decoder(DeadRow)
 decode_audit = decoder(AuditEntry)

@@ -21,7 +21,7 @@ from budgetfrontier.core.model import (
     StoredLease,
     Summary,
 )
-from budgetfrontier.rules import queue_keys
+from budgetfrontier.rules import queue_keys, star
 from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.settings import Settings, sheets
 from budgetfrontier.settings.grouping import Grouping
@@ -38,6 +38,7 @@ from budgetfrontier.storage.records import (
     decode_group,
     decode_host,
     decode_lease,
+    decode_links,
     decode_queue,
     decode_tally,
     restore_lease,
@@ -318,11 +319,24 @@ class View:
         return None if value is None else decode_group(value)
 
     def grouping(self) -> Grouping:
-        """Return the groups of the stored settings, with the adjustments on top."""
-        found = sheets.groups_in_force(*self.settings())
-        if found.groups:
-            found.use(meta.read_suffixes(self.txn, self.db[keys.META]), self.address_of)
+        """Return the groups of the stored settings, with the adjustments and the last ranking of domains on top."""
+        settings, adjustments = self.settings()
+        found = sheets.groups_in_force(settings, adjustments)
+        if not found.groups:
+            return found
+        counters = self.counters()
+
+        def budget(domain: str) -> int:
+            degree = self.in_degree(domain) if domain else 0
+            return star.budget(degree, counters.lowest_degree, counters.highest_degree, settings.frontier.star)
+
+        found.use(meta.read_suffixes(self.txn, self.db[keys.META]), self.address_of, budget)
         return found
+
+    def in_degree(self, domain: str) -> int:
+        """Return how many registered domains linked to one at the last ranking."""
+        value = self.txn.get(domain.encode(), db=self.db[keys.LINKS])
+        return 0 if value is None else star.ranked(decode_links(value), self.counters().rankings)
 
     def _record(self, key: bytes) -> QueueRecord:
         value = self.txn.get(key, db=self.db[keys.QUEUES])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Reader, Settings
+from budgetfrontier import CrawlUri, Frontier, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.reports.explain import explain
 from tests.support import START, make_settings, pages
@@ -49,3 +49,23 @@ def test_a_group_whose_fetches_are_in_flight(tmp_path: Path) -> None:
         f.commit()
         text = reasons(tmp_path, clock, "b.test")["group-waits"]
         assert "as many fetches of its group all are in flight as may be: 1; others that wait with it: 1" in text
+
+
+@pytest.mark.parametrize("domains", [1, 2])
+def test_a_group_that_has_its_budget_by_links(tmp_path: Path, domains: int) -> None:
+    clock = ManualClock(START)
+    settings = make_settings(hold_queues=False).to_dict()
+    settings["groups"] = [{"name": "domain", "by": "registered-domain", "total_budget": "star"}]
+    settings["frontier"] |= {"star": {"default_budget": 0, "max_budget": 1}, "retire_when": "reached"}
+    with Frontier.open(tmp_path / "f", Settings.from_dict(settings), clock=clock) as f:
+        f.schedule_many(CrawlUri(f"http://b.test/{n}", via=f"http://a{n % domains}.test/") for n in range(4))
+        while f.next_ready_in() is not None:
+            f.finish_many(f.lease(9))
+        f.commit()
+        links = "domain links" if domains == 1 else "domains link"
+        said = f"has spent 1, and its total budget is 1, for {domains} other {links} to it."
+        assert said in reasons(tmp_path, clock, "b.test")["over-group-budget"]
+        f.adjust(match="group:domain/b.test", group={"total_budget": 1})
+        f.commit()
+        said = "has spent 1, and its total budget is 1. The command raises it to"
+        assert said in "".join(reasons(tmp_path, clock, "b.test").values())

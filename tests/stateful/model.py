@@ -225,6 +225,11 @@ class Look(NamedTuple):
     limit: int
 
 
+def registered(host: str) -> str:
+    """The registered domain of one of the hosts here, below the domain "test", or an address."""
+    return host if host[-1].isdigit() or ":" in host else ".".join(host.split(".")[-2:])
+
+
 class Model:
     """The engine's operations, by the same names. Every one ends with `settle`."""
 
@@ -243,6 +248,9 @@ class Model:
         self.groups: dict[str, Group] = {}  # those with queues, in the order in which they began
         self.revision = 1
         self.busy = 0.0  # until when the bytes of the crawl take as long as its bandwidth allows
+        self.linking: dict[str, set[str]] = {}  # by registered domain: the others that link to it
+        self.ranked: dict[str, int] = {}  # their numbers when the domains were ranked last
+        self.epoch = 0.0  # when the epoch began
         self.dead: list[Uri] = []
         self.seen: set[str] = set()
         self.seeds: dict[str, Seed] = {}  # in the order of arrival
@@ -470,6 +478,8 @@ class Model:
     def limits(self, name: str) -> dict[str, Any]:
         """Those of its definition, and in their place those that an operator has set for `group:NAME[/VALUE]`."""
         found, (first, _, value) = self.definition(name), name.partition("/")
+        if found["total_budget"] == "star":
+            found["total_budget"] = self.star_budget(value)
         for match, chosen in self.plain() if any(one["name"] == first for one in self.options["groups"]) else ():
             kind, _, what = match.partition(":")
             named, slash, valued = what.partition("/")
@@ -497,6 +507,8 @@ class Model:
 
     @staticmethod
     def group_value(one: dict[str, Any], uri: Uri) -> str:
+        if one["by"] == "registered-domain":
+            return registered(uri.host)
         parts = uri.host.split(".")[::-1]
         return uri.host if one["by"] == "host" else ",".join(parts[: one["segments"]])
 
@@ -520,9 +532,37 @@ class Model:
                 return str(one["name"])
             if one.get("by") == "ip" and uri.host in self.addresses:
                 return f"{one['name']}/{self.addresses[uri.host][0]}"
-            if one.get("by") in ("host", "surt"):
+            if one.get("by") in ("host", "surt", "registered-domain"):
                 return f"{one['name']}/{self.group_value(one, uri)}"
         return ""
+
+    def star_budget(self, domain: str) -> int:
+        """Of the two domains with the most links, as the last ranking found them: from 2, to 6 for the first."""
+        degrees = sorted(self.ranked.values(), reverse=True)
+        lowest = degrees[2] if len(degrees) > 2 else 0
+        above = self.ranked.get(domain, 0) - lowest
+        return 2 + 4 * above // (degrees[0] - lowest) if above > 0 else 2
+
+    def links(self) -> bool:
+        return any(one["total_budget"] == "star" for one in self.options["groups"] if "total_budget" in one)
+
+    def note_link(self, url: str, via: Uri | None) -> None:
+        """A URI was found on a page of another registered domain."""
+        domain = registered(url.split("/")[2])
+        if self.links() and via is not None and registered(via.host) != domain:
+            self.linking.setdefault(domain, set()).add(registered(via.host))
+
+    def rank(self) -> None:
+        """With other ranks, budgets change as by settings."""
+        degrees = {domain: len(linking) for domain, linking in self.linking.items()}
+        if self.links() and degrees != self.ranked:
+            self.ranked = degrees
+            self.settings_changed()
+
+    def end_epoch(self) -> None:
+        if self.links() and self.now >= self.epoch + 100.0:
+            self.epoch = self.now
+            self.rank()
 
     def choose_group(self, queue: Queue, uri: Uri) -> None:
         queue.grouped = self.revision
@@ -696,6 +736,8 @@ class Model:
         )
 
     def settle(self) -> None:
+        if self.state == "RUNNING" and self.empty():
+            self.rank()
         if self.state == "PAUSING" and not self.leases:
             self.state = "PAUSED"
         elif self.state in ("NEW", "RUNNING", "FINISHED") and self.counts["scheduled"]:
@@ -733,6 +775,7 @@ class Model:
         tally: Counter[str] = Counter()
         for spec in specs:
             url = spec["url"]
+            self.note_link(url, via)
             found = via is not None and via.url != url  # a link, which has hops
             if not spec["force"] and url in self.seen:  # with `noop` it is empty
                 tally["DUPLICATE"] += 1
@@ -852,6 +895,7 @@ class Model:
 
     def lease(self, number: int, ttl: float) -> list[int]:
         self.expire()
+        self.end_epoch()
         given: list[int] = []
         if self.state == "RUNNING":
             self.bring_due()
@@ -923,6 +967,7 @@ class Model:
     def lease_queues(self, queues: int, per_queue: int, key: str | None, ttl: float) -> list[int]:
         """Each queue has one turn, in which it hands out URIs until so many of it are out."""
         self.expire()
+        self.end_epoch()
         given: list[int] = []
         if self.state == "RUNNING":
             self.bring_due()

@@ -14,6 +14,7 @@ GROUPS: tuple[tuple[dict[str, Any], ...], ...] = (
     ({"name": "one", "match": "queue:forced", "max_in_flight": 1}, {"name": "each", "by": "host", "total_budget": 4}),
     ({"name": "busy", "match": "queue:?.test", "max_in_flight": 1},),
     ({"name": "machine", "by": "ip", "politeness": True},),
+    ({"name": "domain", "by": "registered-domain", "total_budget": "star"},),
     ({"name": "slow", "match": "queue:?.test", "max_bandwidth": 70},),
 )
 
@@ -37,6 +38,7 @@ def settings_of(options: dict[str, Any], *, commit_operations: int = 10**9) -> S
     retry |= {"scope": options["retry_scope"], "status_delay": options["status_delay"]}
     frontier |= {"politeness": politeness, "retry": retry}
     frontier |= {} if options["backoff"] else {"backoff": {"delay": 0.0}}
+    frontier["star"] = {"default_budget": 2, "max_budget": 6, "top": 2, "epoch": 100}
     frontier |= {"commit_interval": 3600.0, "commit_operations": commit_operations}
     found: dict[str, Any] = {"crawl": "machine", "frontier": frontier, "groups": list(options["groups"])}
     if options["sheets"]:

@@ -180,6 +180,16 @@ def crawl_uri(spec: dict[str, Any]) -> CrawlUri:
     return CrawlUri(**{**spec, "directive": Directive(spec["directive"])})
 
 
+def ranked_again(model: Model) -> list[float]:
+    """When queues that are RETIRED for their budgets by links may have more; now, if they just have got it."""
+    degrees = {domain: len(linking) for domain, linking in model.linking.items()}
+    if not model.links():
+        return []
+    if model.ring or model.waiting():
+        return [model.now]
+    return [max(model.epoch + 100.0, model.now)] if model.retired and degrees != model.ranked else []
+
+
 def same(what: str, told: object, expected: object) -> None:
     """Assert with a message that shows only what differs."""
     if isinstance(told, dict) and isinstance(expected, dict) and told.keys() == expected.keys():
@@ -876,6 +886,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 snoozed = [queue for queue in self.model.queues.values() if queue.state == "SNOOZED"]
                 soonest = [queue.wake for queue in snoozed if queue not in parked]
                 soonest += [group.due for group in groups if group.due is not None]
+                soonest += ranked_again(self.model)
                 later = [(due, self.model.queues[uri.queue].state) for due, uri in self.model.future]
                 soonest += [due for due, _ in later]
                 if self.model.crawl_rests():

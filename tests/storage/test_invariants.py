@@ -14,13 +14,17 @@ from budgetfrontier.settings import policy_factory
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.invariants import check_url
-from budgetfrontier.storage.records import HostRow, UrlRow, decode_url, tally_key
+from budgetfrontier.storage.records import HostRow, LinksRow, UrlRow, decode_url, tally_key
 from tests.storage.repair.damaging import Change, Damage, damaging, each
 from tests.support import on_disk, one, pages
 
 
 def tally(kind: str, name: str, **stats: int) -> tuple[str, bytes, bytes]:
     return keys.TALLIES, tally_key(kind, name), encode(FetchStats(**stats))
+
+
+def linked(domain: str, degree: int, ranked: int = 0, changed_after: int = 0) -> tuple[str, bytes, bytes]:
+    return keys.LINKS, domain.encode(), encode(LinksRow(degree, b"12345678", ranked, changed_after))
 
 
 DAMAGES: dict[str, tuple[Change, str]] = {
@@ -46,6 +50,11 @@ DAMAGES: dict[str, tuple[Change, str]] = {
         lambda d: d.put(*tally("label", "x", errors=10**9)),
         "of kind label are more",
     ),
+    "an in-degree": (lambda d: d.put(*linked("x.test", 2)), "links: x.test: 8 bytes of linking domains, and an"),
+    "the number of in-degrees": (lambda d: d.put(*linked("x.test", 1)), "the table of links says {1: 1}"),
+    "in-degrees of no domain": (lambda d: d.put(keys.DEGREES, keys.u32.pack(3), keys.u32.pack(1)), "degrees: {3: 1}"),
+    "a ranking that never was": (lambda d: d.put(*linked("x.test", 1, 0, 9)), "changed after ranking 9"),
+    "the cut-offs": (lambda d: d.change_totals(lowest_degree=2, highest_degree=1), "lowest in-degree"),
     "a record": (lambda d: d.put(keys.QUEUES, d.queue("ready.test"), b"\xc1"), "a record cannot be read"),
 }
 

@@ -65,6 +65,12 @@ class Admitter:
         """Call the policies for a batch, for `admit`; count INVALID URIs. Changes nothing. Raises PolicyError."""
         if via is not None and via.source is not None:
             batch = [_labelled(given, via.source) for given in batch]
+        read = self._read_batch(batch, tally, via)
+        if self._tables.in_force.counts_links:
+            self._tables.links.note(batch, via)
+        return read
+
+    def _read_batch(self, batch: Sequence[object], tally: Tally, via: CrawlUri | None) -> Read:
         if len(batch) <= FEW and self._updates is None and (few := self._read_few(batch)) is not None:
             return few, len(batch) - len(few)
         each = self._tables.in_force.has_limits or self._updates is not None
@@ -272,6 +278,8 @@ class Admitter:
     def _take_each(self, batch: list[Any], now: float) -> list[Admission]:
         tally = Tally()
         found = self._read(batch, tally, None, each=True)
+        if self._tables.in_force.counts_links:
+            self._tables.links.note(batch, None)
         self._admit(found, batch, tally, now, None)
         admitted = found.candidates
         return [

@@ -57,6 +57,9 @@ class Findings:
     """With `errors`, the sums of the tallies by kind; `fetched_bytes` has those of queues by key."""
     errors: Counter[str] = field(default_factory=Counter)
     fetched_bytes: dict[str, int] = field(default_factory=dict)
+    degrees: Counter[int] = field(default_factory=Counter)
+    """Registered domains by in-degree; `rankings`: the last one that any of their rows knows of."""
+    rankings: int = 0
 
 
 class QueueRebuild:
@@ -253,6 +256,10 @@ class QueueRebuild:
         totals.command = max(totals.command, self._findings.last_command)
         totals.seeds = max(totals.seeds if 0 <= totals.seeds <= LAST_ORDINAL else 0, self._findings.last_seed)
         totals.busy_until = totals.busy_until if 0 <= totals.busy_until < inf else 0
+        totals.rankings = max(totals.rankings, self._findings.rankings)
+        totals.ranked_at = totals.ranked_at if 0 <= totals.ranked_at < inf else 0
+        totals.highest_degree = max(totals.highest_degree, totals.lowest_degree)
+        totals.unranked |= bool(self._findings.degrees)
         totals.seed_fates = dict(self._findings.seed_fates)
         if stored is None and self._findings.names:
             totals.scheduled = self._tables.entries(keys.SEEN)
@@ -327,7 +334,7 @@ _GIVEN_OUT = (
 )  # fmt: skip
 _INDEXES = (
     keys.QUEUE_IDS, keys.ACTIVE, keys.SNOOZED, keys.INACTIVE, keys.INELIGIBLE, keys.RETIRED, keys.PARKED,
-    keys.GROUP_IDS, keys.GROUP_WAKES,
+    keys.GROUP_IDS, keys.GROUP_WAKES, keys.DEGREES,
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.rules import duplicates, queue_keys, undoing
+from budgetfrontier.rules import duplicates, queue_keys, star, undoing
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.settings.overrides import validate_override
@@ -37,6 +37,7 @@ from budgetfrontier.storage.records import (
     decode_future,
     decode_host,
     decode_lease,
+    decode_links,
     decode_progress,
     decode_run,
     decode_tally,
@@ -93,6 +94,7 @@ class TableRebuild:
         self._copy_runs()
         self._copy_series()
         self._copy_tallies()
+        self._copy_links()
         QueueRebuild(self._source, self._tables, self._findings, self._notes, now=now).run()
         self._tables.finish()
 
@@ -302,6 +304,29 @@ class TableRebuild:
                     self._findings.fetched_bytes[name] = stats.bytes
         if self._source.lacks(keys.TALLIES):
             self._notes.note_change("tallies: some are lost; the quotas of their hosts, queues or labels begin anew")
+
+    def _copy_links(self) -> None:
+        """Copy the links to registered domains, and count the in-degrees again."""
+        stored, last = self._findings.stored, 0
+        for key, value in self._source.records(keys.LINKS):
+            try:
+                key.decode()
+                row = decode_links(value)
+                if why := star.objection(row):
+                    raise ValueError(why)
+                if stored is not None and row.changed_after > stored.rankings:
+                    raise ValueError("it changed after a ranking that never was")
+            except ValueError as e:
+                self._set_aside(keys.LINKS, key, value, e)
+                continue
+            if self._store(keys.LINKS, key, value, (key, value)):
+                self._findings.degrees[row.degree] += 1
+                last = max(last, row.changed_after)
+        self._findings.rankings = last
+        for degree, number in sorted(self._findings.degrees.items()):
+            self._tables.put(keys.DEGREES, keys.u32.pack(degree), keys.u32.pack(number))
+        if self._source.lacks(keys.LINKS):
+            self._notes.note_change("links: some are lost; the budgets of their domains by links begin anew")
 
     # -- queues by name
 

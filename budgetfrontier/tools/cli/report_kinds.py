@@ -27,7 +27,7 @@ AWAY = "seeds of partitions that do not answer are not listed"
 _TEXT_ROWS = 20
 _LABELS_DROP = ("novel_bytes", "novel", "waiting")
 QUOTAS = ("share", "used", "limit", "amount", "kind", "name")
-_GROUPS_DROP = ("bytes", "queues", "max_in_flight", "wake_in")
+_GROUPS_DROP = ("in_degree", "bytes", "queues", "max_in_flight", "wake_in")
 HOSTS_DROP = ("not_modified", "failures", "errors", "state", "expenditure")
 
 

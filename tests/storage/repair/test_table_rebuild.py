@@ -16,7 +16,7 @@ from budgetfrontier.errors import (
 )
 from budgetfrontier.storage import keys, verify
 from budgetfrontier.storage.encoding import encode
-from budgetfrontier.storage.records import HostRow, LeaseRow, tally_key
+from budgetfrontier.storage.records import HostRow, LeaseRow, LinksRow, decode_counters, tally_key
 from budgetfrontier.storage.repair.repair_steps import repair
 from tests.storage.full_frontier import NOW, drain, look
 from tests.storage.repair.damaging import Change, Damage, aside, assert_repaired, damaging, each
@@ -326,3 +326,45 @@ def test_totals_are_no_less_than_the_tallies(path: Path) -> None:
         totals, queue = reader.summary(), reader.queue("ready.test")
     assert queue is not None
     assert totals.succeeded >= 10**6 and totals.failed + totals.given_up >= 10**5 and queue.bytes == 10**9
+
+
+# -- links to registered domains
+
+LOST_LINKS: dict[str, tuple[Change, str]] = {
+    "one that cannot be read": (lambda d: d.put(keys.LINKS, b"x.test", b"\xc1"), "links: set aside"),
+    "one of no domain": (lambda d: d.put(keys.LINKS, b"\xff", encode(LinksRow(1, b"12345678"))), "links: set aside"),
+    "another in-degree": (
+        lambda d: d.put(keys.LINKS, b"x.test", encode(LinksRow(2, b"12345678"))),
+        "8 bytes of linking domains",
+    ),
+    "a ranking that never was": (
+        lambda d: d.put(keys.LINKS, b"x.test", encode(LinksRow(1, b"12345678", 0, 9))),
+        "after a ranking that never was",
+    ),
+    "the numbers of in-degrees": (each(keys.DEGREES), "degrees: 2 rows added"),
+    "another number": (
+        lambda d: d.put(keys.DEGREES, keys.u32.pack(7), keys.u32.pack(7)),
+        "degrees: 0 rows added, 1 dropped",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LOST_LINKS)
+def test_links_that_can_be_used_stay_and_in_degrees_are_counted_again(path: Path, what: str) -> None:
+    change, told = LOST_LINKS[what]
+    rows = {b"a.test": (1, b"12345678"), b"b.test": (1, b"12345678"), b"c.test": (2, b"1234567822345678")}
+    with damaging(path) as damage:
+        for domain, row in rows.items():
+            damage.put(keys.LINKS, domain, encode(LinksRow(*row)))
+        damage.put(keys.DEGREES, keys.u32.pack(1), keys.u32.pack(2))
+        damage.put(keys.DEGREES, keys.u32.pack(2), keys.u32.pack(1))
+    verify.verify(path)
+    with damaging(path) as damage:
+        change(damage)
+    repaired = repair(path)
+    assert any(told in line for line in repaired.first_changes), repaired.first_changes
+    verify.verify(path)
+    with damaging(path) as damage:
+        assert {key for key, _ in damage.items(keys.LINKS)} == rows.keys()
+        assert [keys.u32.unpack(value)[0] for _, value in damage.items(keys.DEGREES)] == [2, 1]
+        assert decode_counters(damage.txn.get(b"counters", db=damage.db(keys.META)) or b"").unranked

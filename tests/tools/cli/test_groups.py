@@ -55,7 +55,7 @@ def test_groups_are_a_kind_of_report(grouped: Path, cli: Cli) -> None:
     out = cli("report", grouped, "--kind", "groups").out.splitlines()
     assert out[0] == "2 groups: 1 over_budget, 1 waits."
     assert out[2].split() == [*GROUP_FIELDS[:-1], "wake_in"]
-    assert out[3].split() == ["capped", "over_budget", "2", "0", "0", "4", "2", "1", "2000", "-"]
+    assert out[3].split() == ["capped", "over_budget", "2", "0", "0", "4", "2", "1", "2000", "-", "-"]
     rows = json.loads(cli("report", grouped, "--kind", "groups", "--format", "json").out)["rows"]
     assert [tuple(row) for row in rows] == [GROUP_FIELDS] * 2 and rows[1]["max_in_flight"] == 1
     table = list(csv.DictReader(io.StringIO(cli("report", grouped, "--kind", "groups", "--format", "csv").out)))
@@ -81,7 +81,7 @@ def test_a_queue_shows_its_group(grouped: Path, cli: Cli) -> None:
     assert {name: value.strip() for name, value in found.items()} == {
         "group": "capped", "group.state": "over_budget", "group.queues": "2", "group.parked": "0",
         "group.in_flight": "0", "group.max_in_flight": "4", "group.expenditure": "2", "group.total_budget": "1",
-        "group.bytes": "2000", "group.wake_time": "-",
+        "group.bytes": "2000", "group.in_degree": "None", "group.wake_time": "-",
     }  # fmt: skip
     assert json.loads(cli("queue", grouped, "a.example.org", "--format", "json").out)["group"]["state"] == "waits"
 
