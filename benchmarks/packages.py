@@ -46,6 +46,7 @@ EXTRAS = {
     "scrapy": "import budgetfrontier.scrapy",
     "completion": "import argcomplete",
     "bloom": "import budgetfrontier.storage.bloom_file, rbloom",
+    "star": "import hyperloglog",
     "crawl,console": "import budgetfrontier.crawler.job, budgetfrontier.tools.console.console_server",
 }
 """What is measured of each extra, or of several together: the import of what needs it."""
