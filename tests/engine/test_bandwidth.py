@@ -102,3 +102,17 @@ def test_a_limit_that_is_taken_away_ends_the_wait(tmp_path: Path) -> None:
     with Frontier.open(tmp_path / "f", make_settings(), clock=clock) as f:
         assert f.next_ready_in() == 0.0
         assert len(f.lease(1)) == 1
+
+
+def test_a_wake_ends_the_wait_until_bytes_are_counted_again() -> None:
+    f = frontier(ManualClock(START), "queue", concurrency=3)
+    f.schedule_many(f"https://a.test/{page}" for page in range(4))
+    first, second, third = f.lease(3)
+    f.finish(first, size=RATE * 14)
+    assert f.next_ready_in() == 14.0
+    f.wake("a.test")
+    f.finish(second)
+    assert f.next_ready_in() == 0.0
+    f.finish(third, size=RATE)
+    assert f.next_ready_in() == 15.0
+    f.check()

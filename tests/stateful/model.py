@@ -643,7 +643,8 @@ class Model:
 
         self.busy = after(self.busy, self.options["max_bandwidth"])
         queue.busy = after(queue.busy, self.options["queue_bandwidth"])
-        queue.rest = max(queue.rest, queue.busy)
+        if size:
+            queue.rest = max(queue.rest, queue.busy)
         if queue.group:
             group = self.groups[queue.group]
             group.busy = after(group.busy, self.limits(queue.group)["max_bandwidth"])

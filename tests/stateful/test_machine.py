@@ -153,7 +153,7 @@ moves = st.tuples(
         + ("SUCCESS",) * 3
         + ("wait",) * 4
         + ("landed", "landed", "arrive", "arrive", "DEFERRED", "DEAD", "renew", "delete", "back", "back")
-        + ("overloaded", "overloaded")
+        + ("overloaded", "overloaded", "received")
     ),
     st.integers(0, 9),
 )
@@ -166,7 +166,7 @@ steering = st.lists(
             + ("snooze",) * 4
             + ("undo",) * 5
             + ("wait", "wait", "RETRY", "RETRY", "landed", "wake", "wake", "force", "force", "retire", "unretire")
-            + ("overloaded",)
+            + ("overloaded", "received", "received")
         ),
         st.integers(0, 9),
     ),
@@ -334,6 +334,8 @@ class FrontierMachine(RuleBasedStateMachine):
                 self.land(lease, leased, PLAIN)
             elif what == "overloaded":
                 self.end(lease, leased, "RETRY", PLAIN | {"status": 503, "delay": (None, 0.0, 40.0)[number % 3]}, [])
+            elif what == "received":
+                self.end(lease, leased, "SUCCESS", PLAIN | {"size": 700}, [])
             elif what == "renew":
                 self.prolong(lease, leased, 300.0)
             elif what == "back":
