@@ -1,4 +1,7 @@
-"""The curves of `make growth`, as SVG: the same file for the same figures, and dark text on white in any theme."""
+"""The curves of `make growth` and of a spam farm, as SVG: dark text on white in any theme.
+
+The same figures give the same file.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +81,28 @@ def draw(record: dict[str, Any], folder: Path) -> list[Path]:
             written.append(folder / f"growth-{name}.svg")
             figure.save(written[-1])
     return written
+
+
+FARM = (
+    ("no budgets", LIMIT, "-"),
+    ("a total of 50 for each domain", FLOOR, "-"),
+    ("star", OURS, "-"),
+)
+
+
+def draw_farm(record: dict[str, Any], folder: Path) -> Path:
+    """Draw what a spam farm below few domains gets of a crawl by each policy of budgets; return the file."""
+    import matplotlib
+
+    curves = {one["policy"]: one["curve"] for one in record["farms"] if one["farm_kind"] == "of 5 domains"}
+    folder.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure("fetches (thousand)", "fetches of the farm (thousand)")
+        for name, color, style in FARM:
+            points = ((fetched / THOUSAND, farm / THOUSAND) for fetched, farm in curves[name])
+            figure.line(points, name, color, style)
+        figure.save(folder / "farm.svg")
+    return folder / "farm.svg"
 
 
 def _schedule(points: list[Point]) -> Figure:

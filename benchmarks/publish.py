@@ -158,6 +158,8 @@ def main() -> None:
         tables |= made(record)
         if made is of_growth:
             plots.draw(record, options.pages / "figures")
+    if farm := newest(options.results, "farm-*.json"):
+        plots.draw_farm(farm, options.pages / "figures")
     for page in FILLED:
         path = options.pages / page
         path.write_text(fill(path.read_text(), tables))
