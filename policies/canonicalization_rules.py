@@ -47,7 +47,7 @@ class HeritrixRules:
     - `fix-query`: "?" or "?&" at the end, else the "&" after the "?", else "&" at the end.
     - `strip-extra-slashes`: "//" and longer runs become "/", in the query too.
     - `{regex, format}`: a URL that matches the regular expression as a whole is replaced by the format, in which "$1"
-      is the first group, "${name}" one with a name, and "\\$" a dollar. `format` is "$1" unless given.
+      or "${1}" is the first group, "${name}" one with a name, and "\\$" a dollar. `format` is "$1" unless given.
 
     Raises PolicyError with one problem for each rule that is not valid.
     """
@@ -128,6 +128,10 @@ def _parts(shape: str, pattern: re.Pattern[str]) -> list[str | tuple[int | str]]
             raise ValueError(f"format: {shape!r:.200}: {stray} stands alone; write \\{stray} for the character itself")
         if escaped is not None:
             parts.append(escaped)
+        elif name is not None and name.isdecimal():  # no name of a group begins with a digit
+            if int(name) > pattern.groups:
+                raise ValueError(f"format: {shape!r:.200}: the regex has no group {name}")
+            parts.append((int(name),))
         elif name is not None:
             if name not in pattern.groupindex:
                 raise ValueError(f"format: {shape!r:.200}: the regex has no group {name}")

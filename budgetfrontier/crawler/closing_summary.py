@@ -93,7 +93,7 @@ def closing_summary(
         yield from _revivals(spend, settings, folder)
         if done and command:
             yield f"then {again}"
-    elif done and summary.state is not CrawlState.TERMINATED:
+    elif done and summary.state is not CrawlState.TERMINATED and not summary.full:  # else more seeds are refused, too
         seed = _shell("import", job, "--seeds", "FILE")
         yield f"to crawl more: add seeds ({seed}), and {again}"
 

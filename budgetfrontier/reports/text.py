@@ -1,8 +1,8 @@
 """The frontier report in Heritrix's format, with additions: expenditure, stranded URIs, and why it is idle.
 
 Operators have scripts that parse it: the order of sections, the legend and the summary line are those of Heritrix 3.
-Differences: no queue is ever ineligible, `TERMINATED` is shown as FINISH, as in Heritrix, and in full under "Crawl
-state", and there is no MANAGER THREAD section.
+Differences: exhausted queues do not include the ineligible ones, `TERMINATED` is shown as FINISH, as in Heritrix, and
+in full under "Crawl state", and there is no MANAGER THREAD section.
 """
 
 from __future__ import annotations

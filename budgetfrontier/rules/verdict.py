@@ -219,6 +219,11 @@ def _over(s: Standing) -> Verdict:
         text = f"nothing was crawled, for none of {counted(totals.scheduled, 'URI')} was tried to the end"
         return Verdict("nothing", "bad", f"The crawl is {how}: {text}; they were deleted, or their dead letters were.")
     missed = done.missed
+    if not missed and totals.full:
+        all_ = f"everything that was admitted is crawled ({counted(done.total, 'URI')})"
+        limits = _listed(sorted(totals.full_reasons)) if totals.full_reasons else "limits"
+        refused = f"{counted(totals.full, 'URI was', 'URIs were')} refused by {limits}"
+        return Verdict("refused", "warn", f"The crawl is {how}: {all_}; {refused}.", _command(s, "report"))
     if not missed:
         return Verdict("finished", "good", f"The crawl is {how}: everything is crawled ({counted(done.total, 'URI')}).")
     whole, causes = counted(done.total, "URI"), _listed([cause.text for cause in missed])

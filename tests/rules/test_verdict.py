@@ -908,6 +908,15 @@ def test_queues_at_the_precedence_floor_that_are_left_are_named_with_the_retired
     assert found.text.endswith("or raise precedence_floor; of the retired, `adjust` a budget to revive them.")
 
 
+def test_a_crawl_that_refused_uris_has_not_crawled_everything() -> None:
+    refused: dict[str, Any] = {"full": 414, "full_reasons": {"bloom.expected": 400, "max_queued": 14}}
+    found = verdict(standing(CrawlState.FINISHED, queues(), succeeded=20, **refused))
+    assert (found.slug, found.level) == ("refused", "warn")
+    assert (
+        "everything that was admitted is crawled (20 URIs); 414 URIs were refused by bloom.expected and" in found.text
+    )
+
+
 def test_a_quota_that_holds_retired_queues_is_named_at_the_end() -> None:
     quota = "the quota of host a.test, urls 2, is used up, with 2"
     more = {"held": 5, "quota": quota}

@@ -108,7 +108,10 @@ PLAIN: Mapping[str, Mapping[str, Counterpart]] = {
     },
     "ExtractorHTML": {"obeyRelNofollow": Counterpart("links.rel_nofollow", _nofollow)},
     "FrontierPreparer": {"preferenceEmbedHops": Counterpart("links.prefer_embeds", lambda text: whole(text) > 0, "1")},
-    "CrawlController": {"maxToeThreads": Counterpart("fetch.concurrency", whole, "25")},
+    "CrawlController": {
+        "maxToeThreads": Counterpart("fetch.concurrency", whole, "25"),
+        "runWhileEmpty": Counterpart("frontier.pause_at_finish", flag),
+    },
     "CrawlLimitEnforcer": {
         "maxBytesDownload": Counterpart("limits.max_bytes", _bytes),
         "maxDocumentsDownload": Counterpart("limits.max_uris"),
@@ -202,7 +205,6 @@ INSTEAD: Mapping[str, str] = {
     "BdbFrontier.snoozeLongMs": "Heritrix 3 does not read it either",
     "BdbFrontier.recoveryLogEnabled": "no recovery log is needed",
     "BdbFrontier.dumpPendingAtClose": "`budgetfrontier export` writes the pending URIs",
-    "CrawlController.runWhileEmpty": "frontier.pause_at_finish pauses a crawl that has nothing left",
     "FrontierPreparer.preferenceDepthHops": "URIs near a seed are not preferred",
     "CrawlMetadata.operatorFrom": "write the header From under fetch.requests",
     "ActionDirectory.actionDir": "`budgetfrontier import` adds URIs to a running crawl",

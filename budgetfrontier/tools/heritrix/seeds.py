@@ -82,10 +82,15 @@ def _urls(reading: Reading, lines: list[tuple[FileLine, str]]) -> tuple[list[str
     """Return the URLs of a list of seeds, and its directives, which are prefixes of the scope only."""
     urls: dict[str, None] = {}
     directives: list[str] = []
-    bad = 0
+    bad = others = 0
     for line, text in _entries(lines):
         if text.startswith("+"):
             directives.append(text[1:].strip())
+            continue
+        if not text[0].isalnum():  # TextSeedModule asks the same
+            others += 1
+            if others <= MOST_REMARKS:
+                reading.remark(line, f"the line {brief(text)}", "no seed begins so; Heritrix ignores it too")
             continue
         url = text if _SCHEME.match(text) else f"http://{text}"
         try:
@@ -96,6 +101,8 @@ def _urls(reading: Reading, lines: list[tuple[FileLine, str]]) -> tuple[list[str
                 reading.remark(line, f"the seed {brief(text)}", f"{error}; left out")
             continue
         urls[url] = None
+    if others > MOST_REMARKS:
+        reading.remark(lines[0][0], f"{others - MOST_REMARKS:,} more lines", "they begin as no seed does; left out")
     if bad > MOST_REMARKS:
         reading.remark(lines[0][0], f"{bad - MOST_REMARKS:,} more seeds", "they are no URLs; left out")
     return [*urls], directives

@@ -127,7 +127,7 @@ def test_what_has_no_counterpart_is_listed(tmp_path: Path) -> None:
     assert [seed.url for seed in settings.seeds] == ["http://a.example/"]
     assert settings.frontier.precedence_floor == 10
     assert [rule.rule for rule in settings.scope.rules] == ["all"]
-    assert [*remarks] == [4, 7, 8, 18, 20, 23, 24, 25, 29, 32, 38, 42, 44, 48, 49, 51, 53]
+    assert [*remarks] == [4, 7, 8, 18, 20, 23, 24, 25, 29, 32, 38, 42, 48, 49, 51, 53]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -185,6 +185,20 @@ def test_many_seeds_become_a_file(tmp_path: Path) -> None:
     settings, _ = migrated(source, tmp_path / "out")
     assert [seed.file for seed in settings.seeds] == [str(tmp_path / "out/crawl.seeds.txt")]
     assert (tmp_path / "out/crawl.seeds.txt").read_text() == urls + "\n"
+
+
+def test_lines_that_begin_as_no_seed_does_are_listed(tmp_path: Path) -> None:
+    lines = "http://a.example/\n-http://b.example/\n*c.example\n_d\n# a comment\nf.example"
+    source = job(
+        tmp_path,
+        '<bean id="seeds" class="org.archive.modules.seeds.TextSeedModule"><property name="textSource">'
+        f'<bean class="org.archive.spring.ConfigString"><property name="value"><value>{lines}</value></property></bean>'
+        "</property></bean>",
+    )
+    settings, remarks = migrated(source, tmp_path / "out")
+    assert [seed.url for seed in settings.seeds] == ["http://a.example/", "http://f.example"]
+    listed = "\n".join(remarks.values())
+    assert all(f"the line {line}" in listed for line in ("-http://b.example/", "*c.example", "_d"))
 
 
 def test_properties_of_java() -> None:
