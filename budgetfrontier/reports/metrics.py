@@ -26,8 +26,6 @@ from budgetfrontier.storage.space import Space
 from budgetfrontier.storage.standing import standing
 
 PREFIX = "budgetfrontier_"
-Sources = Mapping[str, Callable[[], Reader]]
-"""By the name of a job's folder, a function that returns the reader of its frontier, or raises a FrontierError."""
 FRESH = 1.0
 """Seconds for which a reading is good."""
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -92,18 +90,20 @@ def read(reader: Reader) -> MetricsReading:
     return MetricsReading(crawl, found, verdict(found), space, revision, free)
 
 
+Sources = Mapping[str, Callable[[], MetricsReading]]
+"""By the name of a job's folder, a function that reads its frontier, or raises a FrontierError or an OSError."""
 Readings = Callable[[], Mapping[str, MetricsReading | None]]
 """Reads frontiers, by the names of their jobs' folders; None for an unreadable one."""
 
 
-def of_readers(sources: Sources) -> Readings:
+def of_sources(sources: Sources) -> Readings:
     """Return a reader of frontiers that this thread, or no other thread of this process, has open."""
 
     def read_all() -> dict[str, MetricsReading | None]:
         found: dict[str, MetricsReading | None] = dict.fromkeys(sources)
-        for folder, open_reader in sources.items():
+        for folder, read_one in sources.items():
             with suppress(FrontierError, OSError):
-                found[folder] = read(open_reader())
+                found[folder] = read_one()
         return found
 
     return read_all
@@ -111,8 +111,12 @@ def of_readers(sources: Sources) -> Readings:
 
 def of_job(folder: Path) -> Exposition:
     """Return the metrics of the job in a folder, and those of this process."""
-    readings = of_readers({folder.resolve().name: lambda: Reader(folder / "frontier")})
-    return Exposition(readings, ProcessCollector(registry=None))
+
+    def read_job() -> MetricsReading:
+        with Reader(folder / "frontier") as reader:
+            return read(reader)
+
+    return Exposition(of_sources({folder.resolve().name: read_job}), ProcessCollector(registry=None))
 
 
 class Exposition:

@@ -193,7 +193,7 @@ def compact(path: Path) -> tuple[int, int]:
     try:
         row = meta.read_filter(env.txn, env.db[keys.META])
         if row is not None and (why := bloom_file.objection(path, row)):
-            raise CorruptFrontier(why)
+            raise bloom_file.damaged(why)
         before = (path / "data.mdb").stat().st_size
         make_folder(making, like=path)
         copy(env.env, path, making)

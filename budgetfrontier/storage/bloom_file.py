@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"seen-([0-9]{1,19})\.bloom")
 _CHUNK = 1 << 20
+REMEDY = (
+    "restore a backup, or begin an empty filter with `budgetfrontier verify --repair`, after which URIs seen before "
+    "may be fetched again"
+)
 _HEAD = 8  # bytes before the bits: the number of hashes
 _NUMBER_OF_ERROR = re.compile(r"\(os error (\d+)\)")
 
@@ -44,7 +48,7 @@ def read(folder: Path, row: FilterRow, bloom: BloomSettings) -> Bloom:
     """Return a filter from its file, which is as it was written. Raises MissingExtra, CorruptFrontier."""
     empty = new(bloom)
     if why := objection(folder, row, bloom):
-        raise CorruptFrontier(why)
+        raise damaged(why)
     return type(empty).load(str(folder / _file_name(row.generation)), _hash)
 
 
@@ -111,13 +115,13 @@ def copy_filter(path: Path, folder: Path, held: dict[int, BinaryIO]) -> None:
         with held.get(row.generation) or open(path / name, "rb") as source:
             digest = _copy(source, folder / name)
     except FileNotFoundError as e:
-        raise CorruptFrontier(_damage(path / name, row, e.strerror or str(e))) from e
+        raise damaged(_damage(path / name, row, e.strerror or str(e))) from e
     except OSError as e:
         if e.errno in NO_ROOM:
             raise StorageFull(f"the disk of {folder} is full; the copy is not made, {path} is as it was") from e
         raise
     if digest != row.digest:
-        raise CorruptFrontier(_damage(path / name, row, "its bytes are not those that were written"))
+        raise damaged(_damage(path / name, row, "its bytes are not those that were written"))
 
 
 def _copy(source: BinaryIO, target: Path) -> int:
@@ -164,7 +168,9 @@ def _digest(file: BinaryIO) -> tuple[int, int]:
 
 
 def _damage(path: Path, row: FilterRow, why: str) -> str:
-    return (
-        f"{path}, the Bloom filter with {row.number:,} of the URIs seen: {why}. Restore a backup; or begin an empty "
-        "filter with `budgetfrontier verify --repair`, after which URIs seen before may be fetched again"
-    )
+    return f"{path}, the Bloom filter with {row.number:,} of the URIs seen: {why}"
+
+
+def damaged(why: str) -> CorruptFrontier:
+    """Return the error for an `objection`, with what to do."""
+    return CorruptFrontier(f"{why}; {REMEDY}")

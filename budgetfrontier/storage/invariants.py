@@ -361,7 +361,7 @@ class _Checker:
             if frontier.duplicates != duplicates.BLOOM:
                 self._report(f"meta: a Bloom filter, and `duplicates: {frontier.duplicates}`")
             elif self._folder is not None and (why := bloom_file.objection(self._folder, row, frontier.bloom)):
-                self._report(why)
+                self._report(f"{why}; {bloom_file.REMEDY}")
         if frontier is not None and frontier.duplicates == duplicates.NOOP and any(self._items(keys.SEEN)):
             self._report("seen: `duplicates: noop` records nothing")
 

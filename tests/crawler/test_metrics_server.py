@@ -177,6 +177,13 @@ def test_a_process_without_descriptors_answers_when_it_has_some_again(
     assert not logged(caplog, "budgetfrontier", "aiohttp", "asyncio")
 
 
+def test_a_scrape_leaves_no_file_of_the_frontier_open(tmp_path: Path) -> None:
+    Frontier.open(tmp_path / "frontier").close()
+    assert b"budgetfrontier_urls_queued" in metrics.of_job(tmp_path).answer("")[0]
+    descriptors = Path("/proc/self/fd").iterdir()
+    assert not [path for path in map(os.path.realpath, descriptors) if str(path).startswith(str(tmp_path.resolve()))]
+
+
 @pytest.mark.parametrize("path", ["/metrics", "/nowhere"])
 def test_a_connection_gets_one_answer(tmp_path: Path, path: str) -> None:
     async def send() -> bytes:

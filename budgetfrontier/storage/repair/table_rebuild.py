@@ -128,7 +128,9 @@ class TableRebuild:
             except (ValueError, SettingsError, zlib.error) as e:
                 self._set_aside(keys.META, key, value, e)
                 if key == b"filter":
-                    self._notes.note_change("seen: the Bloom filter is lost; URIs seen before may be fetched again")
+                    self._notes.note_change(
+                        "seen: the Bloom filter is lost, and an empty one begun; URIs seen before may be fetched again"
+                    )
                 elif key == b"assignments":
                     self._notes.note_change("meta: former queue assignments are lost; hosts do not wait for old queues")
                 elif key not in (b"counters", b"command", b"progress"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 from budgetfrontier.tools.cli import common
@@ -30,6 +31,9 @@ def register(commands: Commands) -> None:
     )
 
 
+_ADVICE = re.compile("; restore a backup.*")  # of each line: --repair saves what can be read
+
+
 def verify(args: argparse.Namespace) -> None:
     """Check the last commit of a frontier; with --repair, repair it and check again."""
     from budgetfrontier.errors import CorruptFrontier, NotAFrontier
@@ -42,7 +46,7 @@ def verify(args: argparse.Namespace) -> None:
     except (CorruptFrontier, NotAFrontier) as damage:
         if not args.repair:
             raise
-        note(str(damage))
+        note(_ADVICE.sub("", str(damage)))
         _repair(path, keep_damaged=not args.no_backup)
         check(path)
         say(f"{path}: repaired")

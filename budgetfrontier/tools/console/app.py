@@ -63,7 +63,7 @@ class Console:
         self.tasks = Tasks()
         self.downloads = Downloads()
         self._exposition = metrics.Exposition(
-            metrics.of_readers({job.name or job.title: job.open_reader for job in jobs if job.is_folder})
+            metrics.of_sources({job.name or job.title: partial(_metrics_of, job) for job in jobs if job.is_folder})
         )
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")
         self._places = asyncio.Semaphore(THREADS)
@@ -386,6 +386,10 @@ class Console:
         answer = web.HTTPSeeOther("/-/sign-in")
         answer.del_cookie(cookie_name(request.headers), path="/")
         raise answer
+
+
+def _metrics_of(job: ConsoleJob) -> metrics.MetricsReading:
+    return metrics.read(job.open_reader())
 
 
 def _cookie(request: web.Request) -> str | None:

@@ -83,10 +83,13 @@ class Scans:
                 assert process.stdout is not None
                 async for line in process.stdout:
                     step = _decode(line)
-                    self.progress, self.error = max(step.done, self.progress or 0.0), step.error
-                    if step.scan is not None and self._cleared == cleared:
+                    self.progress = max(step.done, self.progress or 0.0)
+                    if self._cleared != cleared:
+                        continue
+                    self.error = step.error
+                    if step.scan is not None:
                         self.latest = Scanned(step.scan, Columns(file, step.scan.layout))
-                if await process.wait():
+                if await process.wait() and self._cleared == cleared:
                     self.error = f"the scan ended with code {process.returncode}"
             finally:
                 if process.returncode is None:

@@ -134,6 +134,17 @@ SAME_CLASS = {
 }
 """Classes whose properties are read as those of another."""
 
+OWNERS: Mapping[str, str] = {
+    **{name: kind for kind, names in PLAIN.items() for name in names},
+    "queuePrecedencePolicy": "BdbFrontier",
+    "uriUniqFilter": "BdbFrontier",
+    "queueAssignmentPolicy": "FrontierPreparer",
+    "costAssignmentPolicy": "FrontierPreparer",
+    "uriPrecedencePolicy": "FrontierPreparer",
+    "canonicalizationPolicy": "FrontierPreparer",
+}
+"""The class that each property is read from."""
+
 ASSIGNMENT_OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], Any]] = {
     "limit": ("limit", whole, -1),
     "parallelQueues": ("parallel_queues", whole, 1),

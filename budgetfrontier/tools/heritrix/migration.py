@@ -24,6 +24,7 @@ from budgetfrontier.tools.heritrix import decide_rules, policy_beans, sheet_bean
 from budgetfrontier.tools.heritrix.counterparts import (
     BUILT_IN,
     INSTEAD,
+    OWNERS,
     PLAIN,
     QUOTAS,
     SAME_CLASS,
@@ -212,8 +213,14 @@ def _list_unread(reading: Reading, value: Value) -> None:
             _list_unread(reading, each)
             continue
         shown = f"={brief(each.text.strip(), 40)}" if isinstance(each, Text) and each.text.strip() else ""
-        why = INSTEAD.get(f"{known}.{name}", UNREAD)
+        why = INSTEAD.get(f"{known}.{name}") or _misplaced(known, name)
         reading.remark(value.lines[name], f"{label(value)}.{name}{shown}", why)
+
+
+def _misplaced(kind: str, name: str) -> str:
+    """Return why a property of a class is left out: it belongs to another class, or nothing asks for it."""
+    owner = OWNERS.get(name, kind) if kind in PLAIN else kind
+    return UNREAD if owner == kind else f"it is a property of the class {owner}; left out"
 
 
 def _is_known(reading: Reading, bean: Bean) -> bool:

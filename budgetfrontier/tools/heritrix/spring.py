@@ -114,6 +114,7 @@ class Beans:
             if path_.count(".") != 1:
                 self._replace(path_, Text(text, line))
         self._fill_in([bean for bean in configurers if bean.name in _PLACEHOLDERS])
+        self._list_dangling()
         for bean in self.top:
             if bean.abstract and bean.id not in extended:
                 self.remarks.append(Remark(bean.line, _label(bean), "it is abstract, and no bean extends it; left out"))
@@ -344,6 +345,13 @@ class Beans:
             if left or "#{" in text.text:
                 why = f"{left[0][:60]} has no value in the file" if left else "expressions are not computed"
                 text.kind, text.lost = "null", f"{why}; left out"
+
+    def _list_dangling(self) -> None:
+        """Remark on the references to beans that are not there, with which Spring refuses the configuration."""
+        texts = [each for each in within([*self.top, *self.by_id.values()]) if isinstance(each, Text)]
+        for text in {id(each): each for each in texts}.values():
+            if text.kind == "ref" and text.text not in self.by_id:
+                self.remarks.append(Remark(text.line, f"ref {text.text[:60]}", "there is no such bean in the file"))
 
 
 def _place(value: Value | None, step: str) -> tuple[list[Value], int] | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from budgetfrontier import Frontier
+from budgetfrontier import Frontier, Settings
 from budgetfrontier.errors import CorruptFrontier
 from tests.tools.cli.conftest import Cli
 
@@ -110,10 +110,10 @@ def test_a_backup_says_what_a_size_is(stopped: Path, tmp_path: Path, cli: Cli) -
 
 
 @contextmanager
-def damaging(job: Path) -> Iterator[lmdb.Transaction[bytes]]:
+def damaging(job: Path, table: str = "queues") -> Iterator[lmdb.Transaction[bytes]]:
     with lmdb.open(str(job / "frontier"), max_dbs=32, lib_version=0) as env:
-        queues = env.open_db(b"queues", create=False)
-        with env.begin(write=True, db=queues) as txn:
+        found = env.open_db(table.encode(), create=False)
+        with env.begin(write=True, db=found) as txn:
             yield txn
 
 
@@ -191,3 +191,27 @@ def test_what_cannot_be_repaired_is_left_as_it_is(stopped: Path, cli: Cli) -> No
     assert answer.code == 6 and "restore a backup" in answer.err
     assert (stopped / "frontier" / "data.mdb").read_bytes() == bytes(20_000)
     assert [item.name for item in stopped.iterdir()] == ["frontier"]
+
+
+@pytest.mark.parametrize("damage", ["bloom", "counters"])
+def test_a_repair_says_what_it_does_and_does_not_advise_what_it_is(tmp_path: Path, cli: Cli, damage: str) -> None:
+    way = {"duplicates": "bloom", "bloom": {"expected": 16, "error": 1e-9}}
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": way})) as frontier:
+        for number in range(3):
+            frontier.schedule(f"http://a{number}.test/")
+            frontier.commit()
+    if damage == "bloom":
+        for file in (tmp_path / "frontier").glob("*.bloom"):
+            file.unlink()
+    else:
+        with damaging(tmp_path, "meta") as txn:
+            txn.put(b"counters", b"\xc1")
+    assert "restore a backup" in cli("verify", tmp_path).err
+    answer = cli("verify", tmp_path, "--repair")
+    assert answer.code == 0 and "restore a backup" not in (answer.out + answer.err).lower()
+    assert "verify --repair" not in answer.out + answer.err
+    if damage == "bloom":
+        assert "meta: set aside, " in answer.out and "No such file or directory" in answer.out
+        assert "the Bloom filter is lost, and an empty one begun; URIs seen before may be fetched" in answer.out
+    (folder,) = tmp_path.glob("frontier-repair-*")
+    assert "verify --repair" not in (folder / "changes.txt").read_text()

@@ -85,13 +85,13 @@ def test_the_frontiers_are_read_once_for_all_scrapes_of_a_second(
 ) -> None:
     read: list[int] = []
 
-    def reader() -> Reader:
+    def reading() -> metrics.MetricsReading:
         read.append(1)
         raise FrontierError("not now")
 
     clock = [100.0]
     monkeypatch.setattr("budgetfrontier.reports.metrics.time.monotonic", lambda: clock[0])
-    exposition = metrics.Exposition(metrics.of_readers({"job": reader}))
+    exposition = metrics.Exposition(metrics.of_sources({"job": reading}))
     answers = {
         exposition.answer(accepts) for accepts in ("", metrics.OPENMETRICS, "*/*", f"a/b, {metrics.OPENMETRICS}")
     }

@@ -41,9 +41,9 @@ def migrated(source: Path, folder: Path) -> tuple[Settings, dict[int, str]]:
     return Settings.from_yaml(folder / "crawl.yaml"), {remark.line: remark.what for remark in migration.remarks}
 
 
-def job(folder: Path, *beans: str) -> Path:
+def job(folder: Path, *beans: str, frontier: str = FRONTIER) -> Path:
     (folder / "job").mkdir()
-    (folder / "job" / CONFIGURATION).write_text("\n".join([HEAD, FRONTIER, *beans, "</beans>"]))
+    (folder / "job" / CONFIGURATION).write_text("\n".join([HEAD, frontier, *beans, "</beans>"]))
     return folder / "job"
 
 
@@ -229,9 +229,9 @@ def test_the_default_profile_of_the_published_jar(tmp_path: Path) -> None:
 CHAIN = '<bean class="org.archive.modules.{}Chain"><property name="processors"><list>{}</list></property></bean>'
 
 
-def configured(folder: Path, *beans: str) -> tuple[dict[str, Any], list[str]]:
+def configured(folder: Path, *beans: str, frontier: str = FRONTIER) -> tuple[dict[str, Any], list[str]]:
     """The settings of a job of these beans, which are valid, and the remarks on it."""
-    migration = migrate(job(folder, *beans), "crawl")
+    migration = migrate(job(folder, *beans, frontier=frontier), "crawl")
     for name, text in {"crawl.yaml": migration.text, **migration.files}.items():
         (folder / name).write_text(text)
     Settings.from_yaml(folder / "crawl.yaml")
@@ -324,6 +324,41 @@ def test_only_what_heritrix_runs_is_read(tmp_path: Path) -> None:
         "6: warc (WARCWriterProcessor): no chain has it, so that Heritrix does not run it",
         "8: Unknown: no counterpart; left out",
         "10: controller: it is abstract, and no bean extends it; left out",
+    ]
+
+
+def test_a_property_of_another_class_names_that_class(tmp_path: Path) -> None:
+    own = '<property name="queueAssignmentPolicy"><bean class="a.SurtAuthorityQueueAssignmentPolicy"/></property>'
+    settings, remarks = configured(
+        tmp_path,
+        f'<bean class="a.BdbFrontier" id="own">{own}<property name="minDelayMs" value="5"/>',
+        '<property name="odd" value="1"/></bean>',
+        '<bean class="a.FrontierPreparer" id="preparer"><property name="uriUniqFilter" ref="filter"/></bean>',
+        '<bean class="a.BdbUriUniqFilter" id="filter"/>',
+        frontier="",
+    )
+    assert [remark for remark in remarks if "own." in remark or "preparer." in remark] == [
+        "3: own.queueAssignmentPolicy: it is a property of the class FrontierPreparer; left out",
+        "3: own.minDelayMs=5: it is a property of the class DispositionProcessor; left out",
+        "4: own.odd=1: no counterpart; left out",
+        "5: preparer.uriUniqFilter=filter: it is a property of the class BdbFrontier; left out",
+    ]
+    assert "politeness" not in settings["frontier"]
+
+
+def test_a_reference_to_a_bean_that_is_not_there_is_remarked_wherever_it_is(tmp_path: Path) -> None:
+    _, remarks = configured(
+        tmp_path,
+        '<bean class="a.FetchHTTP" id="fetch"/>',
+        CHAIN.format("Fetch", '<ref bean="fetch"/><ref bean="nothere"/>'),
+        '<bean class="a.FrontierPreparer" id="preparer"><property name="uriPrecedencePolicy" ref="gone"/></bean>',
+        '<bean class="a.SheetOverlaysManager"><property name="odd"><map><entry key="a" value-ref="lost"/></map>',
+        "</property></bean>",
+    )
+    assert [remark for remark in remarks if "no such bean" in remark] == [
+        "4: ref nothere: there is no such bean in the file",
+        "5: ref gone: there is no such bean in the file",
+        "6: ref lost: there is no such bean in the file",
     ]
 
 
