@@ -47,7 +47,8 @@ class HeritrixRules:
     - `fix-query`: "?" or "?&" at the end, else the "&" after the "?", else "&" at the end.
     - `strip-extra-slashes`: "//" and longer runs become "/", in the query too.
     - `{regex, format}`: a URL that matches the regular expression as a whole is replaced by the format, in which "$1"
-      or "${1}" is the first group, "${name}" one with a name, and "\\$" a dollar. `format` is "$1" unless given.
+      is the first group, "${name}" one with a name, and "\\$" a dollar. `format` is "$1" unless given. Here "${1}" is
+      the first group, too; Heritrix 3.13 refuses it.
 
     Raises PolicyError with one problem for each rule that is not valid.
     """
