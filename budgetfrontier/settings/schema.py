@@ -33,7 +33,8 @@ COUNT = integer(0)
 STATUSES = listed(integer(400, 599), many="a list of HTTP statuses from 400 to 599")
 PRECEDENCE = integer(0, 65535)
 SHEETS = "the name of a sheet, or a list of names"
-GROUP_NAME = matching(TEXT, r"[A-Za-z0-9_][A-Za-z0-9_.-]*", "a name of letters, digits, _, . and -")
+NAME = matching(TEXT, r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a name of at most 100 letters, digits, _, . and -")
+"""Of groups and of files: both have longer names made of it, for which LMDB and file systems have limits."""
 GROUP_BY = optional(choice("registered-domain", "host", "ip", "surt", "label"))
 
 
@@ -85,7 +86,7 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     It has either a `match`, which all of its queues fit, or a `by`: then there is a group for each value, NAME/VALUE.
     """
 
-    name: Annotated[str, Field("the name of the group, or of all groups of a `by`", GROUP_NAME)] = ""
+    name: Annotated[str, Field("the name of the group, or of all groups of a `by`", NAME)] = ""
     match: Annotated[
         str | None, Field("one group of all queues whose head fits this pattern, as in overrides", "group_match")
     ] = None
@@ -499,7 +500,7 @@ class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Field(
             "the prefix of the names of WARC files; null: the name of the crawl",
-            optional(matching(TEXT, r"[A-Za-z0-9_][A-Za-z0-9_.-]*", "a name of letters, digits, _, . and -")),
+            optional(NAME),
         ),
     ] = None
     warc_operator: Annotated[

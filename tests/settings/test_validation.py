@@ -207,6 +207,7 @@ def test_values_that_look_like_milliseconds_or_lack_a_unit_are_warned_of(
         ("fetch", "max_header", "0KiB"),
         ("output", "warc_prefix", "../../x"),
         ("output", "warc_prefix", ".x"),
+        ("output", "warc_prefix", "x" * 101),
     ],
 )
 def test_sizes_and_prefixes_that_can_only_be_mistakes(section: str, name: str, value: object) -> None:

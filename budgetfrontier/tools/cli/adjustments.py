@@ -144,7 +144,8 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
         yield f"retired by name, and stay so: {counted(effect['by_name'], 'queue')}"
     others = effect["others"]
     if others["queues"]:
-        yield f"not retired, with another budget: {counted(others['queues'], 'queue')}"
+        those = "; those that would retire are among them" if effect["retired_count"] else ""
+        yield f"not retired now, with another budget: {counted(others['queues'], 'queue')}{those}"
         yield f"  would fetch {_spend(others['after'])}"
         yield f"  without the change: {_spend(others['before'])}"
     if disregarded := effect.get("disregarded"):

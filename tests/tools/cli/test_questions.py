@@ -70,7 +70,7 @@ ANSWERS = {
         ("fetched", "capped.test      3  5%           3"), ("capped.test 3 5% 3",), query="/busiest.txt"
     ),
     "What would another budget change?": Answer(
-        ("queue_total_budget 2 -> 10", "not retired, with another budget: 1 queue"),
+        ("queue_total_budget 2 -> 10", "not retired now, with another budget: 1 queue"),
         (
             "nothing was changed",
             "queue_total_budget = 2 queue_total_budget = 10",

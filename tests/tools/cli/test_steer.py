@@ -69,6 +69,14 @@ def test_a_dry_run_foresees_and_changes_nothing(job: Path, cli: Cli) -> None:
         assert reader.adjustments == [] and [entry.command for entry in reader.audit()] == ["retire"]
 
 
+def test_a_dry_run_names_a_queue_that_would_retire_among_those_that_are_not_retired_now(
+    stopped: Path, cli: Cli
+) -> None:
+    out = cli("adjust", stopped, "--match", "queue:snoozed.test", "--replenish", 0, "--dry-run").out
+    assert "would retire 1 queue: snoozed.test\n" in out
+    assert "not retired now, with another budget: 1 queue; those that would retire are among them\n" in out
+
+
 @pytest.mark.parametrize(
     ("match", "says_so"),
     [
