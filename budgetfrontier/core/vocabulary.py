@@ -139,5 +139,7 @@ AMOUNTS = ("successes", "errors", "urls", "novel", "success_bytes", "error_bytes
 """The amounts that a quota may limit, by their names in FetchStats."""
 QUOTA_KINDS = ("host", "queue", "label")
 """The kinds of quotas, by the names of the settings in `frontier.quotas`."""
+OF_GROUP = "group"
+"""The kind of the quotas that groups of queues have among their limits."""
 QUOTA = "quota"
 """The reason of a URI that is DISREGARDED because a quota is used up."""

@@ -49,8 +49,6 @@ class GroupTurns:
 
     def stops(self, queue: QueueRecord, uri: CrawlUri, now: float) -> bool:
         """Return whether a READY queue must not lease a URI, for its group; if it may, the URI is counted as out."""
-        if queue.group_revision != self._counters.settings_revision:
-            self._choose(queue, uri)
         if not queue.group:
             return False
         reached = self._table.reached
@@ -85,7 +83,7 @@ class GroupTurns:
         group.busy_until = min(group.busy_until, now + bandwidth.LONGEST)
         return group_limits.clock(group, limits)
 
-    def _choose(self, queue: QueueRecord, uri: CrawlUri) -> None:
+    def choose(self, queue: QueueRecord, uri: CrawlUri) -> None:
         """Let a queue join the group that the settings choose for its head, and leave that before."""
         grouping = self._tables.in_force.grouping
         queue.group_revision = 0 if grouping.waits_for_address(uri) else self._counters.settings_revision
@@ -100,6 +98,7 @@ class GroupTurns:
             elif before.parked:
                 self._wake_at(before, AT_ONCE)
         queue.group = 0
+        self._tables.tallies.regrouped(queue)
         if name is not None:
             group = self._table.named(name)
             queue.group = group.id

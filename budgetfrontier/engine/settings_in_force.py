@@ -12,6 +12,7 @@ from math import inf
 import msgspec
 
 from budgetfrontier.core.model import CrawlUri, QueueRecord
+from budgetfrontier.core.vocabulary import OF_GROUP
 from budgetfrontier.engine import arguments
 from budgetfrontier.rules import admission_limits, charges, queue_states, uri_order, wake_times
 from budgetfrontier.settings import Settings, plugins, policy_factory, policy_results, sheets
@@ -62,7 +63,9 @@ class SettingsInForce:
         self.grouping = sheets.groups_in_force(settings, adjustments)
         self.counts_links = bool(self.grouping.star)
         """Some group gets its budget by the links to its domain."""
-        self.guarded = bool(settings.groups or self.effective.quotas or frontier.max_bandwidth)
+        self.quotas = self.effective.quotas | ({OF_GROUP} if self.grouping.limits_fetches else frozenset())
+        """The kinds of quotas that are in force for anything."""
+        self.guarded = bool(settings.groups or self.quotas or frontier.max_bandwidth)
         """Some setting has to be asked before each lease."""
         self.assigns_by_address = policy_factory.goes_by_address(frontier)
         """The queue of a URI depends on the address of its host."""

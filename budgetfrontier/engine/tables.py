@@ -61,7 +61,7 @@ class Tables:
         self.removed = RemovedFiles(env, counters)
         self.runs = Runs(env)
         self.busiest = BusiestQueues()
-        self.tallies = Tallies(env)
+        self.tallies = Tallies(env, self.groups)
         self.urls: UrlTable | None = None
         """The kept URLs; None without `frontier.keep_urls`."""
         self.suffix_list: str | None = None
@@ -111,7 +111,7 @@ class Tables:
         self._use_grouping()
         self.groups.use(self.in_force.grouping, reached=self.in_force.base.reached)
         self.attentive = self.in_force.least_active > 0 or self.in_force.counts_links
-        self.tallies.use(self.in_force.effective.quotas)
+        self.tallies.use(self.in_force.quotas)
         grouped = self.counters.groups > 0  # of settings before, until their queues have left them
         self.reassigns = self.in_force.reassigns or bool(self.former_assignments)
         self.guarded = self.in_force.guarded or grouped or self.reassigns

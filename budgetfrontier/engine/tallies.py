@@ -1,4 +1,4 @@
-"""The owner of the tallies: counts of the URIs and bytes fetched, by host and queue with a quota, and by label."""
+"""The owner of the tallies: URIs and bytes fetched, of hosts, queues and groups that have quotas, and of all labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from budgetfrontier.core.model import CrawlUri, FetchStats, Finish, Lease, Outcome, QueueRecord
 from budgetfrontier.core.uris import host
-from budgetfrontier.core.vocabulary import QUOTA_KINDS
+from budgetfrontier.core.vocabulary import OF_GROUP, QUOTA_KINDS
+from budgetfrontier.engine.group_table import GroupTable
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
@@ -59,8 +60,9 @@ class OfQueue:
 class Tallies:
     """Counts of URIs and bytes fetched, by kind and name. O(1) each; changed rows are written once a commit."""
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, groups: GroupTable) -> None:
         self._env = env
+        self._groups = groups
         self._live: dict[bytes, LiveTally] = {}
         self._of_queues: dict[int, OfQueue] = {}
         self._changed: list[OfQueue] = []
@@ -74,6 +76,10 @@ class Tallies:
         """Count these kinds besides labels from now on."""
         self.kinds = kinds
         self._of_queues.clear()
+
+    def regrouped(self, queue: QueueRecord) -> None:
+        """Note that a queue belongs to another group."""
+        self._of_queues.pop(queue.id, None)
 
     def get(self, kind: str, name: str) -> FetchStats:
         """Return a copy of a tally."""
@@ -101,6 +107,12 @@ class Tallies:
                 tally = self._get(key)
                 found.tallies.append((key, tally))
                 found.limits += [(tally, amount, limit) for amount, limit in getattr(settings, f"quota_{kind}")]
+        if queue.group and OF_GROUP in self.kinds:
+            group, limits = self._groups.limited(queue.group)
+            key = tally_key(OF_GROUP, group.name)
+            tally = self._get(key)
+            found.tallies.append((key, tally))
+            found.limits += [(tally, amount, limit) for amount, limit in limits.quotas.items()]
         return found
 
     def _to_count(self, queue: QueueRecord, uri: CrawlUri, settings: QueueSettings) -> OfQueue:

@@ -310,6 +310,8 @@ class Turns:
         tables = self._tables
         if popped and tables.reassigns and self.moves(queue, uri, now, popped=True):
             return True
+        if queue.group_revision != tables.counters.settings_revision:
+            self.groups.choose(queue, uri)
         if tables.tallies.kinds and tables.tallies.reached(queue, uri, settings):
             if popped:
                 self._give_back_turn(queue.id)

@@ -46,7 +46,7 @@ from budgetfrontier.rules.verdict import (
 )
 from budgetfrontier.settings import sheets
 from budgetfrontier.settings.overrides import QueueSettings
-from budgetfrontier.storage.quota_use import used_up
+from budgetfrontier.storage.quota_use import QuotasInForce
 from budgetfrontier.storage.start_command import AGAIN, start_command
 
 if TYPE_CHECKING:
@@ -600,7 +600,7 @@ class _Explainer:
         if not queue.queued:
             return
         with self._reader.view() as view:
-            found = list(used_up(view, self._first(queue), queue.queue, settings))
+            found = list(QuotasInForce(view).used_up(self._first(queue), queue))
         for use, quota in found:
             if not settings.force_retire:
                 told = f"Its next URI will be disregarded: {use.text()}"

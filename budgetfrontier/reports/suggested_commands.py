@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.core.vocabulary import OF_GROUP
 from budgetfrontier.rules.budgets import has_completed, is_over_total
 from budgetfrontier.settings.matching import GROUP
 from budgetfrontier.settings.overrides import Limits
@@ -39,7 +40,8 @@ def raised_quota(use: QuotaUse, quota: Limits) -> list[str]:
     """Return the arguments of `adjust` that raise a quota by as much again as the limit that is reached."""
     raised = {**dict(quota), use.amount: use.used + max(use.limit, 1)}
     value = ", ".join(f"{amount}: {limit}" for amount, limit in raised.items())
-    return ["--match", f"{use.kind}:{use.name}", "--set", f"quotas.{use.kind}={{{value}}}"]
+    setting = "group.quotas" if use.kind == OF_GROUP else f"quotas.{use.kind}"
+    return ["--match", f"{use.kind}:{use.name}", "--set", f"{setting}={{{value}}}"]
 
 
 def revival_command(

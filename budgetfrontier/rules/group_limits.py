@@ -24,6 +24,7 @@ class GroupState(StrEnum):
     """The state of a group of queues."""
 
     OVER_BUDGET = "over_budget"  # its total budget is spent: its queues retire in their turns
+    OVER_QUOTA = "over_quota"  # a quota of it is used up: only listings tell, as its URIs are stopped like any others
     RESERVED = "reserved"  # its URIs that are leased have reserved the rest of its total budget
     WAITS = "waits"  # for its clock
     FULL = "full"  # as many fetches are in flight as may be
@@ -85,4 +86,4 @@ def state(group: GroupRecord, limits: GroupLimits, reached: bool, now: float) ->
     return _OPEN
 
 
-_OVER_BUDGET, _RESERVED, _WAITS, _FULL, _OPEN = GroupState  # an Enum look-up costs 0.1 us in CPython 3.11
+_OVER_BUDGET, _, _RESERVED, _WAITS, _FULL, _OPEN = GroupState  # an Enum look-up costs 0.1 us in CPython 3.11

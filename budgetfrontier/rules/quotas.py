@@ -1,14 +1,16 @@
-"""Quotas: how many URIs and bytes may be fetched in all of a host, of a queue, or with a label. Pure rules.
+"""Quotas: how many URIs and bytes may be fetched in all of a host, a queue or a group, or with a label. Pure rules.
 
 `Turns.stopped_before_lease` asks before each lease whether a quota of its URI is used up; `engine.tallies` counts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.core.uris import host
+from budgetfrontier.core.vocabulary import OF_GROUP
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import Limits, QueueSettings
@@ -22,8 +24,18 @@ def first_reached(stats: object, quota: Limits) -> str:
     return ""
 
 
-def quotas_of(uri: CrawlUri, queue: str, settings: QueueSettings) -> list[tuple[str, str, Limits]]:
-    """Return the quotas of a URI: the kind of each, what it is about, and its limits."""
+def share(stats: object, quota: Iterable[tuple[str, int]]) -> float:
+    """Return the part of the fullest limit of a quota that is used; more than 1.0 by what was in flight."""
+    return max(getattr(stats, name) / limit if limit else 1.0 for name, limit in quota)
+
+
+def quotas_of(
+    uri: CrawlUri, queue: str, settings: QueueSettings, group: tuple[str, Limits] | None
+) -> list[tuple[str, str, Limits]]:
+    """Return the quotas of a URI: the kind of each, what it is about, and its limits.
+
+    `group` is the name of its queue's group, with its quota; None without a group.
+    """
     found = []
     if settings.quota_host:
         found.append(("host", host(uri.url), settings.quota_host))
@@ -31,4 +43,6 @@ def quotas_of(uri: CrawlUri, queue: str, settings: QueueSettings) -> list[tuple[
         found.append(("queue", queue, settings.quota_queue))
     if settings.quota_label and uri.source:
         found.append(("label", uri.source, settings.quota_label))
+    if group is not None and group[1]:
+        found.append((OF_GROUP, *group))
     return found

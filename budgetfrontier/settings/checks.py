@@ -93,7 +93,7 @@ def snapshots_objection(folder: str | None, **commands: str | None) -> str | Non
     return None
 
 
-NO_LIMIT = "set politeness, max_in_flight, total_budget or max_bandwidth, here or for `group:NAME` in overrides"
+NO_LIMIT = "set politeness, max_in_flight, total_budget, max_bandwidth or quotas, here or for `group:NAME` in overrides"
 """The remedy for a group of queues that has no limit."""
 
 

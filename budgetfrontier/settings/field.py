@@ -67,6 +67,7 @@ _STRUCTURED = {
     "groups": "a list of {name, match or by, ...}",
     "group_match": "a match",
     "quota": "a mapping of amounts to limits",
+    "optional_quota": "a mapping of amounts to limits, or null",
     "sheets": "a mapping of names to settings",
     "associations": "a list of {sheet, surt, order} or other patterns",
     "hooks": "a list of module:name",

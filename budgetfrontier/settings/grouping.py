@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.bounded_cache import BoundedCache
@@ -27,12 +27,13 @@ _CACHED = 1 << 14  # groups whose limits are kept in memory
 
 
 class GroupLimits(msgspec.Struct, frozen=True):
-    """The limits of a group. `max_in_flight`: None without one; `total_budget`: -1; `max_bandwidth`: 0."""
+    """The limits of a group. Without one: `max_in_flight` None, `total_budget` -1, `max_bandwidth` 0, `quotas` {}."""
 
     politeness: bool = False
     max_in_flight: int | None = None
     total_budget: int = -1
     max_bandwidth: int = 0
+    quotas: dict[str, int] = {}
 
 
 NO_LIMITS = GroupLimits()
@@ -64,12 +65,15 @@ class Grouping:
                 1 if group.max_in_flight is None and group.politeness else group.max_in_flight,
                 group.total_budget if isinstance(group.total_budget, int) else 0,
                 group.max_bandwidth,
+                group.quotas,
             )
             for group in groups
         }
-        limits_in_force = [*self._definitions.values(), *(GroupLimits(**own) for _, _, own in self._changes)]
-        self.limits_bandwidth = any(limits.max_bandwidth for limits in limits_in_force)
+        limits_in_force = [*map(asdict, self._definitions.values()), *(own for _, _, own in self._changes)]
+        self.limits_bandwidth = any(limits.get("max_bandwidth") for limits in limits_in_force)
         """Whether some group has a bandwidth."""
+        self.limits_fetches = bool(groups) and any(limits.get("quotas") for limits in limits_in_force)
+        """Whether some group has quotas."""
         self._limits: BoundedCache[str, GroupLimits] = BoundedCache(_CACHED)
 
     def __repr__(self) -> str:

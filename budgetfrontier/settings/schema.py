@@ -81,7 +81,7 @@ class Override(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
 
 
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A group of queues that share a politeness clock, a number of fetches in flight, a budget or a bandwidth.
+    """A group of queues that share a politeness clock, a number of fetches in flight, a budget, bandwidth or quotas.
 
     It has either a `match`, which all of its queues fit, or a `by`: then there is a group for each value, NAME/VALUE.
     """
@@ -112,6 +112,9 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     max_bandwidth: Annotated[
         int, Field("the most bytes a second of its queues together, on average; 0: no limit", SIZE)
     ] = 0
+    quotas: Annotated[
+        dict[str, int], Field("how many URIs and bytes may be fetched of its queues, as in frontier.quotas", "quota")
+    ] = {}
 
 
 class Association(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,6 +248,10 @@ class OfGroupSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     max_bandwidth: Annotated[
         int | None, Field("the most bytes a second of the group, on average; 0: no limit", optional(SIZE), True)
+    ] = None
+    quotas: Annotated[
+        dict[str, int] | None,
+        Field("how many URIs and bytes may be fetched of the group, as in quotas", "optional_quota", True),
     ] = None
 
 

@@ -114,6 +114,7 @@ class Validator:
             "ordered": self._each(self._ordered_rule),
             "overrides": self._each(self._override),
             "quota": self._quota,
+            "optional_quota": lambda value, path: None if value is None else self._quota(value, path),
             "requests": self._each(self._request),
             "rules": self._each(self._rule),
             "seeds": self._each(self._seed),

@@ -10,8 +10,10 @@ from heapq import nlargest
 import msgspec
 
 from budgetfrontier.core.model import GroupRecord, QueueRecord
+from budgetfrontier.core.vocabulary import OF_GROUP
 from budgetfrontier.rules import group_limits
 from budgetfrontier.rules.forecasts import GroupTerms
+from budgetfrontier.rules.quotas import share as quota_share
 from budgetfrontier.settings.grouping import Grouping, fits
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
@@ -39,6 +41,8 @@ class GroupRow(msgspec.Struct, kw_only=True):
     bytes: int
     in_degree: int | None
     """The registered domains that linked to its own at the last ranking; None without `total_budget: star`."""
+    quota_share: float | None
+    """The part of its fullest quota that is used; None without quotas."""
     wake_time: float
     """When its clock lets the next fetch go, in epoch seconds; 0.0 if it does not wait for that."""
 
@@ -84,8 +88,8 @@ def listed(view: View, now: float, limit: int = LISTED) -> GroupsListed:
 
 
 def fullness(row: GroupRow) -> tuple[float, int, int]:
-    """Return the sort key: the part of the total budget that is spent, the queues that wait for it, its queues."""
-    return row.share, row.parked, row.queues
+    """Return the sort key: the part of its total budget or quota that is used, the queues that wait, all its queues."""
+    return max(row.share, row.quota_share or 0.0), row.parked, row.queues
 
 
 def group_of(view: View, queue: QueueRecord, now: float) -> GroupRow | None:
@@ -161,9 +165,13 @@ def _row(group: GroupRecord, *, view: View, grouping: Grouping, reached: bool, n
     """Return the row of a group, with the limits in force for it."""
     limits = grouping.limits_of(group.name)
     wake_time = group_limits.clock(group, limits)
+    state = group_limits.state(group, limits, reached, now)
+    used = quota_share(view.tally(OF_GROUP, group.name), limits.quotas.items()) if limits.quotas else None
+    if used is not None and used >= 1.0 and state is not group_limits.GroupState.OVER_BUDGET:
+        state = group_limits.GroupState.OVER_QUOTA
     return GroupRow(
         group=group.name,
-        state=group_limits.state(group, limits, reached, now),
+        state=state,
         queues=group.queues,
         parked=group.parked,
         in_flight=group.out - group.landed,
@@ -173,4 +181,5 @@ def _row(group: GroupRecord, *, view: View, grouping: Grouping, reached: bool, n
         bytes=group.bytes,
         wake_time=wake_time if wake_time > now else 0.0,
         in_degree=in_degree(view, grouping, group.name),
+        quota_share=used,
     )

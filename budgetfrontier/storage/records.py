@@ -278,7 +278,7 @@ decode_progress = decoder(Progress)
 decode_filter = decoder(FilterRow)
 decode_tally = decoder(FetchStats)
 
-_TALLIED = {"host": b"h", "queue": b"q", "label": b"l"}
+_TALLIED = {"host": b"h", "queue": b"q", "label": b"l", "group": b"g"}
 _LONGEST_NAME = 500  # bytes
 
 

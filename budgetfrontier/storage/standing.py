@@ -83,8 +83,6 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
 
 def _quota_used_up(view: View) -> str:
     """Return the first quota that is used up and holds one of the first RETIRED queues, in words; "" if none does."""
-    if not view.in_force().quotas:
-        return ""
     ids = islice(in_turn(view, QueueState.RETIRED), LOOKED_AT)
     use, _ = next(iter(holding(view, [view.queue_by_id(id_) for _, id_ in ids]).values()), (None, ()))
     return "" if use is None else use.text()

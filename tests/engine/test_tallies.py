@@ -1,4 +1,4 @@
-"""Quotas: what has been fetched of a host, a queue, or with a label, and what happens when it is enough."""
+"""Quotas: what has been fetched of a host, a queue or a group, or with a label, and what happens when it is enough."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import FetchStats
 from budgetfrontier.engine import tallies, turns
 from budgetfrontier.testing import crash
-from tests.support import START, crawl, kernel, make_settings, memory, one, pages
+from tests.support import START, crawl, kernel, make_settings, memory, on_disk, one, pages
 
 
 def stats(frontier: Frontier, kind: str, name: str) -> FetchStats:
@@ -233,3 +233,51 @@ def test_long_labels_are_told_apart_by_their_first_bytes() -> None:
         crawl(frontier)
         assert stats(frontier, "label", "é" * 400).urls == 2 and stats(frontier, "label", "é" * 200).urls == 1
         frontier.check()
+
+
+FEW: dict[str, Any] = {"name": "few", "match": "domain:few.test", "quotas": {"urls": 3}}
+
+
+@pytest.mark.parametrize("force_retire", [True, False])
+def test_a_quota_of_a_group_is_for_all_its_queues(force_retire: bool) -> None:
+    with memory(groups=[FEW], quotas={"force_retire": force_retire}) as frontier:
+        frontier.schedule_many(f"https://{host}.test/{page}" for host in ("x.few", "y.few", "b") for page in range(4))
+        assert len(crawl(frontier, size=5)) == 7
+        totals = frontier.summary()
+        assert stats(frontier, "group", "few") == FetchStats(successes=3, novel=3, success_bytes=15, novel_bytes=15)
+        assert (totals.queues[QueueState.RETIRED], totals.quota_denials) == ((2, 0) if force_retire else (0, 5))
+        frontier.check()
+
+
+def test_a_quota_of_a_group_is_adjusted_by_its_name_and_revives_its_queues() -> None:
+    with memory(groups=[{"name": "site", "by": "registered-domain", "quotas": {"urls": 1}}]) as frontier:
+        frontier.schedule_many(f"https://{host}.test/{page}" for host in ("x.a", "y.a", "b", "c") for page in range(3))
+        assert len(crawl(frontier)) == 3
+        frontier.adjust(match="group:site/a.test", **{"group.quotas": {"urls": 4}})  # type: ignore[arg-type]
+        assert len(crawl(frontier)) == 3
+        assert stats(frontier, "group", "site/a.test").urls == 4
+        frontier.adjust(match="group:site/b*", **{"group.quotas": {}})  # type: ignore[arg-type]
+        assert len(crawl(frontier)) == 2 and frontier.summary().queues[QueueState.RETIRED] == 2
+        frontier.adjust(match="group:*", **{"group.quotas": {"errors": 1}})  # type: ignore[arg-type]
+        assert len(crawl(frontier)) == 4
+
+
+def test_what_is_fetched_counts_for_the_group_that_a_queue_is_in_then(tmp_path: Path) -> None:
+    rest = {"name": "rest", "match": "*", "quotas": {"urls": 2}}
+    with on_disk(tmp_path / "f", groups=[FEW, rest]) as frontier:
+        frontier.schedule_many(f"https://x.few.test/{page}" for page in range(6))
+        frontier.finish(one(frontier))
+    with on_disk(tmp_path / "f", groups=[FEW | {"match": "domain:else.test"}, rest]) as frontier:
+        assert len(crawl(frontier)) == 2
+        assert (stats(frontier, "group", "few").urls, stats(frontier, "group", "rest").urls) == (1, 2)
+        frontier.check()
+
+
+def test_groups_are_counted_only_while_some_group_has_a_quota() -> None:
+    with memory(groups=[{"name": "site", "by": "host", "total_budget": 9}]) as frontier:
+        frontier.schedule_many(pages("a", 3))
+        frontier.finish(one(frontier))
+        assert stats(frontier, "group", "site/a.test") == FetchStats()
+        frontier.adjust(match="group:site/b.test", **{"group.quotas": {"urls": 1}})  # type: ignore[arg-type]
+        frontier.finish_many(frontier.lease())
+        assert stats(frontier, "group", "site/a.test").urls == 1

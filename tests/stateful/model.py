@@ -330,12 +330,19 @@ class Model:
     def names(self, uri: Uri) -> dict[str, str]:
         """What a URI is counted for, besides the totals."""
         names = {"host": uri.host, "queue": uri.queue} | ({"label": uri.label} if uri.label else {})
+        if group := self.queues[uri.queue].group:
+            names["group"] = group
         limited = {
             kind
             for values in (self.options, *(chosen for _, chosen in (*self.of_sheets(), *self.plain())))
             for kind in ("host", "queue", "label")
             if values.get(f"quotas.{kind}")
         }
+        if self.options["groups"] and any(
+            values.get("quotas")
+            for values in (*self.options["groups"], *(chosen.get("group", {}) for _, chosen in self.plain()))
+        ):
+            limited.add("group")
         return {kind: name for kind, name in names.items() if kind == "label" or kind in limited}
 
     def tally(self, uri: Uri, outcome: str, size: int, novel: bool | None) -> None:
@@ -350,6 +357,10 @@ class Model:
             tally["novel"] += is_new
             tally["novel_bytes"] += is_new * size
 
+    def quota(self, kind: str, name: str, values: dict[str, Any]) -> dict[str, int]:
+        found: dict[str, int] = self.limits(name)["quotas"] if kind == "group" else values[f"quotas.{kind}"]
+        return found
+
     def over_quota(self, queue: Queue) -> bool:
         """The next URI of a queue is not leased, because a quota is used up."""
         uri = self.head(queue)
@@ -357,7 +368,7 @@ class Model:
         if not any(
             self.tallies.get((kind, name), Counter())[amount] >= limit
             for kind, name in self.names(uri).items()
-            for amount, limit in values[f"quotas.{kind}"].items()
+            for amount, limit in self.quota(kind, name, values).items()
         ):
             return False
         if values["quotas.force_retire"]:
@@ -514,6 +525,7 @@ class Model:
 
     def definition(self, name: str) -> dict[str, Any]:
         plain: dict[str, Any] = {"politeness": False, "max_in_flight": None, "total_budget": -1, "max_bandwidth": 0}
+        plain["quotas"] = {}
         for one in self.options["groups"]:
             if one["name"] == name.partition("/")[0]:
                 plain |= one
@@ -601,11 +613,10 @@ class Model:
 
     def stopped(self, queue: Queue) -> bool:
         """Its next URI is not leased, for a quota, or because its group has spent its budget, or waits."""
+        if queue.grouped != self.revision:
+            self.choose_group(queue, self.head(queue))
         if self.over_quota(queue):
             return True
-        uri = self.head(queue)
-        if queue.grouped != self.revision:
-            self.choose_group(queue, uri)
         if not queue.group:
             return False
         if self.group_spent(queue.group):

@@ -15,6 +15,10 @@ GROUPS: tuple[tuple[dict[str, Any], ...], ...] = (
     ({"name": "busy", "match": "queue:?.test", "max_in_flight": 1},),
     ({"name": "machine", "by": "ip", "politeness": True},),
     ({"name": "domain", "by": "registered-domain", "total_budget": "star"},),
+    (
+        {"name": "few", "match": "domain:a.test", "quotas": {"urls": 3}},
+        {"name": "one", "by": "host", "max_in_flight": 1},
+    ),
     ({"name": "slow", "match": "queue:?.test", "max_bandwidth": 70},),
 )
 

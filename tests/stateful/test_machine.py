@@ -38,7 +38,15 @@ from tests.support import kernel
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
 NO_TALLY = dict.fromkeys(AMOUNTS, 0)
 MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced", "label:one")
-GROUP_MATCHES = ("group:*", "group:all", "group:each/?.test", "group:sites", "group:b*", "group:machine/192.0.2.1")
+GROUP_MATCHES = (
+    "group:*",
+    "group:all",
+    "group:each/?.test",
+    "group:sites",
+    "group:b*",
+    "group:machine/192.0.2.1",
+    "group:few",
+)
 
 booleans = st.booleans()
 hosts = st.sampled_from(HOSTS)
@@ -83,6 +91,7 @@ of_groups = st.fixed_dictionaries(
                 "total_budget": st.sampled_from((-1, 0, 3, 9)),
                 "max_in_flight": st.sampled_from((1, 4)),
                 "max_bandwidth": st.sampled_from((0, 70)),
+                "quotas": quotas,
             },
         ).filter(bool)
     },

@@ -305,7 +305,9 @@ class TableRebuild:
                 if kind == "queue":
                     self._findings.fetched_bytes[name] = stats.bytes
         if self._source.lacks(keys.TALLIES):
-            self._notes.note_change("tallies: some are lost; the quotas of their hosts, queues or labels begin anew")
+            self._notes.note_change(
+                "tallies: some are lost; the quotas of their hosts, queues, groups or labels begin anew"
+            )
 
     def _copy_links(self) -> None:
         """Copy the links to registered domains, and count the in-degrees again."""

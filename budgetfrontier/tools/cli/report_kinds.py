@@ -27,7 +27,7 @@ AWAY = "seeds of partitions that do not answer are not listed"
 _TEXT_ROWS = 20
 _LABELS_DROP = ("novel_bytes", "novel", "waiting")
 QUOTAS = ("share", "used", "limit", "amount", "kind", "name")
-_GROUPS_DROP = ("in_degree", "bytes", "queues", "max_in_flight", "wake_in")
+_GROUPS_DROP = ("in_degree", "quota_share", "bytes", "queues", "max_in_flight", "wake_in")
 HOSTS_DROP = ("not_modified", "failures", "errors", "state", "expenditure")
 
 
@@ -248,6 +248,7 @@ def _quotas(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
 def _groups(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     """Return every group of queues, the fullest first."""
     from budgetfrontier.core.units import short_duration
+    from budgetfrontier.reports.format import percent
     from budgetfrontier.reports.text import groups_line
     from budgetfrontier.storage.group_listing import GROUP_FIELDS
 
@@ -255,7 +256,10 @@ def _groups(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     rows: Iterable[Sequence[Any]] = map(attrgetter(*GROUP_FIELDS), found.fullest)
     if args.format != "text":
         return Rows(GROUP_FIELDS, rows)
-    rows = ((*row[:-1], short_duration(row[-1] - now) if row[-1] > now else None) for row in rows)
+    rows = (
+        (*row, None if share is None else percent(share), short_duration(wakes - now) if wakes > now else None)
+        for *row, share, wakes in rows
+    )
     told = f"{groups_line(found)}." if found.count else "No queue is in a group: `groups` in the settings defines them."
     return Rows((*GROUP_FIELDS[:-1], "wake_in"), rows, drop=_GROUPS_DROP, told=told)
 

@@ -55,7 +55,7 @@ def test_groups_are_a_kind_of_report(grouped: Path, cli: Cli) -> None:
     out = cli("report", grouped, "--kind", "groups").out.splitlines()
     assert out[0] == "2 groups: 1 over_budget, 1 waits."
     assert out[2].split() == [*GROUP_FIELDS[:-1], "wake_in"]
-    assert out[3].split() == ["capped", "over_budget", "2", "0", "0", "4", "2", "1", "2000", "-", "-"]
+    assert out[3].split() == ["capped", "over_budget", "2", "0", "0", "4", "2", "1", "2000", "-", "-", "-"]
     rows = json.loads(cli("report", grouped, "--kind", "groups", "--format", "json").out)["rows"]
     assert [tuple(row) for row in rows] == [GROUP_FIELDS] * 2 and rows[1]["max_in_flight"] == 1
     table = list(csv.DictReader(io.StringIO(cli("report", grouped, "--kind", "groups", "--format", "csv").out)))
@@ -75,13 +75,45 @@ def test_queues_are_listed_by_group(grouped: Path, cli: Cli) -> None:
     assert cli("queues", grouped, "--group", "none").err == "no queue matches the group none\n"
 
 
+def test_a_quota_of_a_group_is_shown_wherever_quotas_and_groups_are(tmp_path: Path, cli: Cli) -> None:
+    settings = SETTINGS | {
+        "groups": [{"name": "site", "by": "registered-domain", "quotas": {"urls": 2, "bytes": 10**6}}]
+    }
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict(settings | {"overrides": []})) as f:
+        f.schedule_many(f"http://{host}.a.test/{page}" for host in "xy" for page in range(3))
+        f.schedule("http://b.test/")
+        while leases := f.lease(1):
+            f.finish(leases[0], size=500)
+        f.wake("x.a.test")
+        f.wake("y.a.test")
+        assert f.lease(1) == []
+    uses = json.loads(cli("report", tmp_path, "--kind", "quotas", "--format", "json").out)["rows"]
+    assert [(use["kind"], use["name"], use["amount"], use["used"], use["limit"]) for use in uses] == [
+        ("group", "site/a.test", "urls", 2, 2),
+        ("group", "site/b.test", "urls", 1, 2),
+        ("group", "site/a.test", "bytes", 1000, 10**6),
+        ("group", "site/b.test", "bytes", 500, 10**6),
+    ]
+    groups = json.loads(cli("report", tmp_path, "--kind", "groups", "--format", "json").out)["rows"]
+    assert [(row["group"], row["state"], row["quota_share"]) for row in groups] == [
+        ("site/a.test", "over_quota", 1.0),
+        ("site/b.test", "open", 0.5),
+    ]
+    out = cli("report", tmp_path, "--kind", "groups").out
+    assert "1 over_quota, 1 open" in out
+    assert "quotas.group.urls: 2 of 2 (site/a.test)" in " ".join(cli("queue", tmp_path, "x.a.test").out.split())
+    verdict = " ".join(cli("report", tmp_path).out.split())
+    assert "the quota of group site/a.test, urls 2, is used up, with 2: `adjust` it or a budget" in verdict
+
+
 def test_a_queue_shows_its_group(grouped: Path, cli: Cli) -> None:
     out = cli("queue", grouped, "b.capped.test").out
     found = dict(line.split(":", 1) for line in out.splitlines() if line.startswith("group"))
     assert {name: value.strip() for name, value in found.items()} == {
         "group": "capped", "group.state": "over_budget", "group.queues": "2", "group.parked": "0",
         "group.in_flight": "0", "group.max_in_flight": "4", "group.expenditure": "2", "group.total_budget": "1",
-        "group.bytes": "2000", "group.in_degree": "None", "group.wake_time": "-",
+        "group.bytes": "2000", "group.in_degree": "None", "group.quota_share": "None",
+        "group.wake_time": "-",
     }  # fmt: skip
     assert json.loads(cli("queue", grouped, "a.example.org", "--format", "json").out)["group"]["state"] == "waits"
 

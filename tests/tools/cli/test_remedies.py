@@ -94,11 +94,21 @@ def over_a_quota(job: Path, key: str) -> None:
         assert f.lease(1) == []
 
 
+def over_a_quota_of_a_group(job: Path, key: str) -> None:
+    settings = {"groups": [{"name": "site", "by": "registered-domain", "quotas": {"urls": 1, "bytes": 10**9}}]}
+    with Frontier.open(job / "frontier", Settings.from_dict(settings)) as f:
+        f.schedule_many(f"http://{key}/{page}" for page in range(3))
+        f.finish(f.lease(1)[0])
+        f.wake(key)
+        assert f.lease(1) == []
+
+
 SITUATIONS: dict[str, Callable[[Path, str], None]] = {
     "over-total-budget": over_budget,
     "no-replenishment": without_replenishment,
     "ineligible": beyond_the_floor,
     "over-quota": over_a_quota,
+    "over-quota of a group": over_a_quota_of_a_group,
     "retired-by-name": retired,
     "retired": retired_by_a_worker,
     "snoozed": snoozed,
