@@ -13,13 +13,13 @@ from budgetfrontier.crawler.crawl_limits import CrawlLimit
 from budgetfrontier.crawler.progress import amount, backlog, ends, queues
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview, SpendDistribution
-from budgetfrontier.reports.suggested_commands import revival_command
+from budgetfrontier.reports.suggested_commands import revival_commands
 from budgetfrontier.reports.totals import refused_line
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.budgets import has_completed
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
-from budgetfrontier.storage.quota_use import holding
+from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.report import Report
 
@@ -120,24 +120,22 @@ def _final_state(report: Report, spend: SpendDistribution) -> str:
 
 
 def _revivals(spend: SpendDistribution, settings: Settings, folder: Path) -> Iterator[str]:
-    """Yield lines on the retired queues with the most URIs, each with the command that revives it."""
+    """Yield lines on the retired queues with the most URIs, each with the commands that revive it."""
     replenish, job = settings.frontier.balance_replenish_amount, str(folder)
     shown = spend.stranding[:LISTED]
     with Reader(folder / "frontier") as reader, reader.view() as view:
         in_force = BudgetsInForce(view)
         reached = [in_force.reached(row) for row in shown]
-        quotas = holding(view, shown)
+        held = list(holds(view, shown))
     yield "retired queues, and what revives them:"
-    for row, retires_when_reached in zip(shown, reached, strict=True):
-        budget = "no total budget" if row.total_budget < 0 else f"{row.total_budget:,}"
-        how = "retired by name" if row.by_name else f"spent {row.expenditure:,} of {budget}"
+    for row, retires_when_reached, others in zip(shown, reached, held, strict=True):
+        budget = "" if row.total_budget < 0 else f" of {row.total_budget:,}"
+        how = "retired by name" if row.by_name else f"spent {row.expenditure:,}{budget}"
         if has_completed(row):
             how += f", {row.completed:,} URLs completed with a limit of {row.max_completed:,}"
-        quota = quotas.get(row.id)
-        if quota is not None:
-            how += f", {quota[0].text()}"
+        how = ", ".join((how, *others.texts()))
         yield f"  {row.queue}: {counted(row.queued, 'URI')}, {how}"
-        if command := revival_command(row, job, replenish=replenish, reached=retires_when_reached, quota=quota):
+        for command in revival_commands(row, job, replenish=replenish, reached=retires_when_reached, held=others):
             yield f"    {command}"
     if more := spend.stranding_count - len(shown):
         yield f"  ...and {more:,} more: {_shell('queues', job, '--state', 'RETIRED')}"

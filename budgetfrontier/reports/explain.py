@@ -17,7 +17,7 @@ from budgetfrontier.core.uris import robots_url
 from budgetfrontier.core.vocabulary import NO_ROBOTS
 from budgetfrontier.reports import near_queues
 from budgetfrontier.reports.explanation import Explanation, Outlook, RefusalOf, ScopeOf
-from budgetfrontier.reports.group_reasons import over_group_budget, wait_for_group
+from budgetfrontier.reports.group_reasons import wait_for_group
 from budgetfrontier.reports.log_tables import REFUSED
 from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.reports.suggested_commands import (
@@ -46,6 +46,7 @@ from budgetfrontier.rules.verdict import (
 )
 from budgetfrontier.settings import sheets
 from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.storage.group_listing import over_group_budget
 from budgetfrontier.storage.quota_use import QuotasInForce
 from budgetfrontier.storage.start_command import AGAIN, start_command
 

@@ -8,7 +8,6 @@ from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.core.units import say_duration
 from budgetfrontier.rules import group_limits
 from budgetfrontier.rules.group_limits import GroupState
-from budgetfrontier.storage.group_listing import in_degree
 from budgetfrontier.storage.view import View
 
 
@@ -41,33 +40,3 @@ def wait_for_group(view: View, queue: QueueRecord, now: float) -> GroupWait | No
             text = f"it waits for its turn in its group {group.name}"
     others = f"; others that wait with it: {group.parked - 1:,}" if group.parked > 1 else ""
     return GroupWait(text + others, until)
-
-
-class SpentGroup(NamedTuple):
-    """A group that is over its total budget: what it has spent, and that budget."""
-
-    name: str
-    expenditure: int
-    total_budget: int
-    in_degree: int | None
-    """The number of other registered domains that link to its own; None if the budget does not depend on it."""
-
-    @property
-    def cause(self) -> str:
-        """Where the total budget comes from, if it comes from the links to its domain."""
-        if self.in_degree is None:
-            return ""
-        return f", for {self.in_degree:,} other domain{' links' if self.in_degree == 1 else 's link'} to it"
-
-
-def over_group_budget(view: View, queue: QueueRecord) -> SpentGroup | None:
-    """Return the group of a queue if that is over its total budget."""
-    group = view.group_of(queue)
-    if group is None:
-        return None
-    grouping = view.grouping()
-    limits = grouping.limits_of(group.name)
-    if not group_limits.is_over_budget(group, limits, view.in_force().base.reached):
-        return None
-    degree = in_degree(view, grouping, group.name) if grouping.goes_by_links(group.name) else None
-    return SpentGroup(group.name, group.expenditure, limits.total_budget, degree)

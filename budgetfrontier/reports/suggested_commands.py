@@ -9,6 +9,7 @@ from budgetfrontier.core.vocabulary import OF_GROUP
 from budgetfrontier.rules.budgets import has_completed, is_over_total
 from budgetfrontier.settings.matching import GROUP
 from budgetfrontier.settings.overrides import Limits
+from budgetfrontier.storage.holds import Holds
 from budgetfrontier.storage.quota_use import QuotaUse
 
 
@@ -44,24 +45,29 @@ def raised_quota(use: QuotaUse, quota: Limits) -> list[str]:
     return ["--match", f"{use.kind}:{use.name}", "--set", f"{setting}={{{value}}}"]
 
 
-def revival_command(
-    queue: QueueRecord, job: str, *, replenish: int, reached: bool, quota: tuple[QuotaUse, Limits] | None = None
-) -> str:
-    """Return the command that revives a RETIRED queue for one more session; "" if its limit of completed URLs holds it.
+def revival_commands(
+    queue: QueueRecord, job: str, *, replenish: int, reached: bool, held: Holds | None = None
+) -> list[str]:
+    """Return the commands that revive a RETIRED queue for one more session: it needs all of them.
 
-    `replenish` is the crawl's amount; `reached`: the queue is over its total budget as soon as that is spent. `quota`
-    is the one that holds it.
+    `replenish` is the crawl's amount; `reached`: the queue is over its total budget as soon as that is spent. `held` is
+    what holds it besides its own budget.
     """
-    if quota is not None and not queue.by_name:
-        return shlex.join(("budgetfrontier", "adjust", job, *raised_quota(*quota)))
-    if has_completed(queue) and not queue.by_name:
-        return ""
     more = replenish_amount(queue.balance_replenish_amount, replenish)
-    options = []
+    options, found = list[str](), list[list[str]]()
     if is_over_total(queue.expenditure, queue.total_budget, reached):
         options += ["--total-budget", str(queue.expenditure + one_more_session(more, queue.total_budget))]
     if queue.balance_replenish_amount <= 0:
         options += ["--replenish", str(more)]
-    if queue.by_name or not options:
-        return shlex.join(("budgetfrontier", "unretire", job, *named(queue)))
-    return shlex.join(("budgetfrontier", "adjust", job, "--match", f"queue:{queue.queue}", *options))
+    if options:
+        found.append(["adjust", job, "--match", f"queue:{queue.queue}", *options])
+    if held is not None and held.group is not None:
+        total = held.group.expenditure + one_more_session(more, held.group.total_budget)
+        found.append(["adjust", job, *group_arguments(held.group.name, total_budget=total)])
+    for use, quota in () if held is None else held.quotas:
+        found.append(["adjust", job, *raised_quota(use, quota)])
+    if has_completed(queue):
+        found.append(["set-queue", job, "--limit", "0", *named(queue)])
+    if queue.by_name or not found:
+        found.append(["unretire", job, *named(queue)])
+    return [shlex.join(("budgetfrontier", *words)) for words in found]

@@ -79,8 +79,8 @@ class Standing(msgspec.Struct, kw_only=True):
     """URIs in RETIRED and INELIGIBLE queues."""
     held_future: int = 0
     """URIs scheduled for later in RETIRED and INELIGIBLE queues."""
-    quota: str = ""
-    """The first quota that is used up and holds one of the first RETIRED queues, in words; looked up at the end."""
+    hold: str = ""
+    """The first group over budget or quota used up that holds one of the first RETIRED queues, in words: at the end."""
     retired_by_name: int = 0
     """The RETIRED queues that no change of settings revives."""
     rate: float | None = None
@@ -242,10 +242,10 @@ def _over(s: Standing) -> Verdict:
 
 
 def _revival(s: Standing, retired: int) -> str:
-    """Return a clause on what revives the RETIRED queues, with the quota that holds one of them."""
+    """Return a clause on what revives the RETIRED queues, with the group or quota that holds one of them."""
     if s.retired_by_name == retired:
         return "`unretire` revives them"
-    ways = f"{s.quota}: `adjust` it or a budget to revive them" if s.quota else "`adjust` a budget to revive them"
+    ways = f"{s.hold}: `adjust` it or a budget to revive them" if s.hold else "`adjust` a budget to revive them"
     if s.retired_by_name:
         ways += f", and `unretire` the {s.retired_by_name:,} that were retired by name"
     return ways

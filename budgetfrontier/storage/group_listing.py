@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import nlargest
+from typing import NamedTuple
 
 import msgspec
 
@@ -183,3 +184,37 @@ def _row(group: GroupRecord, *, view: View, grouping: Grouping, reached: bool, n
         in_degree=in_degree(view, grouping, group.name),
         quota_share=used,
     )
+
+
+class SpentGroup(NamedTuple):
+    """A group that is over its total budget: what it has spent, and that budget."""
+
+    name: str
+    expenditure: int
+    total_budget: int
+    in_degree: int | None
+    """The number of other registered domains that link to its own; None if the budget does not depend on it."""
+
+    def text(self) -> str:
+        """Return a sentence without its end that says so."""
+        return f"the group {self.name} has spent {self.expenditure:,} of its total budget of {self.total_budget:,}"
+
+    @property
+    def cause(self) -> str:
+        """Where the total budget comes from, if it comes from the links to its domain."""
+        if self.in_degree is None:
+            return ""
+        return f", for {self.in_degree:,} other domain{' links' if self.in_degree == 1 else 's link'} to it"
+
+
+def over_group_budget(view: View, queue: QueueRecord) -> SpentGroup | None:
+    """Return the group of a queue if that is over its total budget."""
+    group = view.group_of(queue)
+    if group is None:
+        return None
+    grouping = view.grouping()
+    limits = grouping.limits_of(group.name)
+    if not group_limits.is_over_budget(group, limits, view.in_force().base.reached):
+        return None
+    degree = in_degree(view, grouping, group.name) if grouping.goes_by_links(group.name) else None
+    return SpentGroup(group.name, group.expenditure, limits.total_budget, degree)

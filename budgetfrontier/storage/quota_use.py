@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from heapq import nlargest
 from typing import NamedTuple
 
@@ -117,14 +117,3 @@ def of_queue(view: View, queue: QueueRecord) -> list[QuotaUse]:
         for kind, name, quota in QuotasInForce(view).of_uri(first.uri, queue)
         for amount, limit in quota
     ]
-
-
-def holding(view: View, queues: Sequence[QueueRecord]) -> dict[int, tuple[QuotaUse, Limits]]:
-    """Return the quota that holds each of some queues, by the id of the queue; those that none holds are left out."""
-    quotas, found = QuotasInForce(view), dict[int, tuple[QuotaUse, Limits]]()
-    for queue in queues if quotas.kinds else ():
-        if (first := next(view.pending(queue, 1), None)) is not None and (
-            use := next(quotas.used_up(first.uri, queue), None)
-        ):
-            found[queue.id] = use
-    return found

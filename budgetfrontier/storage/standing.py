@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from budgetfrontier.storage import keys
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.group_listing import name_of
 from budgetfrontier.storage.head_urls import HeadUrls
+from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.process import process
-from budgetfrontier.storage.quota_use import holding
 from budgetfrontier.storage.records import decode_lease
 from budgetfrontier.storage.series import totals as totals_of
 from budgetfrontier.storage.start_command import start_command
@@ -53,7 +53,7 @@ def standing(
     elif totals.state is CrawlState.RUNNING:
         _what_queues_wait_for(found, view)
     if totals.state is CrawlState.FINISHED or totals.pause_reason == FINISH:
-        found.quota = _quota_used_up(view)
+        found.hold = _first_hold(view)
     return found
 
 
@@ -81,11 +81,11 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
     found.next_due = None if due is None else keys.due.unpack(due[0])[0]
 
 
-def _quota_used_up(view: View) -> str:
-    """Return the first quota that is used up and holds one of the first RETIRED queues, in words; "" if none does."""
+def _first_hold(view: View) -> str:
+    """Return the first group or quota that holds one of the first RETIRED queues, in words; "" if none does."""
     ids = islice(in_turn(view, QueueState.RETIRED), LOOKED_AT)
-    use, _ = next(iter(holding(view, [view.queue_by_id(id_) for _, id_ in ids]).values()), (None, ()))
-    return "" if use is None else use.text()
+    found = holds(view, (view.queue_by_id(id_) for _, id_ in ids))
+    return next(chain.from_iterable(one.texts() for one in found), "")
 
 
 def _rate(found: Standing, view: View) -> float | None:

@@ -19,8 +19,11 @@ from budgetfrontier.core.units import format_duration
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.reports import html, listings, text
 from budgetfrontier.reports.overview import ORDER, Overview, gini
-from budgetfrontier.reports.suggested_commands import revival_command
+from budgetfrontier.reports.suggested_commands import revival_commands
 from budgetfrontier.rules.verdict import Standing
+from budgetfrontier.storage.group_listing import SpentGroup
+from budgetfrontier.storage.holds import Holds
+from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.report import Report, row
 
 NOW = 1_700_000_000.0
@@ -362,8 +365,7 @@ def test_gini(amounts: list[int], expected: float) -> None:
             "adjust JOB --total-budget 62 --replenish 7",
         ),
         ({"total_budget": -1, "expenditure": 61, "balance_replenish_amount": 32}, "unretire JOB"),
-        ({"total_budget": 1, "expenditure": 61, "by_name": True}, "unretire JOB"),
-        ({"max_completed": 2, "completed": 2, "by_name": True}, "unretire JOB"),
+        ({"by_name": True, "balance_replenish_amount": 32}, "unretire JOB"),
         ({"max_completed": 3, "completed": 2, "total_budget": -1, "balance_replenish_amount": 32}, "unretire JOB"),
     ],
 )
@@ -371,13 +373,23 @@ def test_what_revives_a_queue(fields: dict[str, Any], command: str) -> None:
     reached = fields.get("reached", True)
     record = queue("a b", QueueState.RETIRED, **{name: value for name, value in fields.items() if name != "reached"})
     where = "'a b'" if command.startswith("unretire") else "--match 'queue:a b'"
-    suggested = revival_command(record, "JOB", replenish=7, reached=reached)
-    assert suggested == f"budgetfrontier {command}".replace("JOB", f"JOB {where}")
+    suggested = revival_commands(record, "JOB", replenish=7, reached=reached)
+    assert suggested == [f"budgetfrontier {command}".replace("JOB", f"JOB {where}")]
 
 
-def test_nothing_but_another_limit_revives_a_queue_whose_completed_urls_have_reached_it() -> None:
-    record = queue("a.test", QueueState.RETIRED, max_completed=2, completed=2, total_budget=1, expenditure=61)
-    assert revival_command(record, "JOB", replenish=7, reached=True) == ""
+def test_a_queue_that_several_things_hold_needs_a_command_for_each() -> None:
+    record = queue(
+        "-a", QueueState.RETIRED, max_completed=2, completed=2, total_budget=1, expenditure=61, by_name=True,
+        balance_replenish_amount=32,
+    )  # fmt: skip
+    held = Holds(SpentGroup("g/x.test", 70, 70, None), [(QuotaUse("label", "news", "urls", 2, 2), (("urls", 2),))])
+    assert revival_commands(record, "JOB", replenish=7, reached=True, held=held) == [
+        "budgetfrontier adjust JOB --match queue:-a --total-budget 62",
+        "budgetfrontier adjust JOB --match group:g/x.test --set group.total_budget=102",
+        "budgetfrontier adjust JOB --match label:news --set 'quotas.label={urls: 4}'",
+        "budgetfrontier set-queue JOB --limit 0 -- -a",
+        "budgetfrontier unretire JOB -- -a",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -919,7 +919,7 @@ def test_a_crawl_that_refused_uris_has_not_crawled_everything() -> None:
 
 def test_a_quota_that_holds_retired_queues_is_named_at_the_end() -> None:
     quota = "the quota of host a.test, urls 2, is used up, with 2"
-    more = {"held": 5, "quota": quota}
+    more = {"held": 5, "hold": quota}
     text = verdict(standing(CrawlState.FINISHED, queues(retired=2), succeeded=20, more=more)).text
     assert f"{quota}: `adjust` it or a budget to revive them" in text
     text = verdict(

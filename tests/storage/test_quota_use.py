@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Reader
-from budgetfrontier.reports.suggested_commands import revival_command
 from budgetfrontier.storage import quota_use
-from budgetfrontier.storage.quota_use import QuotaUse, fullest, holding
+from budgetfrontier.storage.quota_use import QuotaUse, fullest
 from tests.support import crawl, on_disk, pages
 
 
@@ -33,25 +32,6 @@ def test_the_fullest_come_first_with_the_limits_in_force(tmp_path: Path, monkeyp
     ]
     monkeypatch.setattr(quota_use, "MOST", 2)
     assert [use.share for use in uses(tmp_path)] == [1.0, 0.75]
-
-
-def test_the_command_for_a_queue_that_a_quota_holds_raises_the_quota(tmp_path: Path) -> None:
-    with on_disk(tmp_path, quotas={"host": {"urls": 2, "bytes": 1000}}) as f:
-        f.schedule_many(pages("ab", 3))
-        f.retire("b.test")
-        assert crawl(f) == "AA"
-    with Reader(tmp_path / "frontier") as reader, reader.view() as view:
-        queues = list(reader.queues())
-        found = holding(view, queues)
-        [(use, _)] = found.values()
-        assert use.text() == "the quota of host a.test, urls 2, is used up, with 2"
-        commands = [
-            revival_command(queue, "news", replenish=3000, reached=False, quota=found.get(queue.id)) for queue in queues
-        ]
-    assert commands == [
-        "budgetfrontier adjust news --match host:a.test --set 'quotas.host={urls: 4, bytes: 1000}'",
-        "budgetfrontier unretire news b.test",
-    ]
 
 
 def test_without_quotas_there_are_none(tmp_path: Path) -> None:

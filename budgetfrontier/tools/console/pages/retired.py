@@ -10,12 +10,11 @@ from itertools import islice
 from typing import Any
 
 from budgetfrontier.core.model import QueueRecord, QueueState
-from budgetfrontier.reports.suggested_commands import one_more_session, replenish_amount, revival_command
+from budgetfrontier.reports.suggested_commands import one_more_session, replenish_amount, revival_commands
 from budgetfrontier.rules.budgets import has_completed, is_over_total
-from budgetfrontier.settings.overrides import Limits
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.holds import Holds, holds
 from budgetfrontier.storage.queue_listing import queues_by_id
-from budgetfrontier.storage.quota_use import QuotaUse, holding
 from budgetfrontier.storage.turn_order import in_turn, is_turn
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
@@ -35,12 +34,11 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         next_ones = islice(in_turn(view, QueueState.INACTIVE), 0 if after else LOOKED_AT)
         revived = filter(budgets.over_budget, queues_by_id(view, (number for _, number in next_ones)))
         again = list(islice(revived, ROWS))
-        quotas = holding(view, [*queues, *again])
         replenish = view.settings()[0].frontier.balance_replenish_amount
         rows, more = (
             [
-                _row(queue, str(job.folder), replenish, reached=budgets.reached(queue), quota=quotas.get(queue.id))
-                for queue in part
+                _row(queue, str(job.folder), replenish, reached=budgets.reached(queue), held=held)
+                for queue, held in zip(part, holds(view, part), strict=True)
             ]
             for part in (queues, again)
         )
@@ -59,26 +57,24 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     }
 
 
-def _row(
-    queue: QueueRecord, job: str, replenish: int, *, reached: bool, quota: tuple[QuotaUse, Limits] | None
-) -> dict[str, Any]:
+def _row(queue: QueueRecord, job: str, replenish: int, *, reached: bool, held: Holds) -> dict[str, Any]:
     over = is_over_total(queue.expenditure, queue.total_budget, reached)
     more = one_more_session(replenish_amount(queue.balance_replenish_amount, replenish), queue.total_budget)
     return {
         "queue": queue,
-        "why": _why(queue, over=over, quota=None if quota is None else quota[0]),
+        "why": _why(queue, held, over=over),
         "budget": queue.expenditure + more if over else None,
-        "command": revival_command(queue, job, replenish=replenish, reached=reached, quota=quota),
+        "commands": revival_commands(queue, job, replenish=replenish, reached=reached, held=held),
     }
 
 
-def _why(queue: QueueRecord, *, over: bool, quota: QuotaUse | None) -> str:
+def _why(queue: QueueRecord, held: Holds, *, over: bool) -> str:
     if queue.by_name:
         return "by name"
-    if quota is not None:
-        return quota.text()
     if over:
         return "over its total budget"
+    if others := list(held.texts()):
+        return "; ".join(others)
     if has_completed(queue):
         return f"its limit of {queue.max_completed:,} completed URLs is reached"
     if queue.balance_replenish_amount <= 0:
