@@ -96,8 +96,9 @@ def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     `replaced` and the `promised` of a dry run are those of the first: they are the same in all.
     """
     found = _merged_survey(effects)
-    if any("by_next_uri" in one for one in effects):
-        found["by_next_uri"] = any(one.get("by_next_uri") for one in effects)
+    for name in ("by_next_uri", "quotas"):
+        if any(name in one for one in effects):
+            found[name] = any(one.get(name) for one in effects)
     for name in ("retired", "revived"):
         if any(name in one for one in effects):
             found[name] = [key for one in effects for key in one.get(name, ())][:_NAMED]
@@ -269,7 +270,14 @@ def merged_held(found: Iterable[Held]) -> Held:
     total = Held(0, 0, 0.0, "")
     for one in found:
         longest = max(total, one, key=lambda held: held.tail)
-        total = Held(total.spendable + one.spendable, total.unlimited + one.unlimited, longest.tail, longest.tail_queue)
+        total = Held(
+            total.spendable + one.spendable,
+            total.unlimited + one.unlimited,
+            longest.tail,
+            longest.tail_queue,
+            total.under_quota + one.under_quota,
+            total.over_quota + one.over_quota,
+        )
     return total
 
 

@@ -14,7 +14,7 @@ from budgetfrontier.core.units import describe_duration, format_time
 from budgetfrontier.rules import forecasts
 from budgetfrontier.rules.rates import FIGURES, SHOWN, Rate, Totals, Window, curves, lasts, together, window
 from budgetfrontier.rules.series_periods import INTERVAL
-from budgetfrontier.storage import group_listing, keys, series
+from budgetfrontier.storage import group_listing, keys, quota_use, series
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.limits_used import read_used
 from budgetfrontier.storage.lock import lock_holder
@@ -202,7 +202,11 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR)
         begin = begins.get(found[0].sure, "No end is in sight")
         return f"{begin}: {found[0].why}."
     if not first.seconds:
-        return "Nothing waits." if first.bound == "rate" else f"The crawl is at its end: {first.bound}, {first.why}."
+        return (
+            f"{first.why.capitalize()}."
+            if first.bound == "rate"
+            else f"The crawl is at its end: {first.bound}, {first.why}."
+        )
     when = describe_duration(ceil(first.seconds))
     last = "hour" if length == HOUR else describe_duration(length)
     ends = f"the crawl ends in {when} ({first.sure}), by {first.bound}: {first.why}"
@@ -219,6 +223,7 @@ def held(view: View, now: float | None = None) -> forecasts.Held:
 def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], forecasts.Terms]:
     """Return the `terms` for `Holdings.through`: of each queue that holds URIs, by the settings in force."""
     settings_of, at = BudgetsInForce(view, forecast=True).for_forecast, time.time() if now is None else now
+    quota_used = quota_use.of_heads(view)
     soonest = next((keys.due.unpack(key)[0] for key, _ in view.items(keys.FUTURE)), 0.0)
 
     def terms(queue: QueueRecord) -> forecasts.Terms:
@@ -228,7 +233,7 @@ def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], fo
             delay = settings.max_delay
         delay = delay / at_once if at_once > 1 else forecasts.least_delay(queue, delay)
         begins = queue.wake_time if queue.queued else max(queue.wake_time, soonest)
-        return delay, settings.reached, begins - at if begins > at else 0.0
+        return delay, settings.reached, begins - at if begins > at else 0.0, quota_used(queue)
 
     return terms
 

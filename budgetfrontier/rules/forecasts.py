@@ -45,6 +45,10 @@ class Held(NamedTuple):
     tail: float
     """The least seconds until the last URI of a queue may be leased, of the queue with which that takes longest."""
     tail_queue: str
+    under_quota: int = 0
+    """URIs in queues whose next URI has a quota that is not used up, those for later included."""
+    over_quota: int = 0
+    """URIs in queues whose next URI has a quota that is used up; the other sums are without them."""
 
 
 class Limit(NamedTuple):
@@ -57,10 +61,10 @@ class Limit(NamedTuple):
     unit: str = ""
 
 
-Terms = tuple[float, bool, float]
+Terms = tuple[float, bool, float, bool | None]
 """The terms on which a queue hands out its URIs: the least seconds between two of its leases; whether it retires as
-soon as its total budget is reached, not only when it is exceeded; and the seconds until it wakes, or until the soonest
-URI for later is due if it holds no other ones."""
+soon as its total budget is reached, not only when it is exceeded; the seconds until it wakes, or until the soonest
+URI for later is due if it holds no other ones; and whether a quota of its next URI is used up, None without quotas."""
 
 
 class GroupTerms(NamedTuple):
@@ -115,6 +119,7 @@ class Holdings:
     def __init__(self) -> None:
         self._spendable = self._unlimited = 0
         self._tail, self._tail_queue = 0.0, ""
+        self._under_quota = self._over_quota = 0
         self._groups: dict[int, _Shared] = {}
         self._terms_of_group: Callable[[int], GroupTerms] | None = None
 
@@ -137,7 +142,11 @@ class Holdings:
             yield queue
 
     def _add(self, queue: QueueRecord, terms: Terms) -> None:
-        urls, (delay, reached, wait) = queue.queued + queue.future, terms
+        urls, (delay, reached, wait, quota_used) = queue.queued + queue.future, terms
+        if quota_used:
+            self._over_quota += urls
+            return
+        self._under_quota += urls * (quota_used is not None)
         group = self._group(queue.group) if queue.group else None
         limit = None if group is None else group.terms.left
         if limit is not None and limit < 0:
@@ -158,6 +167,8 @@ class Holdings:
                 self._spendable += left
             else:
                 group.spendable += left
+        if quota_used is not None:  # the quota may end it before
+            return
         if group is not None and urls:
             group.add(urls, delay)
             if limit is not None:  # it may end its queues before
@@ -175,7 +186,7 @@ class Holdings:
                 spendable += left if group.is_open else min(group.spendable, max(left, 0))
             if group.tail > tail:
                 tail, name = group.tail, f"the group {group.terms.name}"
-        return Held(spendable, self._unlimited, tail, name)
+        return Held(spendable, self._unlimited, tail, name, self._under_quota, self._over_quota)
 
     def _group(self, group_id: int) -> _Shared | None:
         found = self._groups.get(group_id)
@@ -204,7 +215,7 @@ def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[st
     if not lasts(last.seconds):
         last = last._replace(rates={})
     rates = last.rates
-    yield _by_rate(last, waiting)
+    yield _by_rate(last, waiting, 0 if holds is None else holds.over_quota)
     if holds is not None:
         if holds.unlimited:
             why = f"{holds.unlimited:,} URIs are in queues without a total budget"
@@ -215,6 +226,9 @@ def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[st
         if holds.tail:
             why = f"{holds.tail_queue} at its shortest delay, if nothing more is found there"
             yield Forecast("politeness", holds.tail, holds.tail, None, "at least", why)
+        if holds.under_quota:
+            why = f"{holds.under_quota:,} URIs are in queues with quotas, which may end these before: not considered"
+            yield Forecast("quotas", None, None, None, "unknown", why)
     for name, (left, figures, unit) in limits.items():
         if left is None:
             yield Forecast(name, None, None, None, "unknown", "only `budgetfrontier crawl` counts what is used of it")
@@ -247,10 +261,12 @@ def _seconds(forecast: Forecast) -> float:
     return forecast.seconds or 0.0
 
 
-def _by_rate(last: Window, waiting: int) -> Forecast:
-    """Return when all waiting URIs are fetched, at the present rate less that of new ones."""
+def _by_rate(last: Window, waiting: int, over_quota: int) -> Forecast:
+    """Return when all waiting URIs are fetched but those over a quota, at the present rate less that of new ones."""
+    waiting = max(waiting - over_quota, 0)
+    others = f", {over_quota:,} more are over a quota" if over_quota else ""
     if not waiting:
-        return Forecast("rate", 0.0, 0.0, 0.0, "exact", "nothing waits")
+        return Forecast("rate", 0.0, 0.0, 0.0, "exact", f"nothing waits{others}")
     if not last.rates:
         return Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")
     ended = sum(last.rates[name].per_hour for name in ("succeeded", "failed", "disregarded", "buried"))
@@ -258,7 +274,7 @@ def _by_rate(last: Window, waiting: int) -> Forecast:
     if net <= 0:
         why = f"{-net:,.0f} an hour more are scheduled than end" if net else "as many are scheduled as end"
         return Forecast("rate", None, None, None, _sure(last), why)
-    why = f"{waiting:,} wait, and {net:,.0f} an hour more end than are scheduled"
+    why = f"{waiting:,} wait{others}, and {net:,.0f} an hour more end than are scheduled"
     return Forecast("rate", waiting / net * 3600, None, None, _sure(last), why)
 
 

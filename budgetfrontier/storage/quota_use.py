@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from budgetfrontier.rules.quotas import first_reached, quotas_of
 from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.overrides import Effective, Limits
 from budgetfrontier.storage import keys
-from budgetfrontier.storage.head_urls import NO_URL
+from budgetfrontier.storage.head_urls import NO_URL, HeadUrls
 from budgetfrontier.storage.records import decode_tally, tally_of
 from budgetfrontier.storage.view import View
 
@@ -117,3 +117,19 @@ def of_queue(view: View, queue: QueueRecord) -> list[QuotaUse]:
         for kind, name, quota in QuotasInForce(view).of_uri(first.uri, queue)
         for amount, limit in quota
     ]
+
+
+def of_heads(view: View) -> Callable[[QueueRecord], bool | None]:
+    """Return the function that returns whether a quota of a queue's next URI is used up; None if it has no quota."""
+    quotas, heads = QuotasInForce(view), HeadUrls(view)
+
+    def quota_used(queue: QueueRecord) -> bool | None:
+        if not quotas.kinds:
+            return None
+        url, label = heads.subject(queue)
+        uri = CrawlUri(url or NO_URL, source=label)
+        if url is None or not quotas.of_uri(uri, queue):
+            return None
+        return any(quotas.used_up(uri, queue))
+
+    return quota_used

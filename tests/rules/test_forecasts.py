@@ -24,10 +24,13 @@ def queue(name: str, state: QueueState, queued: int, budget: int = -1, spent: in
     return QueueRecord(name, 1, state, queued=queued, total_budget=budget, expenditure=spent, charges=charges)
 
 
-def held(*queues: tuple[QueueRecord, float], reached: bool = True, wait: float = 0.0) -> Held:
+def held(
+    *queues: tuple[QueueRecord, float], reached: bool = True, wait: float = 0.0, quota_used: bool | None = None
+) -> Held:
     """What these queues hold, each given with its shortest delay."""
     holdings, delays = Holdings(), {queue.queue: delay for queue, delay in queues}
-    passing = holdings.through((queue for queue, _ in queues), lambda queue: (delays[queue.queue], reached, wait))
+    terms = reached, wait, quota_used
+    passing = holdings.through((queue for queue, _ in queues), lambda queue: (delays[queue.queue], *terms))
     assert [*passing] == [q for q, _ in queues]
     return holdings.held
 
@@ -116,6 +119,23 @@ def test_what_waits_for_its_time_is_held_too() -> None:
     found = by_bound(an_hour(), 5, held((later, 10.0)))
     assert (found["budgets"].seconds, found["budgets"].sure) == (None, "exact")
     assert "3 URIs are in queues without a total budget" in found["budgets"].why
+
+
+def test_quotas_end_queues_before_and_what_is_over_one_does_not_wait() -> None:
+    one = queue("a", QueueState.READY, 4, 100, 30), 10.0
+    over = held(one, quota_used=True)
+    assert over == Held(0, 0, 0.0, "", 0, 4)
+    by_rate = by_bound(an_hour(), 10, over)["rate"]
+    assert (
+        by_rate.seconds == by_bound(an_hour(), 6)["rate"].seconds and "6 wait, 4 more are over a quota" in by_rate.why
+    )
+    none = by_bound(an_hour(), 4, over)["rate"]
+    assert (none.seconds, none.why) == (0, "nothing waits, 4 more are over a quota")
+    under = held(one, quota_used=False)
+    assert under == Held(70, 0, 0.0, "", 4, 0), "no tail: the quota may end it before"
+    found = by_bound(an_hour(), 4, under)["quotas"]
+    assert (found.seconds, found.sure) == (None, "unknown")
+    assert found.why == "4 URIs are in queues with quotas, which may end these before: not considered"
 
 
 def test_a_limit_is_used_up_at_the_rate_of_its_figure() -> None:

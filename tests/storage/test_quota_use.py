@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Reader
+from budgetfrontier.reports import over_time
 from budgetfrontier.storage import quota_use
 from budgetfrontier.storage.quota_use import QuotaUse, fullest
-from tests.support import crawl, on_disk, pages
+from tests.support import crawl, on_disk, pages, state
 
 
 def uses(path: Path) -> list[QuotaUse]:
@@ -42,3 +43,14 @@ def test_without_quotas_there_are_none(tmp_path: Path) -> None:
     with on_disk(tmp_path, quotas={}):
         pass
     assert uses(tmp_path) == []
+
+
+def test_forecasts_tell_uris_over_a_quota_from_those_that_one_may_end(tmp_path: Path) -> None:
+    own = {"match": "host:c.test", "set": {"quotas.host": {}}}
+    with on_disk(tmp_path, quotas={"host": {"urls": 2}}, overrides=[own]) as f:
+        f.schedule_many([*pages("a", 5), *pages("b", 4), *pages("c", 2)])
+        assert crawl(f, 2) == "AA" and state(f, "a") == "READY"
+        f.commit()
+        with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+            found = over_time.held(view)
+    assert (found.over_quota, found.under_quota, found.unlimited) == (3, 4, 6)

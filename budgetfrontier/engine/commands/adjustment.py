@@ -49,6 +49,7 @@ class Promise(msgspec.Struct, kw_only=True):
     others: dict[str, Any] = {}
     disregarded: int = 0
     scope_unknown: str = ""
+    quotas: bool = False
 
 
 _promise: Callable[[Any], Promise] = converter(Promise)
@@ -67,6 +68,10 @@ class Adjustment(msgspec.Struct, kw_only=True):
 
     `by_next_uri`, of a dry run: some URIs of a queue may match and others not, as with `regex:`; then the next one
     decides for the queue, as it does for its settings, and the figures count until another is the next.
+
+    `quotas`, of a dry run: some quota is in force before or after the change. A queue with a quota that is used up is
+    over it, as over a budget, and hands nothing out; how far the rest of the other quotas goes is left out of `uris`,
+    `spend` and `ceiling`.
 
     A dry run counts the queues that would retire and revive, and lists the first 1,000; matched ones over budget before
     and after (`still_over`), and those retired by name, which stay (`by_name`). `uris` counts the URIs, of those held
@@ -87,6 +92,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
     ungrouped: int = 0
     changed: int | None = 0
     by_next_uri: bool = False
+    quotas: bool = False
     as_of: float = 0.0
     retired: list[str] = []
     revived: list[str] = []

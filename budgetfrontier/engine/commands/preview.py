@@ -24,6 +24,7 @@ from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 from budgetfrontier.storage import group_listing, keys
 from budgetfrontier.storage.budgets_in_force import affordable
 from budgetfrontier.storage.head_urls import HeadUrls
+from budgetfrontier.storage.quota_use import QuotasInForce
 from budgetfrontier.storage.records import decode_future
 from budgetfrontier.storage.uri_values import expand, label_of, short_url
 from budgetfrontier.storage.view import View
@@ -377,10 +378,10 @@ class _Spend:
         """By group with a total budget: the rest of that, and the spend of the queues in it."""
         self.disregarded = 0
 
-    def add(self, view: View, queue: QueueRecord, settings: QueueSettings) -> None:
-        """Add a queue."""
+    def add(self, view: View, queue: QueueRecord, settings: QueueSettings, *, stopped: bool) -> None:
+        """Add a queue; `stopped`: a quota of its next URI is used up."""
         rest = self._of_groups.rest(queue, self._side)
-        if _is_out(queue, settings) or rest == -1:
+        if _is_out(queue, settings) or rest == -1 or stopped:
             return
         total = total_of(queue, settings)
         uris, spent, disregarded = affordable(view, queue, total, reached=settings.reached, in_scope=self._in_scope)
@@ -403,6 +404,13 @@ def _is_out(queue: QueueRecord, settings: QueueSettings) -> bool:
     return settings.balance_replenish_amount <= 0 or is_over_total(queue.expenditure, total, settings.reached)
 
 
+def _is_stopped(looked: _Looked, quotas: QuotasInForce) -> bool:
+    """Return whether a quota of the next URI of a queue is used up."""
+    if not quotas.kinds or not looked.queue.queued:
+        return False
+    return any(quotas.used_up(CrawlUri(looked.url, source=looked.label), looked.queue))
+
+
 def _budget(queue: QueueRecord, settings: QueueSettings) -> tuple[int, bool, bool]:
     return total_of(queue, settings), settings.reached, settings.balance_replenish_amount > 0
 
@@ -416,12 +424,15 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
     """
     groups, values, limits = _Groups(change.names), change.values(), change.limits()
     of_groups = _GroupBudgets(view, change)
+    sides = zip((change.before, change.after), change.groupings, strict=True)
+    quotas = [QuotasInForce(view, effective, grouping) for effective, grouping in sides]
     retired: list[str] = []
     revived: list[str] = []
     counts = {"retired_count": 0, "revived_count": 0, "still_over": 0, "by_name": 0}
     reviving, before, after = (_Spend(in_scope, of_groups, side) for side in (1, 0, 1))
     changed = 0
-    for queue, url, label, matched in _look(view, change.match, others=True):
+    for looked in _look(view, change.match, others=True):
+        queue, url, label, matched = looked
         if not (matched or queue.state is RETIRED):
             continue
         if matched:
@@ -432,12 +443,13 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
         if not is_revived_by_change(queue):
             counts["by_name"] += matched
             continue
-        was_out = _is_out(queue, old) or of_groups.is_over(queue, 0)
-        is_out = _is_out(queue, new) or of_groups.is_over(queue, 1)
+        was_stopped, is_stopped = (_is_stopped(looked, side) for side in quotas)
+        was_out = _is_out(queue, old) or of_groups.is_over(queue, 0) or (was_stopped and old.force_retire)
+        is_out = _is_out(queue, new) or of_groups.is_over(queue, 1) or (is_stopped and new.force_retire)
         if queue.state is RETIRED:
             if queue.queued and not is_out:
                 counts["revived_count"] += 1
-                reviving.add(view, queue, new)
+                reviving.add(view, queue, new, stopped=is_stopped)
                 if len(revived) < NAMED:
                     revived.append(queue.queue)
         else:
@@ -445,10 +457,10 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
                 counts["retired_count"] += 1
                 if len(retired) < NAMED:
                     retired.append(queue.queue)
-            if _budget(queue, old) != _budget(queue, new) or of_groups.differ(queue):
+            if (*_budget(queue, old), was_stopped) != (*_budget(queue, new), is_stopped) or of_groups.differ(queue):
                 changed += 1
-                before.add(view, queue, old)
-                after.add(view, queue, new)
+                before.add(view, queue, old, stopped=was_stopped)
+                after.add(view, queue, new, stopped=is_stopped)
         counts["still_over"] += matched and queue.queued > 0 and is_out and (was_out or queue.state is RETIRED)
     found = plain(groups.survey(change, view.counters().time, _unknown(view, change)))
     if in_scope is not None:
@@ -456,6 +468,7 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
     return {
         **found,
         "by_next_uri": _goes_by_next_uri(view, change.match),
+        "quotas": any(side.kinds for side in quotas),
         "retired": retired,
         "revived": revived,
         **counts,

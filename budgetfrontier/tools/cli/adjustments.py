@@ -134,20 +134,24 @@ def _values(group: dict[str, Any]) -> str:
 
 def _outcome(effect: dict[str, Any]) -> Iterator[str]:
     """Yield the queues that would retire and revive, and the spend allowed."""
+    budget = "budget or quota" if effect.get("quotas") else "budget"
     yield f"would revive {_named(effect, 'revived')}"
     if effect["revived_count"]:
         yield f"  would fetch {_spend(effect)}"
     yield f"would retire {_named(effect, 'retired')}"
     if effect["still_over"]:
-        yield f"over budget before and after: {counted(effect['still_over'], 'queue')}; they retire again on their turn"
+        again = f"{counted(effect['still_over'], 'queue')}; they retire again on their turn"
+        yield f"over {budget} before and after: {again}"
     if effect["by_name"]:
         yield f"retired by name, and stay so: {counted(effect['by_name'], 'queue')}"
     others = effect["others"]
     if others["queues"]:
         those = "; those that would retire are among them" if effect["retired_count"] else ""
-        yield f"not retired now, with another budget: {counted(others['queues'], 'queue')}{those}"
+        yield f"not retired now, with another {budget}: {counted(others['queues'], 'queue')}{those}"
         yield f"  would fetch {_spend(others['after'])}"
         yield f"  without the change: {_spend(others['before'])}"
+    if effect.get("quotas") and (effect["revived_count"] or others["queues"]):
+        yield "what is left of quotas is not considered: they may end queues before these have spent that"
     if disregarded := effect.get("disregarded"):
         verb = "is" if disregarded == 1 else "are"
         yield f"of what they hold, {counted(disregarded, 'URI')} {verb} out of the scope: disregarded, and not charged"

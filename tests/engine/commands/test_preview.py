@@ -126,3 +126,41 @@ def test_a_preview_of_named_queues_reads_no_others(f: Frontier, monkeypatch: pyt
     f.schedule_many(pages("ABC", 1))
     monkeypatch.setattr("budgetfrontier.storage.view.View.stored_queues", None)
     assert f.adjust(match="queues:a.test,b.test", queue_total_budget=3, dry_run=True).matched == 2
+
+
+@pytest.mark.parametrize(
+    ("group", "host", "match", "name"),
+    [
+        ({}, {"urls": 2}, "host:a.test", "quotas.host"),
+        ({"urls": 2}, {}, "group:site/a.test", "group.quotas"),
+    ],
+)
+def test_quotas_retire_and_revive_as_a_dry_run_says(
+    group: dict[str, int], host: dict[str, int], match: str, name: str
+) -> None:
+    groups = [{"name": "site", "by": "host", "quotas": group}]
+    with memory(quotas={"host": host}, groups=groups) as f:
+        f.schedule_many([*pages("ab", 5), *pages("c", 1)])
+        assert len(crawl(f)) == 5
+        more = {name: {"urls": 4}}
+        told = f.adjust(match=match, dry_run=True, **more)  # type: ignore[arg-type]
+        assert (told.revived, told.still_over, told.uris, told.quotas) == (["a.test"], 0, 3, True)
+        assert f.adjust(match=match, dry_run=True, **{name: {"bytes": 0}}).still_over == 1  # type: ignore[arg-type]
+        f.adjust(match=match, **more)  # type: ignore[arg-type]
+        told = f.adjust(match=match, dry_run=True, **{name: {"urls": 1}})  # type: ignore[arg-type]
+        assert (told.retired, told.others["queues"], told.others["after"]["uris"]) == (["a.test"], 1, 0)
+        assert crawl(f) == "AA"
+
+
+def test_a_quota_that_disregards_uris_revives_their_queue_and_spends_nothing() -> None:
+    with memory(quotas={"host": {"urls": 2}}) as f:
+        f.schedule_many(pages("a", 5))
+        crawl(f)
+        told = f.adjust(dry_run=True, **{"quotas.force_retire": False})  # type: ignore[arg-type]
+        assert (told.revived, told.uris, told.spend) == (["a.test"], 0, 0)
+
+
+def test_without_quotas_a_dry_run_says_nothing_of_them() -> None:
+    with memory(queue_total_budget=1) as f:
+        f.schedule_many(pages("a", 5))
+        assert not f.adjust(queue_total_budget=2, dry_run=True).quotas

@@ -147,3 +147,17 @@ def test_a_crawl_without_groups_shows_none(stopped: Path, cli: Cli) -> None:
     assert cli("report", stopped, "--kind", "groups").out.startswith("No queue is in a group: ")
     assert "group" not in cli("queues", stopped).out
     assert json.loads(cli("queue", stopped, "snoozed.test", "--format", "json").out)["group"] is None
+
+
+def test_a_dry_run_counts_queues_that_a_quota_retires_and_says_what_it_leaves_out(tmp_path: Path, cli: Cli) -> None:
+    groups = [{"name": "site", "by": "registered-domain", "quotas": {"urls": 1}}]
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"groups": groups})) as f:
+        f.schedule_many(f"http://{host}.a.test/{page}" for host in "xy" for page in range(3))
+        f.finish(f.lease(1)[0])
+        f.wake("x.a.test")
+        assert f.lease(1) == []
+    out = cli("adjust", tmp_path, "--match", "group:site", "--set", "group.quotas={urls: 3}", "--dry-run").out
+    assert "would revive 2 queues" in out and "would fetch 5 of the URIs" in out
+    assert "what is left of quotas is not considered: they may end queues before these have spent that" in out
+    out = cli("adjust", tmp_path, "--match", "group:site", "--set", "group.quotas={bytes: 0}", "--dry-run").out
+    assert "over budget or quota before and after: 2 queues" in out and "what is left" not in out
