@@ -49,6 +49,7 @@ class ParallelQueues:
         self._queues = _whole(parallel_queues, "parallel_queues", lowest=1, highest=MAX_PARALLEL_QUEUES)
         self._random = _flag(parallel_queues_random_assignment, "parallel_queues_random_assignment")
         self.by_authority = self._queues == 1
+        self.in_parallel = self._queues > 1
         self.one_host = getattr(policy, "one_host", False)
         self.needs_suffix_list = getattr(policy, "needs_suffix_list", False)
 

@@ -53,7 +53,7 @@ class LinkForwarding:
                 yield number, found[start : start + TOGETHER]
 
     def _collect(self, page: CrawlUri, parts: dict[int, list[Uri]], elsewhere: dict[int, list[Uri]]) -> None:
-        via, hops, recent = page.url, link_hops(page), self._recent
+        via, hops, label, recent = page.url, link_hops(page), page.source, self._recent
         for partition, found in parts.items():
             self.found += len(found)
             sent = elsewhere.setdefault(partition, [])
@@ -63,7 +63,8 @@ class LinkForwarding:
                     if uri in recent:
                         continue
                     recent.put(uri, None)
-                    sent.append(CrawlUri(uri, via=via, hops=hops))
+                    sent.append(CrawlUri(uri, via=via, hops=hops, source=label))
                 elif uri is not None:
-                    sent.append(replace(uri, via=uri.via or via, hops=uri.hops or hops))
+                    own = label if uri.source is None else uri.source
+                    sent.append(replace(uri, via=uri.via or via, hops=uri.hops or hops, source=own))
             self.sent += len(sent) - before

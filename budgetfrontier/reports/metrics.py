@@ -1,14 +1,15 @@
 """The metrics of frontiers for Prometheus, read at each scrape (the extra "console").
 
-All are as of the last commit and O(1): none has a label for each queue.
+All are as of the last commit: none has a label for each queue, or for each group of a `by`.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from budgetfrontier.core.model import Admission, CrawlState, Summary
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
+from budgetfrontier.storage import group_listing
+from budgetfrontier.storage.group_listing import GroupRow
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.space import Space
 from budgetfrontier.storage.standing import standing
@@ -69,6 +72,14 @@ GAUGES = {
 """The totals that grow and shrink, by their name in Summary."""
 
 
+_GROUPS = (
+    ("group_spend", "What the queues of a group with a `match` have spent.", "expenditure"),
+    ("group_budget", "Its total budget, -1 without one.", "total_budget"),
+    ("group_parked", "Its queues that wait for it.", "parked"),
+    ("group_leases", "Its fetches in flight.", "in_flight"),
+)
+
+
 class MetricsReading(NamedTuple):
     """The figures that one scrape reads of a frontier."""
 
@@ -78,16 +89,20 @@ class MetricsReading(NamedTuple):
     space: Space
     settings_revision: int
     free: int
+    groups: int
+    matched: Sequence[GroupRow]
+    """The groups of definitions with a `match`; those of a `by` may be as many as queues."""
 
 
 def read(reader: Reader) -> MetricsReading:
-    """Read a frontier as of its last commit. O(1). Raises the errors of Reader, and OSError."""
+    """Read a frontier as of its last commit. O(definitions of groups). Raises the errors of Reader, and OSError."""
     space = reader.space()  # before the snapshot, which would be a reader, too
     free = shutil.disk_usage(reader.path).free
     with reader.view() as view:
-        crawl, revision = view.settings()[0].crawl, view.counters().settings_revision
-        found = standing(view, reader.path, now=time.time())
-    return MetricsReading(crawl, found, verdict(found), space, revision, free)
+        crawl, counters, now = view.settings()[0].crawl, view.counters(), time.time()
+        found, matched = standing(view, reader.path, now=now), tuple(group_listing.matched(view, now))
+    revision, groups = counters.settings_revision, counters.groups
+    return MetricsReading(crawl, found, verdict(found), space, revision, free, groups, matched)
 
 
 Sources = Mapping[str, Callable[[], MetricsReading]]
@@ -234,6 +249,9 @@ def _families(found: Mapping[str, MetricsReading]) -> Iterator[Metric]:
         lambda one: one.space.reader_lag,
     )  # fmt: skip
     yield gauge("config_generation", "Revision of the settings in force.", lambda one: one.settings_revision)
+    yield gauge("groups", "Groups of queues.", lambda one: one.groups)
+    for name, text, field in _GROUPS:
+        yield labelled(name, text, ["group"], partial(_of_groups, field=field))
 
 
 def _total(one: MetricsReading, field: str) -> float:
@@ -246,6 +264,10 @@ def _refusals(one: MetricsReading) -> dict[tuple[str, ...], float]:
     totals: Summary = one.standing.totals
     both = (Admission.FULL, totals.full_reasons), (Admission.INVALID, totals.invalid_reasons)
     return {(result, clean(reason)): float(n) for result, reasons in both for reason, n in reasons.items()}
+
+
+def _of_groups(one: MetricsReading, *, field: str) -> dict[tuple[str, ...], float]:
+    return {(row.group,): float(getattr(row, field)) for row in one.matched}
 
 
 def _queues(one: MetricsReading) -> dict[tuple[str, ...], float]:

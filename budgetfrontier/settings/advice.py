@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from budgetfrontier.settings.robots_name import is_browser, robots_name
 from budgetfrontier.settings.schema import FetchSettings
+from budgetfrontier.settings.seed_settings import parallel_note
 from budgetfrontier.settings.settings import Settings
 
 
 def advice(settings: Settings) -> Iterator[str]:
     """Yield warnings about valid but unwise settings, one line each.
 
-    So far, a user agent without a contact address, and one without a name to look for in robots.txt.
+    So far, a user agent without a contact address, and one without a name to look for in robots.txt; and budgets and
+    sheets of seeds for one of several queues of a host. Raises OSError if a file of seeds cannot be read.
     """
     agent = settings.fetch.user_agent
     if "+http" not in agent and "@" not in agent:
@@ -24,3 +26,4 @@ def advice(settings: Settings) -> Iterator[str]:
             f'"{name}"; name your crawler, as in "Mozilla/5.0 (compatible; ExampleBot/1.0; +https://example.org/bot)", '
             "or set fetch.robots_name"
         )
+    yield from parallel_note(settings)

@@ -80,6 +80,11 @@ def goes_by_address(frontier: FrontierSettings) -> bool:
     return bool(getattr(plugins.resolve("assignment", frontier.queue_assignment_policy), "by_address", False))
 
 
+def has_parallel_queues(frontier: FrontierSettings) -> bool:
+    """Return whether the queue assignment divides the URIs of a host among several queues."""
+    return bool(getattr(plugins.resolve("assignment", frontier.queue_assignment_policy), "in_parallel", False))
+
+
 def partition_objection(frontier: FrontierSettings) -> tuple[str, str] | None:
     """Return the name of the setting with which a crawl cannot be in partitions, and why; None if there is none."""
     if goes_by_address(frontier):

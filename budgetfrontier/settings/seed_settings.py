@@ -20,6 +20,10 @@ from budgetfrontier.settings.values import brief
 
 BUDGET = "queue_total_budget"
 """The setting that the budget of a seed is."""
+PARALLEL = (
+    "with parallel_queues, the budget or sheet of a seed is for one of its host's queues, that of the seed itself; an"
+    " override or association with `host:` is for each of them"
+)
 MOST_IN_PATTERN = LONGEST - 100
 
 
@@ -108,6 +112,14 @@ def contradiction(key: str, budget: int | None, other: str) -> str:
 
 def _written(seed: Seed) -> str:
     return f"the seed {brief(seed.url or '', 200)}"
+
+
+def parallel_note(settings: Settings) -> Iterator[str]:
+    """Yield PARALLEL if some seed has a budget or a sheet for one of several queues of its host. Raises OSError."""
+    if policy_factory.has_parallel_queues(settings.frontier) and any(
+        seed.queue is None for _, seed in _with_settings(settings, [])
+    ):
+        yield PARALLEL
 
 
 def _with_settings(settings: Settings, problems: list[str]) -> Iterator[tuple[str, Seed]]:

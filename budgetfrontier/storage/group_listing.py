@@ -75,6 +75,16 @@ def rows(view: View, now: float) -> Iterator[GroupRow]:
         yield from (row(decode_group(value)) for _, value in view.items(keys.GROUPS))
 
 
+def matched(view: View, now: float) -> Iterator[GroupRow]:
+    """Yield the groups of definitions with a `match`, each of which has one, as far as it has queues."""
+    if view.counters().groups:
+        row = _row_of(view, now)
+        for definition in view.grouping().groups:
+            found = view.txn.get(definition.name.encode(), db=view.db[keys.GROUP_IDS])
+            if definition.match is not None and found is not None:
+                yield row(_record(view, keys.u32.unpack(found)[0]))
+
+
 def listed(view: View, now: float, limit: int = LISTED) -> GroupsListed:
     """Return the states of all groups and the fullest of them: see `fullness`. O(groups); memory: `limit` rows."""
     states: Counter[str] = Counter()

@@ -11,7 +11,7 @@ from budgetfrontier.cluster import entries
 from budgetfrontier.cluster.entries import Called, Claimed, Found, Steered
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.core import protocol
-from budgetfrontier.core.model import Lease
+from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.core.protocol import Ended, Method, Uris, Wanted
 from budgetfrontier.storage import keys
 from tests.support import START
@@ -86,7 +86,7 @@ class Owner:
             raise applied.error
         return protocol.decoder(method.reply)(applied.reply)
 
-    def schedule(self, *urls: str) -> Any:
+    def schedule(self, *urls: str | CrawlUri) -> Any:
         """Schedule URLs."""
         return self.call(protocol.SCHEDULE_MANY, Uris(list(urls)))
 

@@ -206,6 +206,16 @@ def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:
     assert owner.partition.take_outgoing() == []
 
 
+def test_what_is_found_for_other_partitions_has_the_label_of_its_page(owner: Owner) -> None:
+    owner.schedule(CrawlUri(f"https://{OWN[0]}/", source="museums"))
+    (lease,) = owner.lease()
+    own = CrawlUri(f"https://{OTHER[0]}/b", source="other")
+    owner.finish(Ended(lease.id, discovered=[f"https://{OTHER[0]}/a", CrawlUri(f"https://{OTHER[0]}/c"), own]))
+    (sent,) = owner.partition.take_outgoing()
+    assert isinstance(sent.body, Found)
+    assert [uri.source for uri in sent.body.uris if isinstance(uri, CrawlUri)] == ["museums", "museums", "other"]
+
+
 def test_many_uris_for_another_partition_are_several_entries(owner: Owner) -> None:
     owner.schedule(f"https://{OWN[0]}/")
     (lease,) = owner.lease()

@@ -40,6 +40,14 @@ MAX_DETAIL = 300
 """Characters shown of the details of a bad record."""
 PROGRESS_INTERVAL = 10.0
 """Seconds between two messages that say how far an import has come."""
+_UNCHECKED = (
+    "not looked for in a dry run: URIs that are known already, and limits that leave no room for some (max_queued, "
+    "max_queue_size, bloom.expected)"
+)
+_FULL = (
+    "there was no room for some of the seeds: they are not in the crawl. The adjustments are in force for their queues "
+    "all the same; raise the limit and import them again, or take an adjustment back with `undo`"
+)
 MAX_REPORTED = 20
 """Bad records with the same reason that are reported one by one."""
 
@@ -101,6 +109,7 @@ class ImportTotals:
         """Print the counts; of a dry run, the number of records that could be imported."""
         total, seen, dead = self.counts.tally, self.counts.seen, self.counts.dead
         if form == "json" and dry_run:
+            note(_UNCHECKED)
             counts = {"readable": self.usable, "seen": seen, "invalid": total.invalid, "reasons": total.reasons}
             print(json.dumps(counts))
             return
@@ -109,6 +118,7 @@ class ImportTotals:
             print(json.dumps(counts | {"seen": seen, "dead": dead}))
             return
         if dry_run:
+            note(_UNCHECKED)
             told = [f"{self.usable:,} can be imported", *([f"{seen:,} of them as seen"] if seen else [])]
             print(f"dry run, nothing was changed: {', '.join([*told, refused_in(total)['invalid']])}")
             return
@@ -202,6 +212,8 @@ def _import_source(
                 rest = [*first, *records]
                 result.adjusted = seeds.apply(args)
                 _submit(args, iter(rest), result, cluster)
+            if first and result.counts.tally.full:
+                note(_FULL)
     counts, tally = result.counts, result.counts.tally
     if not is_url:
         result.end(dry_run=False)

@@ -15,7 +15,7 @@ from budgetfrontier.settings.checks import BY_ADDRESS, sheet_objection
 from budgetfrontier.settings.names import SHEET
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.settings.schema import Seed
-from budgetfrontier.settings.seed_settings import BUDGET, contradiction, queue_key, queue_matches
+from budgetfrontier.settings.seed_settings import BUDGET, PARALLEL, contradiction, queue_key, queue_matches
 from budgetfrontier.tools.cli import exits
 from budgetfrontier.tools.cli.sentences import note
 from budgetfrontier.tools.cli.steer import give
@@ -38,6 +38,7 @@ class SeedAdjustments:
         self._names = sheets.sheets_in_force(operator.settings, changes)
         self._budgets: dict[str, tuple[int, str]] = {}
         self._sheets: dict[str, dict[str, None]] = {}
+        self._in_parallel = False  # whether one is for one of several queues of its host
 
     def __repr__(self) -> str:
         return f"<SeedAdjustments of {len(self._budgets)} budgets and {len(self._sheets)} sheets>"
@@ -63,6 +64,7 @@ class SeedAdjustments:
             key = queue_key(Seed(url=uri.url, source=uri.source, queue=uri.queue), self._assign, self._frontier)
         except (InvalidUrl, PolicyError) as error:
             return where.column, str(error)
+        self._in_parallel |= uri.queue is None and policy_factory.has_parallel_queues(self._frontier)
         if budget is not None:
             other, place = self._budgets.setdefault(key, (budget.value, record.location))
             if other != budget.value:
@@ -89,6 +91,8 @@ class SeedAdjustments:
         With --dry-run, say what would be adjusted.
         """
         done = True
+        if self._in_parallel:
+            note(PARALLEL)
         for told, match, settings in self._each():
             if args.dry_run:
                 note(f"would adjust: {told}")

@@ -77,10 +77,11 @@ def test_budgets_and_sheets_become_adjustments(job: Path, listed: Path, cli: Cli
 def test_a_dry_run_adjusts_nothing(job: Path, listed: Path, cli: Cli) -> None:
     answer = cli("import", job, "--seeds", listed, "--dry-run")
     assert answer.out == "dry run, nothing was changed: 4 can be imported, invalid 3 (setting 3)\n"
-    assert answer.err.splitlines()[-2:] == [
+    assert answer.err.splitlines()[-3:-1] == [
         "would adjust: a total budget of 5 for 2 queues",
         "would adjust: the sheet small for 1 queue",
     ]
+    assert "not looked for in a dry run: URIs that are known already, and limits" in answer.err.splitlines()[-1]
     assert adjusted(job) == []
 
 
@@ -121,3 +122,46 @@ def test_the_queue_of_a_seed_has_to_be_known(tmp_path: Path, cli: Cli) -> None:
     assert answer.code == 1 and "the queue of a seed depends on the address of its host here" in answer.err
     assert cli("import", tmp_path / "job", "--seeds", "http://a.test/\tbudget=3\tqueue=q").code == 0
     assert adjusted(tmp_path / "job") == [("queue:q", {"queue_total_budget": 3})]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_queued": 1},
+        {"max_queue_size": 1},
+        {"duplicates": "bloom", "bloom": {"expected": 1, "error": 1e-9}},
+    ],
+)
+def test_seeds_without_room_are_told_with_their_adjustments(tmp_path: Path, cli: Cli, limits: dict[str, Any]) -> None:
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": limits})) as frontier:
+        frontier.schedule("http://a.test/")
+    (tmp_path / "seeds").write_text("http://a.test/2\tbudget=3\n")
+    dry = cli("import", tmp_path, "--seeds", tmp_path / "seeds", "--dry-run")
+    assert all(limit in dry.err for limit in ("max_queued", "max_queue_size", "bloom.expected"))
+    answer = cli("import", tmp_path, "--seeds", tmp_path / "seeds")
+    assert "added 0, duplicate 0, full 1" in answer.out
+    assert "they are not in the crawl. The adjustments are in force for their queues all the same" in answer.err
+    assert adjusted(tmp_path) == [("queue:a.test", {"queue_total_budget": 3})]
+
+
+def test_a_budget_for_one_of_parallel_queues_is_told(tmp_path: Path, cli: Cli) -> None:
+    """An override with `host:` is for each of them, as the message says."""
+    policy = {"hostname": {"parallel_queues": 4}}
+    host = [{"match": "host:b.test", "set": {"queue_total_budget": 7}}]
+    settings = {"frontier": {"queue_assignment_policy": policy}, "overrides": host}
+    urls = [f"http://{name}.test/part{n}/x" for name in "ab" for n in range(40)]
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict(settings)) as frontier:
+        frontier.schedule_many(urls)
+    answer = cli("import", tmp_path, "--seeds", "http://a.test/\tbudget=3")
+    assert "with parallel_queues, the budget or sheet of a seed is for one of its host's queues" in answer.err
+    assert "parallel" not in cli("import", tmp_path, "--seeds", "http://c.test/\tbudget=3\tqueue=c").err
+    with Reader(tmp_path / "frontier") as reader:
+        queues = [(queue.queue[0], queue.total_budget) for queue in reader.queues() if queue.queue != "c"]
+    assert sorted(queues) == [("a", -1)] * 3 + [("a", 3)] + [("b", 7)] * 4
+    config = tmp_path / "crawl.yaml"
+    for seed, told in (("budget: 3", True), ("priority: 3", False), ("budget: 3, queue: own", False)):
+        config.write_text(
+            "crawl: news\nfrontier: {queue_assignment_policy: {hostname: {parallel_queues: 4}}}\n"
+            f"seeds: [{{url: 'http://a.test/', {seed}}}]\n"
+        )
+        assert ("with parallel_queues" in cli("check-config", config).err) is told

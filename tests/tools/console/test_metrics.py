@@ -13,7 +13,7 @@ import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from budgetfrontier import Frontier, FrontierError, Reader
+from budgetfrontier import Frontier, FrontierError, Outcome, Reader, Settings
 from budgetfrontier.core.model import Summary
 from budgetfrontier.reports import metrics
 from budgetfrontier.tools.console.app import Console
@@ -157,3 +157,20 @@ def test_every_metric_is_documented(job: Path) -> None:
     told = {name.partition("{")[0] for name in re.findall(r"`([^`\n]+)`", page)}
     names = {name.removeprefix(metrics.PREFIX) for name, _ in samples(get(job, "/metrics")[1])}
     assert names and names <= told
+
+
+def test_groups_are_a_bounded_number_of_metrics(tmp_path: Path) -> None:
+    groups = [
+        {"name": "museum", "match": "host:a*.test", "total_budget": 9, "max_in_flight": 1},
+        {"name": "empty", "match": "host:none.test", "total_budget": 5},
+        {"name": "host", "by": "host", "total_budget": 9},
+    ]
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"groups": groups})) as frontier:
+        frontier.schedule_many([f"http://{name}{n}.test/" for name in "ab" for n in range(3)])
+        frontier.finish(frontier.lease(1)[0], Outcome.SUCCESS)
+        assert len(frontier.lease(9)) == 4
+        frontier.commit()
+        found = samples(get(tmp_path, "/metrics")[1])
+    names = {name.removeprefix(metrics.PREFIX): value for (name, _), value in found.items() if "group" in name}
+    assert names == {"groups": 4, "group_spend": 1, "group_budget": 9, "group_parked": 1, "group_leases": 1}
+    assert {dict(labels).get("group") for name, labels in found if "group_" in name} == {"museum"}
