@@ -14,7 +14,8 @@ from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.core.protocol import Uri
 from budgetfrontier.errors import InvalidUrl, PolicyError, SettingsError
-from budgetfrontier.settings import Settings, policy_factory
+from budgetfrontier.settings import Settings, policy_factory, sheets
+from budgetfrontier.settings.checks import PRELOADED_IN_PARTITIONS
 
 MOST_PARTITIONS: Final = 4096
 AUTHORITIES: Final = 64 << 10
@@ -39,12 +40,15 @@ def partition_of_queue(key: str, partitions: int) -> int:
 class Router:
     """Finds the partition of URIs, by the queue assignment of a crawl's settings.
 
-    Raises SettingsError for one that goes by the addresses of hosts, or by which URIs move.
+    Raises SettingsError for one that goes by the addresses of hosts, or by which URIs move, and for settings that name
+    files of precedences.
     """
 
     def __init__(self, settings: Settings, partitions: int, *, suffix_list: str | None = None) -> None:
         if refused := policy_factory.partition_objection(settings.frontier):
             raise SettingsError(f"frontier.{refused[0]}: {refused[1]}")
+        if policy_factory.preloaded_files(sheets.uri_precedence_policies(settings)):
+            raise SettingsError(PRELOADED_IN_PARTITIONS)
         self._partitions = partitions
         self._assign: Callable[[CrawlUri], str] = policy_factory.assignment(settings.frontier, suffix_list)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))

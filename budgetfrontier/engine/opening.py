@@ -14,12 +14,12 @@ from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.settings_at_open import SettingsAtOpen
 from budgetfrontier.errors import FrontierError, check_extra
 from budgetfrontier.rules import bandwidth, wake_times
-from budgetfrontier.settings import Settings
+from budgetfrontier.settings import Settings, policy_factory, sheets
 from budgetfrontier.settings.grouping import wants_star
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import is_damage, translate_error
-from budgetfrontier.storage.records import DeadRow, restore_lease
+from budgetfrontier.storage.records import AuditEntry, DeadRow, restore_lease
 from budgetfrontier.storage.removed import kept
 
 REPLICA = b"replica\n"
@@ -80,6 +80,7 @@ def open_parts(
         kernel.tables.use_suffix_list(suffixes)
         admitter = Admitter(kernel.tables, kernel.turns, suffixes)
         fixed_at_creation.check_canonicalizer(env, admitter.canonicalizer_id, opened.stored, opened.settings)
+        files = _preloaded_files(kernel, now)
         _clip_wake_times(kernel, now)
         kernel.tables.dead_letters.on_add = None
         if opened.settings.frontier.update_priority:
@@ -91,6 +92,7 @@ def open_parts(
         kernel.tables.flush()
         env.commit()
         kernel.tables.runs.begun()
+        kernel.tables.preloaded.read(files)
     except BaseException as e:
         env.close()
         if is_damage(e):
@@ -109,6 +111,19 @@ def _check_note(env: Environment, *, replicated: bool) -> None:
     begun = meta.read_settings(env.txn, env.db[keys.META])[0] is not None
     if replicated and begun and (note is None or not note.startswith(REPLICA)):
         raise FrontierError(f"{env.path} is a frontier of its own, and no replica of a log: give another folder")
+
+
+def _preloaded_files(kernel: Kernel, now: float) -> list[str]:
+    """Return the files of precedences of URIs that the settings name, after a look at those that are new or changed.
+
+    The audit has an entry for each change of a file.
+    """
+    tables, in_force = kernel.tables, kernel.tables.in_force
+    specs = sheets.uri_precedence_policies(in_force.settings, in_force.adjustments)
+    files = policy_factory.preloaded_files(specs)
+    for sentence in tables.preloaded.prepare(files, in_force.frontier):
+        tables.audit.record(AuditEntry(0, "settings", {}, "open", now, sentence, {"before": {}, "after": {}}))
+    return files
 
 
 def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:

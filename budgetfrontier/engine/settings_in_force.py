@@ -25,9 +25,16 @@ class SettingsInForce:
     """Settings with the adjustments on top of them, which can be queried for each URI; replaced at each change."""
 
     def __init__(
-        self, settings: Settings, adjustments: list[Override], *, random: Callable[[], float] = random.random
+        self,
+        settings: Settings,
+        adjustments: list[Override],
+        *,
+        random: Callable[[], float] = random.random,
+        preloaded: Callable[[str, str], int | None] | None = None,
     ) -> None:
         self.settings = settings
+        self._preloaded = preloaded
+        """Returns the value of a URL in a file of precedences that the frontier has read."""
         self._random = random
         self.adjustments = adjustments
         self.frontier = frontier = settings.frontier
@@ -162,7 +169,7 @@ class SettingsInForce:
         name = spec if isinstance(spec, str) else repr(spec)
         policy = self._uri_precedences.get(name)
         if policy is None:
-            policy = self._uri_precedences[name] = plugins.resolve("uri_precedence", spec)
+            policy = self._uri_precedences[name] = policy_factory.uri_precedence(spec, self._preloaded)
         try:
             found = policy(CrawlUri(url) if uri is None else renamed(uri, url))
         except Exception as e:

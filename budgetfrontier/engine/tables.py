@@ -16,6 +16,7 @@ from budgetfrontier.engine.host_table import HostTable
 from budgetfrontier.engine.lease_table import Leases
 from budgetfrontier.engine.link_table import LinkTable
 from budgetfrontier.engine.pending import PendingTable
+from budgetfrontier.engine.preloaded_table import PreloadedTable
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.removed_files import RemovedFiles
 from budgetfrontier.engine.rotation import Rotation
@@ -56,6 +57,7 @@ class Tables:
         self.seeds = SeedTable(env, counters)
         self.hosts = HostTable(env)
         self.links = LinkTable(env, counters)
+        self.preloaded = PreloadedTable(env)
         self.dead_letters = DeadLetterTable(env, counters, self.seeds)
         self.audit = Audit(env, counters)
         self.removed = RemovedFiles(env, counters)
@@ -105,7 +107,9 @@ class Tables:
 
     def put_in_force(self, settings: Settings, adjustments: list[Override]) -> None:
         """Put settings in force; values in queues follow, by revision."""
-        self.in_force = SettingsInForce(settings, adjustments, random=self.random.random)
+        self.in_force = SettingsInForce(
+            settings, adjustments, random=self.random.random, preloaded=self.preloaded.value_of
+        )
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
         self.rotation.set_floor(self.in_force.frontier.precedence_floor)
         self._use_grouping()

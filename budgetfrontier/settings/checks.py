@@ -37,6 +37,10 @@ RETENTION: Final = 3
 _GZIP = b"\x1f\x8b"  # with which such files begin
 
 
+PRELOADED_IN_PARTITIONS = (
+    "a crawl in partitions (cluster.kafka) cannot have the policy preloaded: each owner would have to read the same "
+    "file; give `precedence` with the URIs instead"
+)
 LABELS_IN_PARTITIONS = (
     "quotas.label is not possible in a crawl in partitions: the URIs with a label are in all of them; give quotas.host "
     "or quotas.queue"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings import plugins
+from budgetfrontier.settings.checks import PRELOADED_IN_PARTITIONS
 from budgetfrontier.settings.schema import FrontierSettings, GroupSettings
 
 
@@ -92,9 +93,31 @@ def partition_objection(frontier: FrontierSettings) -> tuple[str, str] | None:
             "a crawl in partitions needs queue keys that do not depend on the addresses of hosts, for the key of a "
             "queue determines its partition: use another queue assignment, such as registered-domain"
         )
+    if preloaded_files([frontier.uri_precedence_policy]):
+        return "uri_precedence_policy", PRELOADED_IN_PARTITIONS
     if not frontier.defer_to_previous:
         return "defer_to_previous", "a crawl in partitions needs true: no URI can move to a queue of another partition"
     return None
+
+
+def preloaded_file(spec: Any) -> str | None:
+    """Return the file of precedences that a precedence policy of URIs reads; None for any other policy."""
+    if spec == "cost" or not plugins.is_builtin("uri_precedence", spec):  # the default imports no policies
+        return None
+    return getattr(plugins.resolve("uri_precedence", spec), "file", None)
+
+
+def preloaded_files(specs: Iterable[Any]) -> list[str]:
+    """Return the files of precedences that precedence policies of URIs read, each once, in their order."""
+    return list(dict.fromkeys(file for spec in specs if (file := preloaded_file(spec)) is not None))
+
+
+def uri_precedence(spec: Any, value_of: Callable[[str, str], int | None] | None) -> Callable[[CrawlUri], object]:
+    """Return the precedence policy of URIs; `value_of` returns the value of a URL in a file, as far as it was read."""
+    policy: Any = plugins.resolve("uri_precedence", spec)
+    if value_of is not None and preloaded_file(spec) is not None:
+        policy.value_of = value_of
+    return policy  # type: ignore[no-any-return]
 
 
 def needs_suffix_list(policy: object) -> bool:

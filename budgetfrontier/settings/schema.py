@@ -338,7 +338,11 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "base"
     uri_precedence_policy: Annotated[
         Any,
-        Field("the order of the URIs of a queue: cost, base, hops, or module:name", "policy:uri_precedence", True),
+        Field(
+            "the order of the URIs of a queue: cost, base, hops, preloaded, or module:name",
+            "policy:uri_precedence",
+            True,
+        ),
     ] = "cost"
     precedence_floor: Annotated[
         int | None,

@@ -77,6 +77,13 @@ def _place(association: SheetAssociation) -> tuple[bool, int, int, str, str]:
     return not match.prefixes, length, association.order, association.sheet, association.match
 
 
+def uri_precedence_policies(settings: Settings, adjustments: Iterable[Override] = ()) -> list[Any]:
+    """Return the precedence policies of URIs that settings and adjustments name, also in sheets without association."""
+    name = "uri_precedence_policy"
+    sets = [*settings.sheets.values(), *(one.set for one in (*settings.overrides, *adjustments))]
+    return [settings.frontier.uri_precedence_policy, *(found[name] for found in sets if name in found)]
+
+
 def layers(settings: Settings, adjustments: Sequence[Override]) -> tuple[Sequence[Override], Sequence[Override]]:
     """Return the overrides of URIs in force, those of sheets first, and the adjustments that come after them."""
     overrides, adjustments = (grouping.of_uris(ones, settings.groups) for ones in (settings.overrides, adjustments))

@@ -23,6 +23,7 @@ from budgetfrontier.settings.checks import (
     NO_LIMIT,
     NO_PARTITIONS,
     NO_TOTAL_BANDWIDTH,
+    PRELOADED_IN_PARTITIONS,
     SNAPSHOT_COMMANDS,
     group_objection,
     is_address,
@@ -169,6 +170,7 @@ class Validator:
             ):
                 self._check_partitions(frontier, groups)
                 self._check_labels(frontier, getattr(settings, "overrides", ()))
+                self._check_preloaded(getattr(settings, "overrides", ()), getattr(settings, "sheets", {}))
         return settings
 
     def _check_sheet_names(self, sheets: Mapping[str, Any]) -> None:
@@ -221,6 +223,16 @@ class Validator:
         for number, override in enumerate(overrides):
             if override.set.get("quotas.label"):
                 self._add(("overrides", number, "set"), LABELS_IN_PARTITIONS)
+
+    def _check_preloaded(self, overrides: Sequence[Override], sheets: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add a problem for each override or sheet of a crawl in partitions that reads a file of precedences."""
+        places: list[tuple[ValuePath, Mapping[str, Any]]] = [
+            *((("overrides", number, "set"), override.set) for number, override in enumerate(overrides)),
+            *((("sheets", name), values) for name, values in sheets.items()),
+        ]
+        for path, values in places:
+            if policy_factory.preloaded_file(values.get("uri_precedence_policy", "cost")) is not None:
+                self._add(path, PRELOADED_IN_PARTITIONS)
 
     def _warn_of_matches(self, settings: object) -> None:
         """Add warnings of patterns that match nothing, once it is known which keys the queues of the settings have."""
@@ -599,9 +611,12 @@ class Validator:
             self._add(path, f"expected a {kind} policy, its name or {{name: options}}, got {show(spec)}")
         elif ":" not in name or self.folder is not None:
             try:
-                plugins.resolve(kind, spec)
+                policy: Any = plugins.resolve(kind, spec)
             except SettingsError as error:
                 self._add(path, *error.problems)
+            else:
+                if self.folder is not None and kind == "uri_precedence" and policy_factory.preloaded_file(spec):
+                    return policy.spec_with(self._file(policy.file, path) or policy.file)
         elif not re.fullmatch(HOOK, name):
             self._add(path, f"expected module:name, got {show(name)}")
         return spec

@@ -201,6 +201,8 @@ def compact(path: Path) -> tuple[int, int]:
         _compare(env.env, making)
         replace_data(making, path)
         return before, (path / "data.mdb").stat().st_size
+    except OSError as e:  # on a full disk, a folder may have no room either
+        raise translate_error(e, path) from e
     finally:
         env.close()
         shutil.rmtree(making, ignore_errors=True)

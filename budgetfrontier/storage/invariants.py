@@ -106,6 +106,7 @@ class _Checker:
         self._check_hosts()
         self._check_tallies()
         self._check_links()
+        self._check_preloaded()
         self._check_totals()
         return self.problems
 
@@ -435,6 +436,19 @@ class _Checker:
             self._report(f"degrees: {stored}, the table of links says {dict(found)}")
         if not 0 <= self._counters.lowest_degree <= self._counters.highest_degree:
             self._report("totals: the lowest in-degree of the last ranking is above the highest")
+
+    def _check_preloaded(self) -> None:
+        """Count the precedences that were read from each file."""
+        found = Counter[int]()
+        for key, value in self._items(keys.PRELOADED):
+            found[keys.preloaded.unpack(key)[0]] += 1
+            keys.value.unpack(value)
+        rows = {row.number: row for row in meta.read_preloaded(self._txn, self._db[keys.META])}
+        for number in sorted(found.keys() - rows.keys()):
+            self._report(f"preloaded: {found[number]:,} precedences of file {number}, which has no record")
+        for row in rows.values():
+            if row.whole and row.uris != found[row.number]:
+                self._report(f"preloaded: {row.path} has {found[row.number]:,} precedences, not {row.uris:,}")
 
     def _check_totals(self) -> None:
         c, all_queues = self._counters, self._queues.values()

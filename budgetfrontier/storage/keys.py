@@ -40,12 +40,13 @@ GROUP_IDS = "group_ids"  # name of a group -> group id
 PARKED = "parked"  # group id, position -> queue id (SNOOZED queues that wait for their group)
 GROUP_WAKES = "group_wakes"  # wake time, group id -> nothing
 LINKS = "links"  # registered domain -> LinksRow
+PRELOADED = "preloaded"  # number of a file, fingerprint -> value: precedences of URIs that were read from it
 DEGREES = "degrees"  # in-degree of registered domains -> the number of those that have it
 
 TABLES = (
     META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT, RUNS,
     SERIES, URLS, SEEDS, SEED_KEYS, HOSTS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES, INELIGIBLE,
-    TALLIES, LINKS, DEGREES,
+    TALLIES, LINKS, DEGREES, PRELOADED,
 )  # fmt: skip
 
 # Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction
@@ -99,6 +100,8 @@ rank = RankLayout(">BIIQ")  # the rank by itself: directive, inverted priority, 
 _ARRIVAL = slice(9, 17)
 """The place of the arrival in a rank."""
 series = Layout(">BI")  # resolution: `rules.series_periods`; seconds
+preloaded = Layout(">H16s")  # number of a file, fingerprint
+value = Layout(">b")  # the value of a URI in such a file
 delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)

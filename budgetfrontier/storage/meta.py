@@ -17,17 +17,19 @@ from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import (
     Counters,
     FilterRow,
+    PreloadedRow,
     Progress,
     StartedCommand,
     decode_begun,
     decode_counters,
     decode_filter,
+    decode_preloaded,
     decode_progress,
 )
 
 NAMES = frozenset(
     (b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer", b"command", b"progress",
-     b"sources", b"note", b"filter", b"assignments")
+     b"sources", b"note", b"filter", b"assignments", b"preloaded")
 )  # fmt: skip
 """The keys of the table."""
 
@@ -168,3 +170,17 @@ def read_filter(txn: keys.Txn, db: Any) -> FilterRow | None:
 def write_filter(txn: keys.Txn, db: Any, row: FilterRow) -> None:
     """Store which file has the Bloom filter from this commit on."""
     txn.put(b"filter", encode(row), db=db)
+
+
+def read_preloaded(txn: keys.Txn, db: Any) -> list[PreloadedRow]:
+    """Return the files of precedences of URIs that were read, wholly or in part."""
+    value = txn.get(b"preloaded", db=db)
+    try:
+        return [] if value is None else decode_preloaded(value)
+    except Damage as e:
+        raise CorruptFrontier(f"the record of files of precedences cannot be read ({e}); restore a backup") from None
+
+
+def write_preloaded(txn: keys.Txn, db: Any, rows: list[PreloadedRow]) -> None:
+    """Store which files of precedences were read."""
+    txn.put(b"preloaded", encode(rows), db=db)

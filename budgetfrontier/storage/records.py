@@ -261,6 +261,19 @@ class FilterRow(msgspec.Struct, array_like=True):
     digest: int
 
 
+class PreloadedRow(msgspec.Struct, array_like=True):
+    """A file of precedences of URIs that was read, by its number in the table `preloaded`."""
+
+    number: int
+    path: str
+    size: int = 0
+    changed: int = 0
+    """When it was changed last, in ns."""
+    uris: int = 0
+    whole: bool = False
+    """Whether all of it is in the table; else it is read again when the frontier is opened."""
+
+
 decode_queue = decoder(QueueRecord)
 decode_group = decoder(GroupRecord)
 _decode_anything = decoder(object)
@@ -276,6 +289,7 @@ decode_run = decoder(RunRow)
 decode_begun = decoder(StartedCommand)
 decode_progress = decoder(Progress)
 decode_filter = decoder(FilterRow)
+decode_preloaded = decoder(list[PreloadedRow])
 decode_tally = decoder(FetchStats)
 
 _TALLIED = {"host": b"h", "queue": b"q", "label": b"l", "group": b"g"}

@@ -31,6 +31,13 @@ def test_moves_to_other_queues_are_refused() -> None:
         Settings.from_dict(settings | {"crawl": "news", "cluster": {"kafka": "localhost:9092"}})
 
 
+def test_files_of_precedences_are_refused() -> None:
+    policy = {"uri_precedence_policy": {"preloaded": {"file": "list.txt"}}}
+    for settings in {"frontier": policy}, {"overrides": [{"match": "*", "set": policy}]}, {"sheets": {"x": policy}}:
+        with pytest.raises(SettingsError, match="cannot have the policy preloaded"):
+            Router(Settings.from_dict(settings), PARTITIONS)
+
+
 @pytest.mark.parametrize("policy", ["ip", "bucket"])
 def test_keys_that_depend_on_addresses_are_refused(policy: str) -> None:
     settings = {"frontier": {"queue_assignment_policy": policy}}

@@ -14,12 +14,13 @@ from budgetfrontier.core.model import Directive, Lease
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from tests.stateful import model_settings
-from tests.stateful.model import OPTIONS, PLAIN, Model
+from tests.stateful.model import OPTIONS, PLAIN, PRELOADED, Model
 from tests.stateful.undoing import discard, undo
 
 START = 1_000_000.0
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test", "e.test", "f.test")
 PAGES = 60
+RANKED = {"preloaded": {"file": str(PRELOADED), "base": 2, "default": "cost"}}
 WITHOUT_BUDGETS = [groups for groups in model_settings.GROUPS if not any("total_budget" in group for group in groups)]
 """Groups whose queues can all be crawled to the end."""
 ON_QUEUES = ("retire", "unretire", "snooze", "wake")
@@ -114,7 +115,7 @@ def any_options(chance: Random) -> dict[str, Any]:
         "status_delay": chance.choice((0.0, 20.0, 1800.0)),
         "precedence_floor": chance.choice((None, None, 4)),
         "precedence_policy": chance.choice(("base", "base", "highest-uri")),
-        "uri_precedence_policy": chance.choice(("cost", "base", {"hops": {"base": 1}})),
+        "uri_precedence_policy": chance.choice(("cost", "base", {"hops": {"base": 1}}, RANKED)),
         "groups": chance.choice(((), (), *WITHOUT_BUDGETS)),
         "quotas.queue": chance.choice(({}, {}, {"successes": 4}, {"bytes": 1400})),
         "target_active": chance.choice(("auto", "auto", 2)),

@@ -47,10 +47,17 @@ BUILT_IN: dict[str, dict[str, type]] = {
         "success-counts": precedence.SuccessCounts,
         "highest-uri": precedence.HighestUri,
     },
-    "uri_precedence": {"cost": uri_precedence.UriCost, "base": uri_precedence.UriBase, "hops": uri_precedence.UriHops},
+    "uri_precedence": {
+        "cost": uri_precedence.UriCost,
+        "base": uri_precedence.UriBase,
+        "hops": uri_precedence.UriHops,
+        "preloaded": uri_precedence.UriPreloaded,
+    },
     "politeness": {"standard": politeness.Politeness},
     "canonicalization": {"standard": canonicalization.Canonicalization, "rules": canonicalization_rules.HeritrixRules},
 }
+NEEDED = {"preloaded": {"file": "precedences.txt"}}
+"""The options without which a policy cannot be."""
 
 
 @pytest.fixture
@@ -111,8 +118,9 @@ def test_every_built_in_policy_is_found_by_its_name() -> None:
     for kind, policies in BUILT_IN.items():
         assert plugins.known(kind) == list(policies)
         for name, policy in policies.items():
-            assert type(plugins.resolve(kind, name)) is policy
-            assert type(plugins.resolve(kind, name.replace("-", "_"))) is policy
+            options = NEEDED.get(name, {})
+            assert type(plugins.resolve(kind, {name: options})) is policy
+            assert type(plugins.resolve(kind, {name.replace("-", "_"): options})) is policy
 
 
 @pytest.mark.parametrize(
@@ -308,4 +316,5 @@ def test_an_unknown_kind_is_an_error() -> None:
 def test_built_in_policies_need_no_look_at_their_signatures(kind: str) -> None:
     arguments, options = plugins._CALLS[kind]
     for name in plugins._module(kind).BUILTIN:
-        assert plugins.objection(plugins.resolve(kind, name), options, *arguments) is None
+        policy = plugins.resolve(kind, {name: NEEDED.get(name, {})})
+        assert plugins.objection(policy, options, *arguments) is None

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, NamedTuple
 
 READY, IN_PROCESS, SNOOZED = "READY", "IN_PROCESS", "SNOOZED"
@@ -78,6 +79,10 @@ SHEETS: dict[str, dict[str, int]] = {
 }
 ASSOCIATIONS = {("soon", "surt:(test,a,"): 0, ("small", "surt:(test,a,c,"): 0, ("small", "label:two"): 1}
 """The sheets of the settings, with `sheets`, and the order of what they are associated with."""
+
+PRELOADED = Path(__file__).with_name("precedences.txt")
+PRECEDENCES = {url: int(value) for url, value in map(str.split, PRELOADED.read_text(encoding="utf-8").splitlines())}
+"""The precedences of URIs that the policy `preloaded` reads."""
 
 FATES = {"SUCCESS": "SUCCEEDED", "FAILURE": "FAILED", "DISREGARDED": "DISREGARDED", "RETRY": "WAITING"}
 """What becomes of a seed by an outcome; DEAD ones are buried."""
@@ -428,11 +433,17 @@ class Model:
     def uri_precedence(self, spec: dict[str, Any], uri: Uri) -> int | None:
         """What is given with a URI, or else what the policy in force for it says, is fixed when it is scheduled."""
         policy = self.values_for(uri)[0]["uri_precedence_policy"]
-        if spec.get("precedence") is not None:
-            return min(max(int(spec["precedence"]), 0), 127)
+        given = self.by_policy(policy, uri) if spec.get("precedence") is None else int(spec["precedence"])
+        return None if given is None else min(max(given, 0), 127)
+
+    def by_policy(self, policy: Any, uri: Uri) -> int | None:
         if policy == "cost":
             return None
-        return min(1 if policy == "base" else int(policy["hops"]["base"]) + uri.links, 127)
+        if "preloaded" in policy:
+            options = policy["preloaded"]
+            value = PRECEDENCES.get(uri.url)
+            return self.by_policy(options["default"], uri) if value is None else int(options["base"]) + value
+        return 1 if policy == "base" else int(policy["hops"]["base"]) + uri.links
 
     def head(self, queue: Queue) -> Uri:
         waiting = [uri for uri in self.in_order(queue) if not uri.out]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from budgetfrontier import Settings
-from tests.stateful.model import ASSOCIATIONS, SHEETS
+from tests.stateful.model import ASSOCIATIONS, PRELOADED, SHEETS
 
 GROUPS: tuple[tuple[dict[str, Any], ...], ...] = (
     ({"name": "of-a", "match": "domain:a.test", "politeness": True},),
@@ -45,7 +45,9 @@ def settings_of(options: dict[str, Any], *, commit_operations: int = 10**9) -> S
     frontier["star"] = {"default_budget": 2, "max_budget": 6, "top": 2, "epoch": 100}
     frontier |= {"commit_interval": 3600.0, "commit_operations": commit_operations}
     found: dict[str, Any] = {"crawl": "machine", "frontier": frontier, "groups": list(options["groups"])}
+    found["sheets"] = {"unused": {"uri_precedence_policy": {"preloaded": {"file": str(PRELOADED)}}}}
     if options["sheets"]:
         there = [{"sheet": name, "match": match, "order": order} for (name, match), order in ASSOCIATIONS.items()]
-        found |= {"sheets": SHEETS, "associations": there}
+        found["sheets"] |= SHEETS
+        found["associations"] = there
     return Settings.from_dict(found)

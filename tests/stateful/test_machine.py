@@ -30,7 +30,7 @@ from budgetfrontier.storage.records import decode_group, decode_url
 from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.testing import crash
 from tests.examples import few
-from tests.stateful.model import ASSOCIATIONS, PLAIN, UNCOUNTED, Model, Seed
+from tests.stateful.model import ASSOCIATIONS, PLAIN, PRELOADED, UNCOUNTED, Model, Seed
 from tests.stateful.model_settings import GROUPS, settings_of
 from tests.stateful.undoing import discard, undo
 from tests.support import kernel
@@ -69,7 +69,13 @@ uris = st.fixed_dictionaries(
 quotas = st.sampled_from(
     ({}, {}, {}, {"successes": 2}, {"urls": 3, "errors": 1}, {"bytes": 1400}, {"novel": 1}, {"novel_bytes": 0})
 )
-uri_precedence_policies = st.sampled_from(("cost", "cost", "base", {"hops": {"base": 1}}, {"hops": {"base": 126}}))
+preloaded = {"file": str(PRELOADED), "base": 2}
+uri_precedence_policies = st.sampled_from(
+    (
+        *("cost", "cost", "base", {"hops": {"base": 1}}, {"hops": {"base": 126}}),
+        *({"preloaded": preloaded | {"default": default}} for default in ("cost", {"hops": {"base": 1}})),
+    )
+)
 values = st.fixed_dictionaries(
     {},
     optional={

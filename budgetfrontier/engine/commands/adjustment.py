@@ -122,6 +122,7 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     override = validate_override(args["match"], args["set"])
     if not override.set:
         raise FrontierError("adjust needs at least one setting to change")
+    kernel.tables.preloaded.check(override.set.get("uri_precedence_policy"))
     if args.get("dry_run"):
         view = kernel.tables.flushed()
         return preview(view, appended(view, override))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from math import inf, isfinite
 from pathlib import Path
@@ -38,6 +39,7 @@ from budgetfrontier.storage.records import (
     decode_host,
     decode_lease,
     decode_links,
+    decode_preloaded,
     decode_progress,
     decode_run,
     decode_tally,
@@ -95,6 +97,7 @@ class TableRebuild:
         self._copy_series()
         self._copy_tallies()
         self._copy_links()
+        self._copy_preloaded()
         QueueRebuild(self._source, self._tables, self._findings, self._notes, now=now).run()
         self._tables.finish()
 
@@ -168,6 +171,8 @@ class TableRebuild:
                 raise ValueError(why)
         elif key == b"sources":
             meta.decode_sources(value)
+        elif key == b"preloaded":
+            decode_preloaded(value)
         elif key == b"assignments":
             meta.decode_assignments(value)
         elif key not in meta.NAMES:
@@ -331,6 +336,24 @@ class TableRebuild:
             self._tables.put(keys.DEGREES, keys.u32.pack(degree), keys.u32.pack(number))
         if self._source.lacks(keys.LINKS):
             self._notes.note_change("links: some are lost; the budgets of their domains by links begin anew")
+
+    def _copy_preloaded(self) -> None:
+        """Copy the precedences that were read from files; a file of which any are lost is read again."""
+        stored = self._tables.get(keys.META, b"preloaded")
+        rows = {} if stored is None else {row.number: row for row in decode_preloaded(stored)}
+        found = Counter[int]()
+        for key, value in self._source.records(keys.PRELOADED):
+            number = keys.preloaded.unpack(key)[0] if len(key) == keys.preloaded.size else 0
+            if number not in rows or len(value) != keys.value.size:
+                self._set_aside(keys.PRELOADED, key, value, "not a precedence from a file that was read")
+            elif self._store(keys.PRELOADED, key, value, (key, value)):
+                found[number] += 1
+        lost = [row for row in rows.values() if row.whole and row.uris != found[row.number]]
+        for row in lost:
+            row.whole = False
+            self._notes.note_change(f"preloaded: some are lost; {row.path} is read again when the frontier is opened")
+        if lost:
+            self._tables.put(keys.META, b"preloaded", encode(list(rows.values())), overwrite=True)
 
     # -- queues by name
 

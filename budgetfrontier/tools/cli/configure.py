@@ -275,6 +275,7 @@ def _print(settings: Settings) -> None:
 
 def check_config(args: argparse.Namespace) -> None:
     """Check a configuration and everything it names: policies, hooks and seed files."""
+    from budgetfrontier.settings import policy_factory, precedence_lists, sheets
     from budgetfrontier.settings.advice import advice
     from budgetfrontier.settings.schema import ClusterSettings
     from budgetfrontier.settings.seed_settings import with_seed_settings
@@ -285,6 +286,9 @@ def check_config(args: argparse.Namespace) -> None:
 
         load_hooks(settings.hooks)
     with_seed_settings(settings)
+    for path in policy_factory.preloaded_files(sheets.uri_precedence_policies(settings)):
+        for _ in precedence_lists.read(Path(path)):  # raises for a bad line
+            pass
     _load_crawler(settings)
     warn(_bad_seeds(settings))
     if not settings.seeds:

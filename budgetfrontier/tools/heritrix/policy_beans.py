@@ -86,11 +86,34 @@ def uri_precedence(reading: Reading, bean: Bean) -> Any:
         reading.use_all(bean)
     if name in (None, "cost"):
         return name
+    if name == "preloaded":
+        return _instead_of_preloaded(reading, bean)
     options: dict[str, Any] = {"base": reading.convert(bean, "basePrecedence", whole, 1)}
     if name == "hops":
         options["navlinks_only"] = reading.convert(bean, "navlinksOnly", flag, True)
     policy = {name: options}
     return policy if _objection(reading, bean, "uri_precedence", policy) is None else None
+
+
+def _instead_of_preloaded(reading: Reading, bean: Bean) -> Any:
+    """Return the policy for URIs without a value, with a remark: the configuration does not name the file of values."""
+    base = reading.convert(bean, "basePrecedence", whole, 1)
+    other = reading.use(bean, "defaultUriPrecedencePolicy")
+    default = (uri_precedence(reading, other) or "cost") if isinstance(other, Bean) else {"base": {"base": 1}}
+    reading.remark(
+        bean.line, with_class(bean),
+        "its values are in the database of Heritrix: set `frontier.uri_precedence_policy: "
+        f"{{preloaded: {{file: FILE, base: {base}, default: {_flow(default)}}}}}`, with the file that was given to "
+        "PrecedenceLoader; the default is set alone",
+    )  # fmt: skip
+    return default
+
+
+def _flow(policy: Any) -> str:
+    """Return a policy in the flow style of YAML."""
+    if isinstance(policy, dict):
+        return f"{{{', '.join(f'{name}: {_flow(value)}' for name, value in policy.items())}}}"
+    return str(policy).lower() if isinstance(policy, bool) else str(policy)
 
 
 def _objection(reading: Reading, bean: Bean, kind: str, policy: object) -> str | None:

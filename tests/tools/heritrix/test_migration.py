@@ -516,6 +516,7 @@ def test_policies_have_their_options(tmp_path: Path) -> None:
         ('"x.HopsUriPrecedencePolicy" p:basePrecedence="4"', {"hops": {"base": 4, "navlinks_only": True}}),
         ('"x.HopsUriPrecedencePolicy" p:navlinksOnly="false"', {"hops": {"base": 1, "navlinks_only": False}}),
         ('"x.OwnUriPrecedencePolicy"', "cost"),
+        ('"x.PreloadedUriPrecedencePolicy" p:basePrecedence="7"', {"base": {"base": 1}}),
     ],
 )
 def test_the_precedence_policy_of_uris(tmp_path: Path, bean: str, policy: object) -> None:
@@ -523,7 +524,19 @@ def test_the_precedence_policy_of_uris(tmp_path: Path, bean: str, policy: object
     source = job(tmp_path, f'<bean id="p" class="org.archive.crawler.prefetch.FrontierPreparer">{prop}</bean>')
     settings, remarks = migrated(source, tmp_path / "out")[:2]
     assert settings.frontier.uri_precedence_policy == policy
-    assert any("UriPrecedencePolicy" in remark for remark in remarks.values()) is ("Own" in bean)
+    assert any("UriPrecedencePolicy" in remark for remark in remarks.values()) is ("Own" in bean or "Preloaded" in bean)
+
+
+def test_the_file_of_preloaded_precedences_is_to_be_named(tmp_path: Path) -> None:
+    default = '<property name="defaultUriPrecedencePolicy"><bean class="x.HopsUriPrecedencePolicy"/></property>'
+    policy = f'<bean class="x.PreloadedUriPrecedencePolicy">{default}</bean>'
+    prop = f'<property name="uriPrecedencePolicy">{policy}</property>'
+    source = job(tmp_path, f'<bean id="p" class="org.archive.crawler.prefetch.FrontierPreparer">{prop}</bean>')
+    settings, _ = migrated(source, tmp_path / "out")
+    assert settings.frontier.uri_precedence_policy == {"hops": {"base": 1, "navlinks_only": True}}
+    told = [remark.why for remark in migrate(source, "crawl").remarks if remark.what.startswith("Preloaded")]
+    assert len(told) == 1
+    assert "{preloaded: {file: FILE, base: 1, default: {hops: {base: 1, navlinks_only: true}}}}" in told[0]
 
 
 def test_the_precedence_of_the_best_uri(tmp_path: Path) -> None:
