@@ -182,6 +182,19 @@ class GroupTurns:
             if group.parked:
                 self._wake_at(group, AT_ONCE)
 
+    def end_wait(self, queue: QueueRecord) -> None:
+        """End the clock of the group for which a queue waits; those that wait besides go on at the next lease."""
+        group = self._table.get(queue.group)
+        group.wake_time = group.busy_until = 0.0
+        self._wake_at(group, AT_ONCE)
+
+    def reconsider(self, now: float) -> None:
+        """Let the groups that wait for their clocks do so by the limits in force now. O(groups that wait)."""
+        for group_id in self._table.ahead(now):
+            group, limits = self._table.limited(group_id)
+            wake = self._clock(group, limits, now)
+            self._wake_at(group, wake if wake > now else AT_ONCE)
+
     def _wake_at(self, group: LiveGroup, when: float) -> None:
         self._table.set_row(group, when)
         self._rotation.next_wake = min(self._rotation.next_wake, when)

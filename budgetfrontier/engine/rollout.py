@@ -44,11 +44,12 @@ class Rollout:
 
         So are the queues that wait, if the change may give them another `precedence`, or if their head URIs may have
         another one than the URIs placed last. The first hundreds are processed at once, others with later calls.
-        O(leases out).
+        Groups wait for their clocks by their new limits. O(leases out + groups that wait).
         """
         tables = self._tables
         tables.put_in_force(settings, adjustments)
         self._counters.settings_revision += 1
+        self._turns.groups.reconsider(now)
         self._begin(precedence=precedence or tables.in_force.mixes_precedences)
         self.step()
         for queue in tables.queues.each(sorted({lease.queue_id for lease in tables.leases.out.values()})):

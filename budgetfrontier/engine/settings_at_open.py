@@ -52,9 +52,14 @@ class SettingsAtOpen:
             meta.write_assignments(tables.env.txn, tables.env.db[keys.META], former)
 
     def replace(self, now: float) -> None:
-        """Replace the stored settings; adjustments stay on top, and only a difference counts as a change."""
+        """Replace the stored settings; adjustments stay on top, and only a difference counts as a change.
+
+        Another bandwidth of the crawl begins with a clock of its own.
+        """
         kernel, stored, settings = self._kernel, self.stored, self.settings
         self._note_assignment()
+        if stored is not None and stored.frontier.max_bandwidth != settings.frontier.max_bandwidth:
+            kernel.counters.busy_until = 0
         if stored is not None and _runs_queues_otherwise(stored, settings):
             kernel.rollout.change_settings(settings, self._adjustments, now)
         else:

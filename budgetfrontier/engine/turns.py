@@ -464,7 +464,10 @@ class Turns:
             self._rotation.move(queue, SNOOZED)
 
     def wake(self, queue: QueueRecord, now: float) -> None:
-        """End the wait of a queue now."""
+        """End the wait of a queue now; one that waits for its group ends the group's clock."""
+        queue.busy_until = 0
+        if queue.parked:
+            self.groups.end_wait(queue)
         if queue.state is SNOOZED:
             self._rotation.move(queue, self._awake(queue))
         self._rotation.set_waits(queue, wake_times.woken(queue, now))

@@ -104,7 +104,7 @@ def test_a_limit_that_is_taken_away_ends_the_wait(tmp_path: Path) -> None:
         assert len(f.lease(1)) == 1
 
 
-def test_a_wake_ends_the_wait_until_bytes_are_counted_again() -> None:
+def test_a_wake_ends_the_wait_for_a_queue_s_bytes() -> None:
     f = frontier(ManualClock(START), "queue", concurrency=3)
     f.schedule_many(f"https://a.test/{page}" for page in range(4))
     first, second, third = f.lease(3)
@@ -114,5 +114,44 @@ def test_a_wake_ends_the_wait_until_bytes_are_counted_again() -> None:
     f.finish(second)
     assert f.next_ready_in() == 0.0
     f.finish(third, size=RATE)
-    assert f.next_ready_in() == 15.0
+    assert f.next_ready_in() == 1.0
     f.check()
+
+
+def test_another_limit_of_the_crawl_begins_with_a_clock_of_its_own(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with frontier(clock, "crawl", tmp_path / "f") as f:
+        f.schedule_many(f"https://a.test/{page}" for page in range(3))
+        f.finish(f.lease(1)[0], size=RATE * 1000)
+    with Frontier.open(tmp_path / "f", make_settings(max_bandwidth=RATE * 10), clock=clock) as f:
+        assert len(f.lease(1)) == 1
+
+
+def waiting_for_its_group(path: Path, clock: ManualClock) -> Frontier:
+    f = frontier(clock, "group", path)
+    f.schedule_many(f"https://{host}.test/{page}" for host in "ab" for page in range(3))
+    f.finish(f.lease(1)[0], size=RATE * 1000)
+    assert (f.lease(9), f.next_ready_in()) == ([], 1000.0)
+    return f
+
+
+def test_a_limit_of_a_group_that_is_taken_away_ends_its_wait_at_once(tmp_path: Path) -> None:
+    with waiting_for_its_group(tmp_path / "f", clock := ManualClock(START)) as f:
+        f.adjust(match="group:g", **{"group.max_bandwidth": RATE * 2})  # type: ignore[arg-type]
+        assert (f.lease(9), f.next_ready_in()) == ([], 1000.0)
+        f.adjust(match="group:g", **{"group.max_bandwidth": 0})  # type: ignore[arg-type]
+        assert f.next_ready_in() == 0.0
+        assert len(f.lease(9)) == 2
+        f.check()
+    with waiting_for_its_group(tmp_path / "g", clock):
+        pass
+    with Frontier.open(tmp_path / "g", make_settings(), clock=clock) as f:
+        assert len(f.lease(9)) == 2
+        f.check()
+
+
+def test_a_wake_of_a_queue_ends_the_wait_of_its_group(tmp_path: Path) -> None:
+    with waiting_for_its_group(tmp_path / "f", ManualClock(START)) as f:
+        f.wake("b.test")
+        assert {lease.queue for lease in f.lease(9)} == {"a.test", "b.test"}
+        f.check()

@@ -1430,6 +1430,9 @@ class Model:
 
     def settings_changed(self) -> None:
         self.revision += 1
+        for name, group in self.groups.items():
+            if group.due is not None and group.due > self.now:
+                group.due = self.clock(name) if self.clock(name) > self.now else 0.0
         waiting = [(queue, queue.precedence) for queue in [*self.waiting(), *self.ineligible]]
         for queue in self.queues.values():
             if queue.uris:
@@ -1491,6 +1494,10 @@ class Model:
     def wake(self, key: str) -> None:
         queue = self.queues[key]
         queue.rest, queue.block, queue.paced = min(queue.wake, self.now), 0.0, min(queue.paced, self.now)
+        queue.busy = 0.0
+        if queue.group and queue in self.groups[queue.group].parked:
+            group = self.groups[queue.group]
+            group.wake = group.busy = group.due = 0.0
         if queue.state == SNOOZED:
             self.move(queue, READY)
 
