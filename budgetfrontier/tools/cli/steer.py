@@ -32,7 +32,7 @@ QUEUE_COMMANDS = {
         "It waits at the back of its FIFO; still over budget, it retires again.",
     ),
     "snooze": ("let nothing out of a queue until a time", "The block survives restarts; `wake` ends it."),
-    "wake": ("end a queue's wait now", "Ends its politeness delay too, and the wait of its group if it waits for that."),
+    "wake": ("end a queue's wait now", "Ends its politeness delay too, and the wait of its group if it has one."),
 }
 CRAWL_COMMANDS = {
     "pause": (
