@@ -150,16 +150,15 @@ class Finisher:
 
         It is called if `Tables.observed`. `rest` is for how long the queue rests for politeness.
         """
-        tables = self._tables
-        outcome, size = (_SUCCESS, 0) if ending is None else (ending.outcome, ending.size)
-        began = now
-        if size and tables.in_force.limits_bandwidth:
-            began = tables.leases.began(lease.id, now)
-            self._use_bandwidth(queue, settings, size, began, now)
-        if queue.group:
-            spent = lease.cost
+        tables, outcome, spent, size, began = self._tables, _SUCCESS, lease.cost, 0, now
+        if ending is not None:
+            outcome, size = ending.outcome, ending.size
+            if size and tables.in_force.limits_bandwidth:
+                began = tables.leases.began(lease.id, now)
+                self._use_bandwidth(queue, settings, size, began, now)
             if outcome is not _SUCCESS:
                 spent = spent + charges.penalty(outcome, settings) if charges.is_charged(outcome) else 0
+        if queue.group:
             self._turns.groups.ended(queue, lease, spent, size, began, rest, now)
         if not tables.observes_uris:
             return

@@ -37,7 +37,8 @@ class GroupTable:
         self._cache: dict[int, LiveGroup] = {}
         self._dirty: set[int] = set()
         self._ids: dict[str, int] = {}
-        self._limited: dict[int, tuple[LiveGroup, GroupLimits]] = {}
+        self.live: dict[int, tuple[LiveGroup, GroupLimits]] = {}
+        """What `limited` has returned since the last commit, by id: it is written at the next one."""
         self._grouping = Grouping(())
         self.reached = False
         """Whether a total budget is spent when it is reached, not only when it is exceeded."""
@@ -48,15 +49,14 @@ class GroupTable:
     def use(self, grouping: Grouping, *, reached: bool) -> None:
         """Take the limits of groups from other settings from now on."""
         self._grouping, self.reached = grouping, reached
-        self._limited.clear()
+        self.live.clear()
 
     def limited(self, group_id: int) -> tuple[LiveGroup, GroupLimits]:
         """Return the record of an id that exists, to be changed, and its limits in force."""
-        self._dirty.add(group_id)
-        found = self._limited.get(group_id)
+        found = self.live.get(group_id)
         if found is None:
             group = self.get(group_id)
-            found = self._limited[group_id] = group, self._grouping.limits_of(group.name)
+            found = self.live[group_id] = group, self._grouping.limits_of(group.name)
         return found
 
     def get(self, group_id: int) -> LiveGroup:
@@ -101,7 +101,7 @@ class GroupTable:
         self._counters.groups -= 1
         self._ids.pop(group.name, None)
         self._cache.pop(group.id, None)
-        self._limited.pop(group.id, None)
+        self.live.pop(group.id, None)
         self._dirty.discard(group.id)
 
     # -- the queues that wait
@@ -173,7 +173,7 @@ class GroupTable:
         rows = [(keys.u32.pack(group_id), encode(self._cache[group_id])) for group_id in sorted(self._dirty)]
         self._env.txn.cursor(self._env.db[keys.GROUPS]).putmulti(rows)
         self._dirty.clear()
+        self.live.clear()
         if len(self._cache) > CACHE:
             self._cache.clear()
             self._ids.clear()
-            self._limited.clear()

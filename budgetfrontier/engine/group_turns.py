@@ -37,6 +37,7 @@ class GroupTurns:
     ) -> None:
         self._tables = tables
         self._table = tables.groups
+        self._live = tables.groups.live.get
         self._rotation: Rotation = tables.rotation
         self._counters = tables.counters
         self._clip = clip
@@ -51,13 +52,20 @@ class GroupTurns:
         """Return whether a READY queue must not lease a URI, for its group; if it may, the URI is counted as out."""
         if not queue.group:
             return False
-        reached = self._table.reached
-        group, limits = self._table.limited(queue.group)
-        found = state(group, limits, reached, now)
-        if found is WAITS and self._clock(group, limits, now) <= now:  # it was set by a wrong clock
-            found = state(group, limits, reached, now)
-        if found is not OPEN:
-            return True
+        find = self._live
+        group, limits = find(queue.group) or self._table.limited(queue.group)
+        most, total = limits.max_in_flight, limits.total_budget
+        if (  # else it is OPEN: copies `group_limits.state`
+            limits.politeness
+            or limits.max_bandwidth
+            or 0 <= total <= group.expenditure + group.reserved
+            or (most is not None and group.out - group.landed >= most)
+        ):
+            found = state(group, limits, self._table.reached, now)
+            if found is WAITS and self._clock(group, limits, now) <= now:  # it was set by a wrong clock
+                found = state(group, limits, self._table.reached, now)
+            if found is not OPEN:
+                return True
         group.out += 1
         group.reserved += uri.cost  # type: ignore[operator]  # it comes from the key
         return False
@@ -120,7 +128,8 @@ class GroupTurns:
 
         Copies `released`.
         """
-        group, limits = self._table.limited(queue.group)
+        find = self._live
+        group, limits = find(queue.group) or self._table.limited(queue.group)
         group.expenditure += spent
         if size:
             group.bytes += size
@@ -129,8 +138,9 @@ class GroupTurns:
         if rest > 0.0:
             group.wake_time = max(group.wake_time, now + rest)
         group.out -= 1
-        group.landed -= lease.landed
         group.reserved -= lease.cost
+        if lease.landed:
+            group.landed -= 1
         if group.parked:
             self._go_on(group, now)
 

@@ -24,6 +24,11 @@ log = logging.getLogger(__name__)
 class SettingsInForce:
     """Settings with the adjustments on top of them, which can be queried for each URI; replaced at each change."""
 
+    __slots__ = (
+        *("base", "trivial", "effective", "frontier", "same_rest", "of_lease", "fixed_precedence", "_standard"),
+        *("_politeness", "_precedence", "ranks_queues", "limits_bandwidth", "counts_links", "__dict__"),
+    )  # what each URI looks up, as in `Tables`
+
     def __init__(
         self,
         settings: Settings,

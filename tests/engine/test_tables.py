@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Reader
-from tests.support import START, on_disk, one, pages
+from tests.support import START, kernel, memory, on_disk, one, pages
 
 
 def filled(path: Path) -> Frontier:
@@ -60,3 +60,16 @@ def test_the_next_process_finds_them_as_they_were(tmp_path: Path) -> None:
         f.commit()
     with Reader(tmp_path / "frontier") as reader:
         assert seen(reader) == before
+
+
+def test_no_attribute_is_looked_up_in_a_large_dictionary() -> None:
+    """From the 31st on, CPython 3.11 keeps the attributes of an object in a dictionary that is slow to look up."""
+    parts, left = dict[int, Any](), list[Any]([kernel(memory())])
+    while left:
+        part = left.pop()
+        if id(part) not in parts and type(part).__module__.startswith("budgetfrontier.engine"):
+            parts[id(part)] = part
+            left += getattr(part, "__dict__", {}).values()
+            left += [getattr(part, name, None) for name in getattr(type(part), "__slots__", ())]
+    large = {type(part).__name__: len(vars(part)) for part in parts.values() if len(getattr(part, "__dict__", ())) > 30}
+    assert len(parts) > 20 and large == {}
