@@ -47,6 +47,7 @@ DRAINS: dict[str, dict[str, Any]] = {
     "concurrency 8": {"politeness": {**_NO_POLITENESS, "per_queue_concurrency": 8}},
     "keep_urls": {"keep_urls": True},
     "groups": {"groups": [{"name": "site", "by": "host", "max_in_flight": 2, "total_budget": 10**9}]},
+    "quotas of groups": {"groups": [{"name": "site", "by": "host", "quotas": {"urls": 10**6, "bytes": 10**12}}]},
     "groups that wait": {"groups": [{"name": "fifty", "match": "*", "max_in_flight": 50, "total_budget": 10**9}]},
     "moves": {"defer_to_previous": False},
     "addresses": {"queue_assignment_policy": "ip", "politeness": {"min_delay": 1}},

@@ -48,6 +48,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "quotas": {"quotas": {"host": {"successes": 9, "errors": 4}, "queue": {"novel_bytes": 400}}, "concurrency": 2},
     "quotas, disregarded": {"quotas": {"label": {"urls": 9}, "queue": {"bytes": 300}, "force_retire": False}},
+    "quotas of groups": {
+        "groups": [
+            {"name": "pair", "match": "regex:[ab].test", "quotas": {"successes": 11}, "max_in_flight": 3},
+            {"name": "each", "by": "host", "quotas": {"bytes": 500, "errors": 5}},
+        ],
+        "concurrency": 2,
+    },
     "groups": {
         "groups": [
             {"name": "pair", "match": "regex:[ab].test", "politeness": True, "max_in_flight": 2, "total_budget": 30},
