@@ -65,6 +65,13 @@ def _kilobytes(text: str) -> Any:
     return units.write_size(whole(text) * 1024)
 
 
+def _file_size(text: str) -> Any:
+    """Return the size at which a file ends, as `output.warc_size` has it: 0 for -1, which is no limit in Heritrix."""
+    if (size := whole(text)) == 0:
+        raise ValueError("a file for each record")
+    return 0 if size == -1 else units.write_size(size)
+
+
 def _sessions(text: str) -> int:
     """Return the replenish amount: 0 and less mean no maximum in Heritrix 3, but the end of the queue here."""
     return amount if (amount := whole(text)) > 0 else 10**12
@@ -119,7 +126,7 @@ PLAIN: Mapping[str, Mapping[str, Counterpart]] = {
     },
     "WARCWriterChainProcessor": {
         "prefix": Counterpart("output.warc_prefix", _text),
-        "maxFileSizeBytes": Counterpart("output.warc_size", _bytes, "1000000000"),
+        "maxFileSizeBytes": Counterpart("output.warc_size", _file_size, "1000000000"),
     },
     "StatisticsTracker": {"intervalSeconds": Counterpart("output.statistics", _seconds)},
 }

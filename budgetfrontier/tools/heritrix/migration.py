@@ -77,6 +77,7 @@ def migrate(source: Path, stem: str) -> Migration:
         if (bean := reading.of_class(name, *(other for other, same in SAME_CLASS.items() if same == name))) is not None:
             _plain(reading, bean, PLAIN[name])
     _delays(reading)
+    _links(reading)
     _agent(reading)
     policy_beans.frontier(reading)
     _fetch(reading)
@@ -108,6 +109,17 @@ def _delays(reading: Reading) -> None:
     if bean is not None and lower_least(settings, "min_delay", "max_delay"):
         line = bean.lines.get("minDelayMs", bean.lines.get("maxDelayMs", bean.line))
         reading.remark(line, f"{label(bean)}.minDelayMs", "it is longer than maxDelayMs, which wins in Heritrix, too")
+
+
+def _links(reading: Reading) -> None:
+    """Follow no links where Heritrix takes none: a maximum of 0 is no limit here."""
+    links, bean = reading.settings["links"], reading.of_class("BdbFrontier", "WorkQueueFrontier")
+    if bean is not None and links["max_per_page"] <= 0:
+        del links["max_per_page"]
+        line, what = bean.lines["maxOutlinks"], f"{label(bean)}.maxOutlinks={reading.text(bean, 'maxOutlinks')}"
+        reading.put("scope.max_hops", 0, line)
+        reading.remark(line, what, "Heritrix takes no links then; here, links.max_per_page 0 is no limit, so that "
+                       "scope.max_hops is 0 instead")  # fmt: skip
 
 
 def _drop_invalid(reading: Reading) -> None:

@@ -226,6 +226,26 @@ def test_the_default_profile_of_the_published_jar(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("most", ["0", "-1"])
+def test_a_crawl_that_takes_no_links_follows_none(most: str, tmp_path: Path) -> None:
+    frontier = FRONTIER.replace("/>", f'><property name="maxOutlinks" value="{most}"/></bean>')
+    rule = '<bean id="scope" class="a.AcceptDecideRule"/>'
+    settings, remarks = configured(tmp_path, rule, frontier=frontier)
+    assert settings["scope"]["max_hops"] == 0
+    assert "max_per_page" not in settings["links"]
+    assert any(remark.startswith(f"2: frontier.maxOutlinks={most}: Heritrix takes no links") for remark in remarks)
+    scope = Scope(Settings.from_yaml(tmp_path / "crawl.yaml").scope)
+    assert [accepts(scope, "http://a.example/", hops) for hops in ("", "P", "L", "E", "R")] == [True] * 2 + [False] * 3
+
+
+@pytest.mark.parametrize(("size", "written"), [("-1", 0), ("1000", "1000B"), ("0", "1000000000B")])
+def test_the_size_of_files(size: str, written: object, tmp_path: Path) -> None:
+    writer = f'<bean class="a.WARCWriterChainProcessor"><property name="maxFileSizeBytes" value="{size}"/></bean>'
+    settings, remarks = configured(tmp_path, writer)
+    assert settings["output"]["warc_size"] == written
+    assert any("maxFileSizeBytes" in remark for remark in remarks) is (size == "0")
+
+
 CHAIN = '<bean class="org.archive.modules.{}Chain"><property name="processors"><list>{}</list></property></bean>'
 
 
