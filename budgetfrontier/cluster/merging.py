@@ -117,7 +117,7 @@ def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
             }
             for when in ("before", "after")
         }
-    for name in ("replaced", "withdrawn", "scope_unknown", "promised"):
+    for name in ("replaced", "withdrawn", "scope_unknown", "promised", "warnings"):
         if first := next((one[name] for one in effects if one.get(name)), None):
             found[name] = first
     return found

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings import delay_conflicts
 from budgetfrontier.settings.document import LARGEST, Document
 from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem, ValuePath
+from budgetfrontier.settings.sheets import SettingsOfUris
 from budgetfrontier.settings.validation import Validator
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -34,6 +36,9 @@ def load(path: Path, base: S, *, environment: Mapping[str, str] | None = None) -
     settings, validator = base, Validator(folder=path.parent, environment=environment, place=place)
     if document.whole:
         settings = validator.settings(document.data, base)
+        whole: object = settings
+        if isinstance(whole, SettingsOfUris) and not (document.problems or validator.problems):
+            validator.warnings += delay_conflicts.of_file(whole, document.data)
     warnings = _lines(path, document, validator.warnings)
     if problems := document.problems + validator.problems:
         raise SettingsError(_lines(path, document, problems), warnings=warnings)

@@ -249,6 +249,17 @@ def key_test(pattern: str) -> Callable[[str], Any]:
     )
 
 
+def covers(wider: Match, match: Match) -> bool:
+    """Return whether one pattern certainly matches whatever another one does; False where that is not known."""
+    if wider.kind == "*" or wider.text == match.text:
+        return True
+    if match.keys:
+        return wider.kind in ("queue", "queues") and all(wider.test(key) for key in match.keys)
+    if match.kind in ("domain", "host") and match.exact is not None:
+        return wider.kind in ("domain", "host")[: 2 if match.kind == "host" else 1] and bool(wider.test(match.exact))
+    return False
+
+
 def queues_match(names: Iterable[str]) -> str:
     """Return the pattern that matches the queues with these keys.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from budgetfrontier.settings import sheets
-from budgetfrontier.settings.matching import Match, parse_match
+from budgetfrontier.settings.matching import covers, parse_match
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.schema import FrontierSettings, Override
 from budgetfrontier.settings.seed_settings import with_seed_settings
@@ -88,14 +88,3 @@ def _warning(what: str, adjustment: Override, name: str) -> str:
         f"{what} has no effect: adjustment {adjustment.id or '(of unknown id)'} ({adjustment.match}) sets it to "
         f"{adjustment.set[name]}; `budgetfrontier adjust JOB --remove ID` takes it back"
     )
-
-
-def covers(wider: Match, match: Match) -> bool:
-    """Return whether one pattern certainly matches whatever another one does; False where that is not known."""
-    if wider.kind == "*" or wider.text == match.text:
-        return True
-    if match.keys:
-        return wider.kind in ("queue", "queues") and all(wider.test(key) for key in match.keys)
-    if match.kind in ("domain", "host") and match.exact is not None:
-        return wider.kind in ("domain", "host")[: 2 if match.kind == "host" else 1] and bool(wider.test(match.exact))
-    return False

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from msgspec.structs import asdict
 
@@ -14,12 +14,25 @@ from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.matching import GROUP, Match, any_of, parse_match
 from budgetfrontier.settings.names import OF_GROUPS, SHEET, SHEET_ORDER, WITHOUT_SHEET
 from budgetfrontier.settings.overrides import Effective
-from budgetfrontier.settings.schema import Override
-
-if TYPE_CHECKING:
-    from budgetfrontier.settings.settings import Settings
+from budgetfrontier.settings.schema import Association, FrontierSettings, GroupSettings, Override
 
 _KIND = "sheet:"
+
+
+@runtime_checkable
+class SettingsOfUris(Protocol):
+    """The sections of the settings that decide which values are in force for a URI."""
+
+    @property
+    def frontier(self) -> FrontierSettings: ...
+    @property
+    def sheets(self) -> Mapping[str, Mapping[str, Any]]: ...
+    @property
+    def associations(self) -> Sequence[Association]: ...
+    @property
+    def overrides(self) -> Sequence[Override]: ...
+    @property
+    def groups(self) -> Sequence[GroupSettings]: ...
 
 
 class SheetAssociation(NamedTuple):
@@ -43,7 +56,7 @@ def sheet_of(adjustment: Override) -> str:
     return str(adjustment.set.get(SHEET) or adjustment.set.get(WITHOUT_SHEET) or "")
 
 
-def sheets_in_force(settings: Settings, adjustments: Iterable[Override]) -> dict[str, dict[str, Any]]:
+def sheets_in_force(settings: SettingsOfUris, adjustments: Iterable[Override]) -> dict[str, dict[str, Any]]:
     """Return the values of all sheets: those of the settings, changed by operators in the order of their commands."""
     found = {name: dict(values) for name, values in settings.sheets.items()}
     for one in adjustments:
@@ -52,7 +65,7 @@ def sheets_in_force(settings: Settings, adjustments: Iterable[Override]) -> dict
     return found
 
 
-def associations_in_force(settings: Settings, adjustments: Iterable[Override]) -> list[SheetAssociation]:
+def associations_in_force(settings: SettingsOfUris, adjustments: Iterable[Override]) -> list[SheetAssociation]:
     """Return what the sheets are associated with, in the order in which they apply; the last wins per setting.
 
     SURT prefixes from the shortest to the longest, then the others by `order`; then by the name of the sheet.
@@ -77,14 +90,14 @@ def _place(association: SheetAssociation) -> tuple[bool, int, int, str, str]:
     return not match.prefixes, length, association.order, association.sheet, association.match
 
 
-def uri_precedence_policies(settings: Settings, adjustments: Iterable[Override] = ()) -> list[Any]:
+def uri_precedence_policies(settings: SettingsOfUris, adjustments: Iterable[Override] = ()) -> list[Any]:
     """Return the precedence policies of URIs that settings and adjustments name, also in sheets without association."""
     name = "uri_precedence_policy"
     sets = [*settings.sheets.values(), *(one.set for one in (*settings.overrides, *adjustments))]
     return [settings.frontier.uri_precedence_policy, *(found[name] for found in sets if name in found)]
 
 
-def layers(settings: Settings, adjustments: Sequence[Override]) -> tuple[Sequence[Override], Sequence[Override]]:
+def layers(settings: SettingsOfUris, adjustments: Sequence[Override]) -> tuple[Sequence[Override], Sequence[Override]]:
     """Return the overrides of URIs in force, those of sheets first, and the adjustments that come after them."""
     overrides, adjustments = (grouping.of_uris(ones, settings.groups) for ones in (settings.overrides, adjustments))
     changes = [one for one in adjustments if is_about_sheets(one)]
@@ -100,7 +113,7 @@ def layers(settings: Settings, adjustments: Sequence[Override]) -> tuple[Sequenc
 
 
 def groups_in_force(
-    settings: Settings, adjustments: Iterable[Override] = (), *, like: Grouping | None = None
+    settings: SettingsOfUris, adjustments: Iterable[Override] = (), *, like: Grouping | None = None
 ) -> Grouping:
     """Return the groups of queues with their limits; registered domains and addresses are taken as `like` does."""
     limits = asdict(settings.frontier.group)
@@ -111,13 +124,13 @@ def groups_in_force(
     return found
 
 
-def effective(settings: Settings, adjustments: Sequence[Override] = ()) -> Effective:
+def effective(settings: SettingsOfUris, adjustments: Sequence[Override] = ()) -> Effective:
     """Return the settings in force for each URI: sheets, then overrides, then adjustments."""
     return Effective(settings.frontier, *layers(settings, adjustments))
 
 
 def concerned(
-    settings: Settings, adjustments: Sequence[Override], change: Override, groups: Grouping
+    settings: SettingsOfUris, adjustments: Sequence[Override], change: Override, groups: Grouping
 ) -> tuple[Match, tuple[str, ...]]:
     """Return the pattern of the URIs that a change of the adjustments concerns, and the settings that it changes."""
     if change.match.startswith(GROUP):
@@ -131,7 +144,7 @@ def concerned(
     return parse_match(change.match), tuple(sheets_in_force(settings, adjustments).get(name, ()))
 
 
-def check_change(settings: Settings, adjustments: Sequence[Override], change: Override) -> None:
+def check_change(settings: SettingsOfUris, adjustments: Sequence[Override], change: Override) -> None:
     """Raise FrontierError for a sheet, an association or a group that does not exist."""
     if found := grouping.objection(change, settings.groups):
         raise FrontierError(found)

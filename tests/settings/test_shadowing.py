@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.settings.matching import parse_match
+from budgetfrontier.settings.matching import covers, parse_match
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.settings.shadowing import MOST, covers, shadowed
+from budgetfrontier.settings.shadowing import MOST, shadowed
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,10 @@ def test_hooks_and_sinks_that_cannot_be_imported_have_a_position(files: Files) -
         ("fetch: {timeout: 20000}", "20000 is 5h 33m; write 20000ms if milliseconds are meant"),
         ("limits: {max_bytes: 10}", "10 is 10 bytes; write 10MB or 10GB if those are meant, else 10B"),
         ("overrides: [{match: '*', set: {min_delay: 3000}}]", None),
-        ("overrides: [{match: '*', set: {politeness: {min_delay: 3000}}}]", "3000 is 50m; write 3000ms if"),
+        (
+            "overrides: [{match: '*', set: {politeness: {min_delay: 3000, max_delay: 3000s}}}]",
+            "3000 is 50m; write 3000ms if",
+        ),
         ("frontier: {politeness: {min_delay: 3000s, max_delay: 3000s}}", None),
         ("frontier: {politeness: {min_delay: 20, max_delay: 120}}", None),
         ("frontier: {retry: {delay: 3600}}", None),

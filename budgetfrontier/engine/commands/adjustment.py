@@ -22,7 +22,7 @@ from budgetfrontier.engine.commands.preview import (
 )
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.settings import plugins, sheets
+from budgetfrontier.settings import delay_conflicts, plugins, sheets
 from budgetfrontier.settings.matching import GROUP, Match, parse_match, spellings, unknown_keys
 from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override
 from budgetfrontier.storage import keys
@@ -64,7 +64,8 @@ class Adjustment(msgspec.Struct, kw_only=True):
     one counts a frontier with more than 1,000 queues only if it names queues by their keys: otherwise `matched` and
     `changed` are None, and `groups` is empty.
 
-    `unknown` are the keys that `match` names and no queue has yet.
+    `unknown` are the keys that `match` names and no queue has yet. `warnings` are about values that would have no
+    effect: a `politeness.min_delay` longer than the `max_delay` in force.
 
     `by_next_uri`, of a dry run: some URIs of a queue may match and others not, as with `regex:`; then the next one
     decides for the queue, as it does for its settings, and the figures count until another is the next.
@@ -106,6 +107,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
     others: dict[str, Any] = {}
     replaced: list[dict[str, Any]] = []
     unknown: list[str] = []
+    warnings: list[str] = []
 
 
 def check(args: dict[str, Any]) -> None:
@@ -197,6 +199,8 @@ def edit(kernel: Kernel, change: Edit, now: float) -> dict[str, Any]:
     kernel.rollout.change_settings(settings, after, now, precedence=precedence)
     write_settings(tables.env.txn, tables.env.db[keys.META], settings, after)
     effect: dict[str, Any] = {"revived_count": revived}
+    if warnings := delay_conflicts.of_change(settings, before, after):
+        effect["warnings"] = warnings
     if replaced := [one for one in gone if one.id not in change.remove]:
         effect["replaced"] = [plain(one) for one in replaced]
     return effect | {"inverse": {"remove": [one.id for one in come], "restore": [plain(one) for one in gone]}}

@@ -16,7 +16,7 @@ from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.rules.budgets import is_over_total, total_of
 from budgetfrontier.rules.queue_states import RETIRED, is_revived_by_change
-from budgetfrontier.settings import Settings, plugins, sheets
+from budgetfrontier.settings import Settings, delay_conflicts, plugins, sheets
 from budgetfrontier.settings.grouping import Grouping, GroupLimits
 from budgetfrontier.settings.matching import GROUP, Match, spellings, unknown_keys
 from budgetfrontier.settings.names import OF_GROUPS, is_of_groups
@@ -44,7 +44,7 @@ class Change(NamedTuple):
     """A change of adjustments: its match, the names of its settings, and what is in force before and after.
 
     `groupings` are the groups of queues with their limits. `sets` are the values of an appended override: it wins, for
-    everything that it matches.
+    everything that it matches. `warnings` are about values that would have no effect.
     """
 
     match: Match
@@ -53,6 +53,7 @@ class Change(NamedTuple):
     after: Effective
     groupings: tuple[Grouping, Grouping]
     sets: Mapping[str, Any] = MappingProxyType({})
+    warnings: Sequence[str] = ()
 
     def values(self) -> Callable[[str, str, str | None], tuple[QueueSettings, QueueSettings]]:
         """Return a function from URL, key and label of a queue that is matched to its settings before and after."""
@@ -113,7 +114,8 @@ def change_by(
     changed = [*adjustments, override]
     groupings = groups, sheets.groups_in_force(settings, changed, like=groups)
     sets: Mapping[str, Any] = {} if sheets.is_about_sheets(override) else override.set
-    return Change(match, names, before, sheets.effective(settings, changed), groupings, sets)
+    warnings = delay_conflicts.of_change(settings, adjustments, changed)
+    return Change(match, names, before, sheets.effective(settings, changed), groupings, sets, warnings)
 
 
 def change_without(
@@ -123,7 +125,8 @@ def change_without(
     rest = [one for one in adjustments if one.id != override.id]
     match, names = sheets.concerned(settings, adjustments, override, groups)
     groupings = groups, sheets.groups_in_force(settings, rest, like=groups)
-    return Change(match, names, before, sheets.effective(settings, rest), groupings)
+    warnings = delay_conflicts.of_change(settings, adjustments, rest)
+    return Change(match, names, before, sheets.effective(settings, rest), groupings, warnings=warnings)
 
 
 class Survey(msgspec.Struct, kw_only=True):
@@ -467,6 +470,7 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
         found["disregarded"] = reviving.disregarded + after.disregarded
     return {
         **found,
+        "warnings": list(change.warnings),
         "by_next_uri": _goes_by_next_uri(view, change.match),
         "quotas": any(side.kinds for side in quotas),
         "retired": retired,

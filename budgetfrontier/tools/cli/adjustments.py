@@ -58,6 +58,7 @@ def announce(operator: CrawlOperator, match: str) -> None:
 
 def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], effect: dict[str, Any]) -> None:
     """Print the effect of a change of the adjustments, or of its dry run."""
+    common.warn(map(clean, effect.get("warnings", ())))
     if args.format == "json":
         print_json(args, details, effect)
         return

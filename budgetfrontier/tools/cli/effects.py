@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.units import format_time
+from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
     from budgetfrontier.reports.format import clean
 
     say(clean(f"undone {name}, {effect['command']}: {undone(effect)}"))
+    common.warn(map(clean, effect.get("warnings", ())))
 
 
 def tell_undo_preview(effect: dict[str, Any]) -> None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import InvalidUrl, PolicyError
-from budgetfrontier.reports.format import counted
+from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.settings import policy_factory, sheets
 from budgetfrontier.settings.checks import BY_ADDRESS, sheet_objection
 from budgetfrontier.settings.names import SHEET
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.settings.schema import Seed
 from budgetfrontier.settings.seed_settings import BUDGET, PARALLEL, contradiction, queue_key, queue_matches
-from budgetfrontier.tools.cli import exits
+from budgetfrontier.tools.cli import common, exits
 from budgetfrontier.tools.cli.sentences import note
 from budgetfrontier.tools.cli.steer import give
 from budgetfrontier.tools.importers.import_items import Record
@@ -101,4 +101,5 @@ class SeedAdjustments:
             done = done and code == exits.OK
             if applied.entry is not None:
                 note(f"adjustment {applied.entry.id}: {told}")
+                common.warn(map(clean, applied.entry.effect.get("warnings", ())))
         return done

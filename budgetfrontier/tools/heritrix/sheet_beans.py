@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from budgetfrontier.core import units
@@ -74,9 +75,9 @@ def _sheet(reading: Reading, sheet: Bean) -> dict[str, Any]:
         for key, each in (setting or {}).items():
             found[key] = {**found.get(key, {}), **each} if isinstance(each, dict) else each
             reading.origins["sheets", label(sheet), key] = changes.lines[path]
-    if {"politeness.min_delay", "politeness.max_delay"} <= found.keys() and lower_least(
-        found, "politeness.min_delay", "politeness.max_delay"
-    ):
+    in_force = reading.settings["frontier"].get("politeness", {})
+    names = "politeness.min_delay", "politeness.max_delay"
+    if not found.keys().isdisjoint(names) and lower_least(found, *names, in_force):
         reading.remark(sheet.line, label(sheet), "minDelayMs is longer than maxDelayMs, which wins in Heritrix, too")
     return found
 
@@ -113,12 +114,16 @@ def _in_sheet(reading: Reading, path: str, value: Value | None) -> dict[str, Any
         return None
 
 
-def lower_least(settings: dict[str, Any], least: str, most: str) -> bool:
-    """Lower the least delay to the greatest; return whether that changed it."""
+def lower_least(
+    settings: dict[str, Any], least: str, most: str, in_force: Mapping[str, Any] = MappingProxyType({})
+) -> bool:
+    """Lower the least delay to the greatest; return whether that changed it.
+
+    What is not among the settings is as in the section `politeness` that is `in_force`, or by default.
+    """
+    defaults = (least, in_force.get("min_delay", 3.0)), (most, in_force.get("max_delay", 30.0))
     try:
-        shortest, longest = (
-            read_duration(settings.get(name, default)) for name, default in ((least, 3.0), (most, 30.0))
-        )
+        shortest, longest = (read_duration(settings.get(name, default)) for name, default in defaults)
     except ValueError:  # it is left out with a remark
         return False
     if shortest > longest:

@@ -55,6 +55,15 @@ def test_an_association_is_added_removed_and_undone(job: Path, cli: Cli) -> None
     assert budget(job, "a.test") == (100, 3)
 
 
+def test_a_shortest_delay_beyond_the_longest_in_force_has_a_warning(job: Path, cli: Cli) -> None:
+    told = "warning: domain:a.test: min_delay (90 s) is longer than max_delay (30 s), which wins: set both"
+    delay = ("--set", "politeness.min_delay=90s")
+    assert told in cli("sheet", job, "set", "smallBudget", *delay, "--dry-run").err.splitlines()
+    assert told in cli("sheet", job, "set", "smallBudget", *delay).err.splitlines()
+    assert told in cli("adjust", job, "--match", "domain:a.test", *delay).err.splitlines()
+    assert told not in cli("adjust", job, "--match", "domain:a.test", "--set", "precedence=2").err.splitlines()
+
+
 def test_values_of_a_sheet_are_set_and_stay_on_top_of_other_settings(job: Path, cli: Cli) -> None:
     answer = cli("sheet", job, "set", "smallBudget", "--set", "queue_total_budget=7")
     assert answer.out.startswith("sheet:smallBudget: queue_total_budget 100 -> 7\nmatches 1 queue\n")

@@ -347,6 +347,17 @@ def test_only_what_heritrix_runs_is_read(tmp_path: Path) -> None:
     ]
 
 
+def test_the_delays_of_a_sheet_are_compared_with_those_in_force(tmp_path: Path) -> None:
+    entry = '<entry key="disposition.minDelayMs" value="90000"/>'
+    settings, remarks = configured(
+        tmp_path,
+        '<bean id="disposition" class="a.DispositionProcessor"><property name="maxDelayMs" value="40000"/></bean>',
+        f'<bean id="slow" class="a.Sheet"><property name="map"><map>{entry}</map></property></bean>',
+    )
+    assert settings["sheets"] == {"slow": {"politeness.min_delay": "40s", "politeness.max_delay": "40s"}}
+    assert "4: slow: minDelayMs is longer than maxDelayMs, which wins in Heritrix, too" in remarks
+
+
 def test_a_property_of_another_class_names_that_class(tmp_path: Path) -> None:
     own = '<property name="queueAssignmentPolicy"><bean class="a.SurtAuthorityQueueAssignmentPolicy"/></property>'
     settings, remarks = configured(
