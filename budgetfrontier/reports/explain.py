@@ -42,6 +42,7 @@ from budgetfrontier.rules.verdict import (
     pause_sentence,
     process_line,
     raise_first,
+    rest_sentence,
     verdict,
 )
 from budgetfrontier.settings import sheets
@@ -619,7 +620,7 @@ class _Explainer:
     # -- the crawl
 
     def _explain_crawl(self, explanation: Explanation) -> None:
-        standing = self._reader.standing()
+        standing = self._reader.standing(self._now)
         summary = standing.totals
         if summary.state is CrawlState.TERMINATED:
             explanation.add("terminated", verdict(standing).text, verdict=Outlook.NEVER)
@@ -658,6 +659,8 @@ class _Explainer:
         elif is_hung(standing):
             found = verdict(standing)
             explanation.add("hung", found.text, verdict=Outlook.BLOCKED, command=found.remedy)
+        elif standing.rests_until > standing.now:
+            explanation.add("crawl-rests", rest_sentence(standing), verdict=Outlook.LATER, when=standing.rests_until)
 
 
 def _by(entry: AuditEntry | None) -> str:

@@ -216,7 +216,7 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR)
 def held(view: View, now: float | None = None) -> forecasts.Held:
     """Return the holdings of queues, for `forecast_rows`. O(queues)."""
     holdings = forecasts.Holdings()
-    deque(holdings.through(view.compact_queues(), terms_of(view, now), group_listing.terms_of(view)), maxlen=0)
+    deque(holdings.through(view.compact_queues(), terms_of(view, now), group_listing.terms_of(view, now)), maxlen=0)
     return holdings.held
 
 
@@ -224,6 +224,7 @@ def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], fo
     """Return the `terms` for `Holdings.through`: of each queue that holds URIs, by the settings in force."""
     settings_of, at = BudgetsInForce(view, forecast=True).for_forecast, time.time() if now is None else now
     quota_used = quota_use.of_heads(view)
+    rests_until = view.rests_until()
     soonest = next((keys.due.unpack(key)[0] for key, _ in view.items(keys.FUTURE)), 0.0)
 
     def terms(queue: QueueRecord) -> forecasts.Terms:
@@ -232,7 +233,7 @@ def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], fo
         if settings.max_delay < delay:
             delay = settings.max_delay
         delay = delay / at_once if at_once > 1 else forecasts.least_delay(queue, delay)
-        begins = queue.wake_time if queue.queued else max(queue.wake_time, soonest)
+        begins = max(queue.wake_time, rests_until, 0.0 if queue.queued else soonest)
         return delay, settings.reached, begins - at if begins > at else 0.0, quota_used(queue)
 
     return terms

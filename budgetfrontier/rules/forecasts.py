@@ -74,6 +74,8 @@ class GroupTerms(NamedTuple):
     politeness: bool
     left: int | None
     """The amount it may yet spend until it is over its total budget, with costs of 1; -1 if it is; None without one."""
+    wait: float = 0.0
+    """The seconds until its clock, of politeness or bandwidth, lets its queues go on."""
 
 
 class _Shared:
@@ -95,22 +97,24 @@ class _Shared:
     @property
     def tail(self) -> float:
         """The least seconds until the last of its URIs may be leased: the clock lets one go after the other."""
-        if not self.terms.politeness or not self.urls or self.terms.left is not None:
+        if not self.urls or self.terms.left is not None:
             return 0.0  # its budget may end it before
-        return self.seconds - self.longest
+        return self.terms.wait + (self.seconds - self.longest if self.terms.politeness else 0.0)
 
 
 def least_delay(queue: QueueRecord, configured: float) -> float:
     """Return the least seconds between two leases of a queue that hands out one URI at a time.
 
     They are those between its last lease and its wake time, for a Crawl-delay, a slow host or a back-off may have made
-    them longer than the `configured` ones; a block and a retry do not count.
+    them longer than the `configured` ones; a block, a retry and the bytes of the last fetch do not count.
     """
     since = queue.last_lease_time + 1.0  # it is stored in whole seconds
     if not queue.last_lease_time or max(queue.wake_time, queue.rest) - since <= configured:  # as of most queues
         return configured
     wake = Waits.of(queue).earned
-    return configured if ended_in_error(queue) or wake <= queue.delayed else max(configured, wake - since)
+    if ended_in_error(queue) or wake <= max(queue.delayed, queue.busy_until):
+        return configured
+    return max(configured, wake - since)
 
 
 class Holdings:

@@ -83,6 +83,10 @@ class Standing(msgspec.Struct, kw_only=True):
     """The first group over budget or quota used up that holds one of the first RETIRED queues, in words: at the end."""
     retired_by_name: int = 0
     """The RETIRED queues that no change of settings revives."""
+    rests_until: float = 0.0
+    """Until when nothing is leased, for the crawl has received more than `max_bandwidth`."""
+    max_bandwidth: int = 0
+    """The bytes a second of the crawl."""
     rate: float | None = None
     """URIs finished a second, if it is known."""
     limit: str | None = None
@@ -403,6 +407,9 @@ def _at_work(s: Standing) -> Verdict:
     counts, out = s.totals.queues, s.totals.in_process
     ready, inactive = counts.get(QueueState.READY, 0), counts.get(QueueState.INACTIVE, 0)
     snoozed = counts.get(QueueState.SNOOZED, 0)
+    rest = s.rests_until - s.now
+    if rest > SILENT or (rest > 0 and not ready and not out):
+        return Verdict("bandwidth", "warn" if rest > SILENT else "good", rest_sentence(s))
     oldest = 0.0 if s.first_lease is None else s.now - s.first_lease
     if ready or (inactive and not s.over_budget):
         return _asked(s, ready or inactive, "ready" if ready else "inactive")
@@ -432,6 +439,12 @@ def _at_work(s: Standing) -> Verdict:
         text = f"All that is left is scheduled for later: {counted(s.totals.future, 'URI')}{first}."
         return Verdict("later", "warn", text)
     return Verdict("settling", "good", "Nothing is queued; a command or a change of settings is still being applied.")
+
+
+def rest_sentence(s: Standing) -> str:
+    """Return the sentence on a crawl that rests for its bandwidth."""
+    rest, most = say_duration(s.rests_until - s.now), f"frontier.max_bandwidth ({s.max_bandwidth:,} bytes a second)"
+    return f"Nothing is leased for {rest} more: what was received takes so long by {most}."
 
 
 def _asked(s: Standing, count: int, state: str) -> Verdict:

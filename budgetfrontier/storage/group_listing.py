@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -113,14 +114,17 @@ def name_of(view: View, group_id: int) -> str | None:
     return _record(view, group_id).name if group_id else None
 
 
-def terms_of(view: View) -> Callable[[int], GroupTerms]:
-    """Return the function that returns the terms of a group, by its id, for forecasts."""
+def terms_of(view: View, now: float | None = None) -> Callable[[int], GroupTerms]:
+    """Return the function that returns the terms of a group, by its id, for forecasts as of a time."""
+    at = time.time() if now is None else now
     grouping = view.grouping()
     rest = rest_of(view, grouping)
 
     def terms(group_id: int) -> GroupTerms:
-        name = _record(view, group_id).name
-        return GroupTerms(name, grouping.limits_of(name).politeness, rest(group_id))
+        group = _record(view, group_id)
+        limits = grouping.limits_of(group.name)
+        wait = max(group_limits.clock(group, limits) - at, 0.0)
+        return GroupTerms(group.name, limits.politeness, rest(group_id), wait)
 
     return terms
 

@@ -99,10 +99,10 @@ class Reader:
         with self.view() as view:
             return process(view, self.path)
 
-    def standing(self) -> Standing:
-        """Return the facts that `Reader.verdict` is made from. O(1)."""
+    def standing(self, now: float | None = None) -> Standing:
+        """Return the facts that `Reader.verdict` is made from, as of now or of another time. O(1)."""
         with self.view() as view:
-            return standing(view, self.path, now=time.time())
+            return standing(view, self.path, now=time.time() if now is None else now)
 
     def verdict(self) -> Verdict:
         """Return whether the crawl goes on, or why nothing is being crawled, in one sentence. O(1)."""

@@ -67,6 +67,7 @@ def _who_steered(found: Standing, view: View) -> None:
 def _what_queues_wait_for(found: Standing, view: View) -> None:
     counts = found.totals.queues
     found.rate = _rate(found, view)
+    found.rests_until, found.max_bandwidth = view.rests_until(), view.settings()[0].frontier.max_bandwidth
     if found.totals.in_process:
         _look_at_leases(found, view)
     if counts.get(QueueState.READY, 0):

@@ -157,6 +157,10 @@ class View:
         """Return the stored totals."""
         return meta.read_counters(self.txn, self.db[keys.META])
 
+    def rests_until(self) -> float:
+        """Return until when nothing is leased, for the crawl has received more than its bandwidth; 0.0 without one."""
+        return self.counters().busy_until if self.settings()[0].frontier.max_bandwidth else 0.0
+
     def settings(self) -> tuple[Settings, list[Override]]:
         """Return the stored settings and the adjustments on top of them, oldest first."""
         settings, adjustments = meta.read_settings(self.txn, self.db[keys.META])

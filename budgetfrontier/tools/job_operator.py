@@ -152,10 +152,12 @@ class JobOperator:
         found = Overview(limit, all_states=all_states)
         if not forecast:
             return CrawlOverview(found.read(self.reader), found)
-        holdings = Holdings()
+        holdings, now = Holdings(), time.time()
         head = found.read(
             self.reader,
-            lambda view, queues: holdings.through(queues, over_time.terms_of(view), group_listing.terms_of(view)),
+            lambda view, queues: holdings.through(
+                queues, over_time.terms_of(view, now), group_listing.terms_of(view, now)
+            ),
         )
         with self.reader.view() as view:
             return CrawlOverview(head, found, over_time.overview(view, self.path, holdings.held, time.time()))

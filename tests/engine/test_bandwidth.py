@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Lease, Settings
+from budgetfrontier import Frontier, Lease, Reader, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.reports import over_time
+from budgetfrontier.reports.explain import explain
 from tests.support import START, make_settings, opened
 
 RATE = 10_000
@@ -155,3 +157,33 @@ def test_a_wake_of_a_queue_ends_the_wait_of_its_group(tmp_path: Path) -> None:
         f.wake("b.test")
         assert {lease.queue for lease in f.lease(9)} == {"a.test", "b.test"}
         f.check()
+
+
+def test_a_crawl_that_rests_for_its_bandwidth_says_so_in_its_verdict_and_in_explanations(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with frontier(clock, "crawl", tmp_path / "f") as f:
+        f.schedule_many(f"https://a.test/{page}" for page in range(3))
+        f.finish(f.lease(1)[0], size=RATE * 75)
+        f.commit()
+        rests = "Nothing is leased for 1m15s more: what was received takes so long by frontier.max_bandwidth "
+        rests += f"({RATE:,} bytes a second)."
+        assert (f.verdict().slug, f.verdict().text) == ("bandwidth", rests)
+        with Reader(tmp_path / "f") as reader:
+            found = explain(reader, "a.test", job="job", now=START)
+        assert rests in [reason.text for reason in found.reasons] and found.when == START + 75.0
+        clock.advance(74.0)
+        assert f.verdict().level == "good"
+        clock.advance(1.0)
+        assert f.verdict().slug == "running"
+
+
+@pytest.mark.parametrize("level", ["queue", "group", "crawl"])
+def test_a_forecast_waits_for_the_bytes_received(tmp_path: Path, level: str) -> None:
+    clock = ManualClock(START)
+    with frontier(clock, level, tmp_path / "f") as f:
+        f.schedule_many(f"https://a.test/{page}" for page in range(3))
+        f.finish(f.lease(1)[0], size=RATE * 75)
+        assert f.lease(1) == []
+        f.commit()
+        with Reader(tmp_path / "f") as reader, reader.view() as view:
+            assert over_time.held(view, START + 5.0).tail == 70.0
