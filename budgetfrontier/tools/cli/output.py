@@ -82,7 +82,7 @@ def write_queue(
             if name == "wake_time" and value <= time.time():
                 value = 0.0  # it waits for nothing
             shown = _when(value) if name in _TIMES else f"{value:.1f}" if isinstance(value, float) else value
-            text = clean(str(shown)) or "-"
+            text = "-" if shown is None else clean(str(shown)) or "-"
             print(f"{name + ':':25} {text if layout.width is None else shortened(text, layout.width - 26)}")
         if pending:
             print()

@@ -112,7 +112,7 @@ def test_a_queue_shows_its_group(grouped: Path, cli: Cli) -> None:
     assert {name: value.strip() for name, value in found.items()} == {
         "group": "capped", "group.state": "over_budget", "group.queues": "2", "group.parked": "0",
         "group.in_flight": "0", "group.max_in_flight": "4", "group.expenditure": "2", "group.total_budget": "1",
-        "group.bytes": "2000", "group.in_degree": "None", "group.quota_share": "None",
+        "group.bytes": "2000", "group.in_degree": "-", "group.quota_share": "-",
         "group.wake_time": "-",
     }  # fmt: skip
     assert json.loads(cli("queue", grouped, "a.example.org", "--format", "json").out)["group"]["state"] == "waits"
