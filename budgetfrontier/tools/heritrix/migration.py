@@ -239,7 +239,7 @@ def _is_known(reading: Reading, bean: Bean) -> bool:
     """Return whether a class is one that this program knows, or is read where it stands."""
     if (
         SAME_CLASS.get(bean.name, bean.name) in PLAIN
-        or bean.name in (*BUILT_IN, *UNIQ_FILTERS, "QuotaEnforcer")
+        or bean.name in (*BUILT_IN, *UNIQ_FILTERS, "BloomFilter64bit", "QuotaEnforcer")
         or bean.name in ("Sheet", *sheet_beans.ASSOCIATIONS)
     ):
         return True

@@ -16,7 +16,7 @@ from budgetfrontier.tools.heritrix.counterparts import (
     whole,
 )
 from budgetfrontier.tools.heritrix.reading import Reading, label, with_class
-from budgetfrontier.tools.heritrix.spring import Bean, BeanList, Value
+from budgetfrontier.tools.heritrix.spring import Bean, BeanList, Value, argument
 
 
 def frontier(reading: Reading) -> None:
@@ -56,6 +56,24 @@ def _duplicates(reading: Reading, bean: Value | None) -> None:
         reading.skipped[id(bean)] = ""
     elif UNIQ_FILTERS[bean.name] != "exact":
         reading.put("frontier.duplicates", UNIQ_FILTERS[bean.name], bean.line)
+        _size(reading, reading.use(bean, "bloomFilter") if UNIQ_FILTERS[bean.name] == "bloom" else None)
+
+
+def _size(reading: Reading, bean: Value | None) -> None:
+    """Set the size of a Bloom filter, BloomFilter64bit(n, d) of Heritrix: for n URIs, with an error of 2^-d."""
+    if not isinstance(bean, Bean):
+        return
+    for place, name, setting, read in (("0", "n", "expected", whole), ("1", "d", "error", _error)):
+        key = next((key for key in map(argument, (place, name)) if key in bean.properties), argument(place))
+        if (value := reading.convert(bean, key, read, None)) is not None:
+            reading.put(f"frontier.bloom.{setting}", value, bean.lines[key])
+
+
+def _error(text: str) -> float:
+    """Return the share of new URIs that a Bloom filter with so many hash functions takes for seen. Raises ValueError."""
+    if (hashes := whole(text)) < 1:
+        raise ValueError(text)
+    return float(f"{2.0**-hashes:.2g}")
 
 
 def _precedence(reading: Reading, bean: Value | None) -> None:

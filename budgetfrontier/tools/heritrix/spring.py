@@ -56,7 +56,7 @@ class BeanMap:
 
 @dataclass
 class Bean:
-    """A bean: its class without the package, and its properties."""
+    """A bean: its class without the package, and its properties, arguments of the constructor among them."""
 
     name: str
     id: str
@@ -200,13 +200,19 @@ class Beans:
             if key.startswith("p:"):
                 name, kind = (key[2:-4], "ref") if key.endswith("-ref") else (key[2:], "value")
                 self._set(bean, name, Text(text, element.line, kind), element.line)
+            elif key.startswith("c:"):
+                name, kind = (key[2:-4], "ref") if key.endswith("-ref") else (key[2:], "value")
+                self._set(bean, argument(name.removeprefix("_")), Text(text, element.line, kind), element.line)
             elif key in ("factory-bean", "factory-method", "init-method"):
                 self.remarks.append(Remark(element.line, f"{_label(bean)} {key}={text}", "it is not followed"))
+        arguments = 0
         for child in element.children:
             if child.name == "property":
                 self._set(bean, child.attributes.get("name", ""), self._held(child), child.line)
             elif child.name == "constructor-arg":
-                self.remarks.append(Remark(child.line, f"{_label(bean)} constructor-arg", "it is not read"))
+                place = child.attributes.get("name") or child.attributes.get("index") or str(arguments)
+                self._set(bean, argument(place), self._held(child), child.line)
+                arguments += 1
             elif child.name not in ("description", "meta"):
                 self.remarks.append(Remark(child.line, f"{_label(bean)} <{child.name}>", "it is not read"))
         return bean
@@ -396,6 +402,11 @@ def _beside(path: Path, resource: str) -> Path | None:
     if not file or ":" in file or "*" in file or "\0" in file or file.startswith("/") or ".." in Path(file).parts:
         return None
     return path.parent / file
+
+
+def argument(place: str) -> str:
+    """Return the name that an argument of a constructor, by its number from 0 or its name, has among properties."""
+    return f"constructor-arg[{place}]"
 
 
 def inner(value: Value) -> Iterator[Value]:
