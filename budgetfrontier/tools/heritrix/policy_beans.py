@@ -70,7 +70,7 @@ def _size(reading: Reading, bean: Value | None) -> None:
 
 
 def _error(text: str) -> float:
-    """Return the share of new URIs that a Bloom filter with so many hash functions takes for seen. Raises ValueError."""
+    """Return the error of a Bloom filter with so many hash functions. Raises ValueError."""
     if (hashes := whole(text)) < 1:
         raise ValueError(text)
     return float(f"{2.0**-hashes:.2g}")
