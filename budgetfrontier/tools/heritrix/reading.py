@@ -45,12 +45,13 @@ class Reading:
         holder: Any = self.settings
         for part in path[:-1]:
             holder = holder[part]
-        shown = brief(str(holder[path[-1]]))
+        value = holder[path[-1]]
+        shown = "" if isinstance(value, dict | list) else f": {brief(str(value))}"
         del holder[path[-1]]
         names = tuple(map(str, path))
         starts = [names[:length] for length in range(len(names), 0, -1)]
         line = next((self.origins[start] for start in starts if start in self.origins), FileLine(1))
-        self.remark(line, f"{'.'.join(names)}: {shown}", f"{why}; left out")
+        self.remark(line, f"{'.'.join(names)}{shown}", f"{why}; left out")
 
     def beside(self, ending: str, lines: Iterable[str]) -> str:
         """Add a file to write beside the configuration, and return its name."""

@@ -7,7 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 from budgetfrontier.core import units
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import plugins
+from budgetfrontier.settings.matching import parse_match, sheet_name_objection
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.values import brief, read_duration
 from budgetfrontier.tools.heritrix import decide_rules, policy_beans
@@ -28,13 +30,19 @@ def sheets(reading: Reading) -> None:
     """Set the sheets, and what they are associated with. Those that nothing is associated with are kept for later."""
     found: dict[str, dict[str, Any]] = {}
     for bean in reading.beans.top:
-        if bean.name == "Sheet":
+        if bean.name == "Sheet" and (objection := sheet_name_objection(label(bean))):
+            reading.remark(bean.line, f"the sheet {brief(label(bean))}", f"{objection}; left out")
+            reading.skipped[id(bean)] = ""
+        elif bean.name == "Sheet":
             found[label(bean)] = _sheet(reading, bean)
             reading.origins["sheets", label(bean)] = bean.line
     associations: list[dict[str, Any]] = []
+    seen: set[tuple[str, str]] = set()
     for bean in reading.beans.top:
         if bean.name in ASSOCIATIONS and (association := _association(reading, bean, found)):
-            associations.append(association)
+            for each in _without_repeats(association, seen):
+                reading.origins["associations", str(len(associations))] = bean.line
+                associations.append(each)
     if found:
         reading.put("sheets", found)
     if associations:
@@ -46,11 +54,11 @@ def _association(reading: Reading, bean: Bean, sheets: Collection[str]) -> dict[
     names = [text.text.strip() for text in reading.texts(reading.use(bean, "targetSheetNames"))]
     for name in names:
         if name not in sheets:
-            reading.remark(bean.line, f"the sheet {brief(name)}", "there is no such sheet in the file; left out")
-    names = [name for name in names if name in sheets]
+            reading.remark(bean.line, f"the sheet {brief(name)}", "there is no such sheet, or it is left out")
+    names = [name for name in dict.fromkeys(names) if name in sheets]
     if bean.name == "SurtPrefixesSheetAssociation":
-        texts = [text.text.strip().partition("://") for text in reading.texts(reading.use(bean, "surtPrefixes"))]
-        return {"sheets": names, "surt": [rest or whole for whole, _, rest in texts]} if names and texts else None
+        prefixes = _prefixes(reading, bean)
+        return {"sheets": names, "surt": prefixes} if names and prefixes else None
     order = reading.convert(bean, "order", int, 0)
     rules = reading.use(bean, "rules")
     if isinstance(rules, Bean) and not reading.is_on(rules):
@@ -60,6 +68,32 @@ def _association(reading: Reading, bean: Bean, sheets: Collection[str]) -> dict[
     if match is None:
         reading.remark(bean.line, f"{label(bean)} (rules)", "only a MatchesRegexDecideRule is read; left out")
     return {"sheets": names, "match": match, "order": order} if names and match else None
+
+
+def _prefixes(reading: Reading, bean: Bean) -> list[str]:
+    """Return the SURT prefixes of an association, with remarks on what is none."""
+    found: list[str] = []
+    for text in reading.texts(reading.use(bean, "surtPrefixes")):
+        whole, _, rest = text.text.strip().partition("://")
+        try:
+            parse_match(f"surt:{rest or whole}")
+        except SettingsError:
+            why = "it is no SURT prefix, such as http://(org,example,; left out"
+            reading.remark(text.line, brief(text.text.strip()), why)
+        else:
+            found.append(rest or whole)
+    return [*dict.fromkeys(found)]
+
+
+def _without_repeats(association: dict[str, Any], seen: set[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return an association without the pairs of sheet and pattern that were seen: then it is one for each sheet."""
+    kind = "surt" if "surt" in association else "match"
+    patterns = association[kind] if kind == "surt" else [association[kind]]
+    fresh = {name: [each for each in patterns if (name, each) not in seen] for name in association["sheets"]}
+    seen |= {(name, each) for name, new in fresh.items() for each in new}
+    if all(new == patterns for new in fresh.values()):
+        return [association]
+    return [{**association, "sheets": [name], kind: new} for name, new in fresh.items() if new]
 
 
 def _sheet(reading: Reading, sheet: Bean) -> dict[str, Any]:

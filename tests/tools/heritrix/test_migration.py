@@ -226,6 +226,50 @@ def test_the_default_profile_of_the_published_jar(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def sheet(name: str) -> str:
+    entry = '<entry key="frontier.queueTotalBudget" value="9"/>'
+    return f'<bean id="{name}" class="a.Sheet"><property name="map"><map>{entry}</map></property></bean>'
+
+
+def associated(names: str, *prefixes: str) -> str:
+    lists = [f"<value>{name}</value>" for name in names.split()], [f"<value>{prefix}</value>\n" for prefix in prefixes]
+    return (
+        f'<bean class="a.SurtPrefixesSheetAssociation"><property name="targetSheetNames"><list>{"".join(lists[0])}'
+        f'</list></property><property name="surtPrefixes"><list>\n{"".join(lists[1])}</list></property></bean>'
+    )
+
+
+def test_a_prefix_that_is_none_leaves_the_others_of_its_association(tmp_path: Path) -> None:
+    settings, remarks = configured(
+        tmp_path, sheet("s"), associated("s", "http://(org,example,", "junk"), associated("s", "http://x.test/")
+    )
+    assert settings["associations"] == [{"sheets": ["s"], "surt": ["(org,example,"]}]
+    assert [remark for remark in remarks if not remark.startswith("1: ")] == [
+        "6: junk: it is no SURT prefix, such as http://(org,example,; left out",
+        "9: http://x.test/: it is no SURT prefix, such as http://(org,example,; left out",
+    ]
+
+
+def test_what_is_associated_twice_is_associated_once(tmp_path: Path) -> None:
+    settings, remarks = configured(
+        tmp_path, sheet("s"), sheet("t"), associated("s s", "http://(a,", "https://(a,"),
+        associated("s t", "http://(a,", "http://(b,"), associated("t", "http://(b,"),
+    )  # fmt: skip
+    assert [(one["sheets"], one["surt"]) for one in settings["associations"]] == [
+        (["s"], ["(a,"]), (["s"], ["(b,"]), (["t"], ["(a,", "(b,"]),
+    ]  # fmt: skip
+    assert [remark for remark in remarks if not remark.startswith("1: ")] == []
+
+
+def test_a_sheet_whose_name_is_none_here_leaves_the_others_of_its_association(tmp_path: Path) -> None:
+    settings, remarks = configured(tmp_path, sheet("a:b"), sheet("s"), associated("a:b s", "http://(b,"))
+    assert settings["associations"] == [{"sheets": ["s"], "surt": ["(b,"]}]
+    assert [remark for remark in remarks if not remark.startswith("1: ")] == [
+        "3: the sheet a:b: expected the name of a sheet, of letters, digits, _, . and -; left out",
+        "5: the sheet a:b: there is no such sheet, or it is left out",
+    ]
+
+
 BLOOM = '<bean class="a.BloomUriUniqFilter"><property name="bloomFilter"><bean class="a.BloomFilter64bit" {}</bean>'
 
 
