@@ -29,7 +29,18 @@ _USED_BY: Final = {
     "cluster.max_spend": (("spent",), "of spend"),
 }
 """The figures that use the crawl-wide totals up, and their units."""
-_SUMS: Final = ("revived_count", "retired_count", "still_over", "by_name", "uris", "spend", "disregarded")
+_SUMS: Final = (
+    "revived_count",
+    "retired_count",
+    "eligible_count",
+    "ineligible_count",
+    "regraded_count",
+    "still_over",
+    "by_name",
+    "uris",
+    "spend",
+    "disregarded",
+)
 
 
 def merged_report(
@@ -99,7 +110,7 @@ def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for name in ("by_next_uri", "quotas"):
         if any(name in one for one in effects):
             found[name] = any(one.get(name) for one in effects)
-    for name in ("retired", "revived"):
+    for name in ("retired", "revived", "eligible", "ineligible"):
         if any(name in one for one in effects):
             found[name] = [key for one in effects for key in one.get(name, ())][:_NAMED]
     for name in _SUMS:
@@ -110,17 +121,22 @@ def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     others = [one["others"] for one in effects if one.get("others")]
     if others:
         found["others"] = {"queues": sum(one["queues"] for one in others)} | {
-            when: {
-                "uris": sum(one[when]["uris"] for one in others),
-                "spend": sum(one[when]["spend"] for one in others),
-                "ceiling": _ceiling(one[when]["ceiling"] for one in others),
-            }
-            for when in ("before", "after")
+            when: _spend([one[when] for one in others]) for when in ("before", "after")
         }
+    if lifted := [one["eligible_spend"] for one in effects if one.get("eligible_spend")]:
+        found["eligible_spend"] = _spend(lifted)
     for name in ("replaced", "withdrawn", "scope_unknown", "promised", "warnings"):
         if first := next((one[name] for one in effects if one.get(name)), None):
             found[name] = first
     return found
+
+
+def _spend(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "uris": sum(one["uris"] for one in parts),
+        "spend": sum(one["spend"] for one in parts),
+        "ceiling": _ceiling(one["ceiling"] for one in parts),
+    }
 
 
 def _merged_survey(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -49,6 +49,8 @@ class Promise(msgspec.Struct, kw_only=True):
     others: dict[str, Any] = {}
     disregarded: int = 0
     scope_unknown: str = ""
+    eligible_count: int = 0
+    ineligible_count: int = 0
     quotas: bool = False
 
 
@@ -78,8 +80,12 @@ class Adjustment(msgspec.Struct, kw_only=True):
     and after (`still_over`), and those retired by name, which stay (`by_name`). `uris` counts the URIs, of those held
     now, that the revived queues would hand out, `spend` is their cost, `ceiling` the rest of the budgets, for these and
     for new URIs (None: no maximum); the last URI of a queue may go beyond it. `others` has all three, before and after,
-    for the queues that are not retired and get another budget. A real one only counts the retired queues that are
-    reconsidered, and lists the adjustments that it has `replaced`, because all of their settings are set by later ones.
+    for the queues that are not retired and get another budget. With a `precedence_floor` it also counts and lists the
+    queues that become INELIGIBLE, and those that are so no more (`eligible`, with `eligible_spend`).
+
+    A real one only counts the retired queues that are reconsidered, with a floor also those that wait
+    (`regraded_count`), and lists the adjustments that it has `replaced`, because all of their settings are set by later
+    ones.
     """
 
     id: int
@@ -108,6 +114,12 @@ class Adjustment(msgspec.Struct, kw_only=True):
     replaced: list[dict[str, Any]] = []
     unknown: list[str] = []
     warnings: list[str] = []
+    eligible: list[str] = []
+    eligible_count: int = 0
+    eligible_spend: dict[str, int | None] = {}
+    ineligible: list[str] = []
+    ineligible_count: int = 0
+    regraded_count: int = 0
 
 
 def check(args: dict[str, Any]) -> None:
@@ -194,11 +206,13 @@ def edit(kernel: Kernel, change: Edit, now: float) -> dict[str, Any]:
     stay, were = {one.id for one in after}, {one.id for one in before}
     gone = [one for one in before if one.id not in stay]
     come = [one for one in after if one.id not in were]
-    revived = counters.retired - counters.retired_by_name
+    revived, waiting = counters.retired - counters.retired_by_name, counters.inactive + counters.ineligible
     precedence = any("precedence" in one.set or sheets.is_about_sheets(one) for one in (*gone, *come))
     kernel.rollout.change_settings(settings, after, now, precedence=precedence)
     write_settings(tables.env.txn, tables.env.db[keys.META], settings, after)
     effect: dict[str, Any] = {"revived_count": revived}
+    if settings.frontier.precedence_floor is not None and (precedence or tables.in_force.mixes_precedences):
+        effect["regraded_count"] = waiting
     if warnings := delay_conflicts.of_change(settings, before, after):
         effect["warnings"] = warnings
     if replaced := [one for one in gone if one.id not in change.remove]:

@@ -14,8 +14,9 @@ import msgspec
 
 from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri, QueueRecord
+from budgetfrontier.engine.commands.floor_preview import FloorPreview
 from budgetfrontier.rules.budgets import is_over_total, total_of
-from budgetfrontier.rules.queue_states import RETIRED, is_revived_by_change
+from budgetfrontier.rules.queue_states import ACTIVE, INELIGIBLE, RETIRED, is_revived_by_change
 from budgetfrontier.settings import Settings, delay_conflicts, plugins, sheets
 from budgetfrontier.settings.grouping import Grouping, GroupLimits
 from budgetfrontier.settings.matching import GROUP, Match, spellings, unknown_keys
@@ -421,6 +422,8 @@ def _budget(queue: QueueRecord, settings: QueueSettings) -> tuple[int, bool, boo
 def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] | None = None) -> dict[str, Any]:
     """Return the effect of a change: the survey, which queues retire and revive, and how much they could then spend.
 
+    Queues that a precedence floor makes INELIGIBLE, or no more (`eligible`), are neither: they are counted apart.
+
     `in_scope` returns whether the crawl would fetch a URI; otherwise it is disregarded, and costs nothing. As of the
     view. O(queues), about 5 us each, and the pending URIs of queues with changed budgets; O(named and RETIRED queues)
     if named.
@@ -429,10 +432,10 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
     of_groups = _GroupBudgets(view, change)
     sides = zip((change.before, change.after), change.groupings, strict=True)
     quotas = [QuotasInForce(view, effective, grouping) for effective, grouping in sides]
-    retired: list[str] = []
-    revived: list[str] = []
-    counts = {"retired_count": 0, "revived_count": 0, "still_over": 0, "by_name": 0}
-    reviving, before, after = (_Spend(in_scope, of_groups, side) for side in (1, 0, 1))
+    floor = FloorPreview(view)
+    named: dict[str, list[str]] = {"retired": [], "revived": [], "ineligible": [], "eligible": []}
+    counts = {f"{kind}_count": 0 for kind in named} | {"still_over": 0, "by_name": 0}
+    reviving, lifted, before, after = (_Spend(in_scope, of_groups, side) for side in (1, 1, 0, 1))
     changed = 0
     for looked in _look(view, change.match, others=True):
         queue, url, label, matched = looked
@@ -449,36 +452,56 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
         was_stopped, is_stopped = (_is_stopped(looked, side) for side in quotas)
         was_out = _is_out(queue, old) or of_groups.is_over(queue, 0) or (was_stopped and old.force_retire)
         is_out = _is_out(queue, new) or of_groups.is_over(queue, 1) or (is_stopped and new.force_retire)
-        if queue.state is RETIRED:
-            if queue.queued and not is_out:
-                counts["revived_count"] += 1
-                reviving.add(view, queue, new, stopped=is_stopped)
-                if len(revived) < NAMED:
-                    revived.append(queue.queue)
-        else:
-            if queue.queued and is_out and not was_out:
-                counts["retired_count"] += 1
-                if len(retired) < NAMED:
-                    retired.append(queue.queue)
-            if (*_budget(queue, old), was_stopped) != (*_budget(queue, new), is_stopped) or of_groups.differ(queue):
-                changed += 1
-                before.add(view, queue, old, stopped=was_stopped)
-                after.add(view, queue, new, stopped=is_stopped)
-        counts["still_over"] += matched and queue.queued > 0 and is_out and (was_out or queue.state is RETIRED)
+        kind, held = _fate(queue, was_out=was_out, is_out=is_out, held=floor.holds(queue, url, old, new))
+        if kind:
+            counts[f"{kind}_count"] += 1
+            if len(named[kind]) < NAMED:
+                named[kind].append(queue.queue)
+        if kind == "revived":
+            reviving.add(view, queue, new, stopped=is_stopped)
+        elif kind == "eligible":
+            lifted.add(view, queue, new, stopped=is_stopped)
+        elif (
+            queue.state is not RETIRED
+            and not held
+            and ((*_budget(queue, old), was_stopped) != (*_budget(queue, new), is_stopped) or of_groups.differ(queue))
+        ):
+            changed += 1
+            before.add(view, queue, old, stopped=was_stopped)
+            after.add(view, queue, new, stopped=is_stopped)
+        still = queue.queued > 0 and is_out and not held and (was_out or queue.state is RETIRED)
+        counts["still_over"] += matched and still
     found = plain(groups.survey(change, view.counters().time, _unknown(view, change)))
     if in_scope is not None:
-        found["disregarded"] = reviving.disregarded + after.disregarded
+        found["disregarded"] = reviving.disregarded + lifted.disregarded + after.disregarded
     return {
         **found,
         "warnings": list(change.warnings),
         "by_next_uri": _goes_by_next_uri(view, change.match),
         "quotas": any(side.kinds for side in quotas),
-        "retired": retired,
-        "revived": revived,
+        **named,
         **counts,
         **_told(reviving),
+        "eligible_spend": _told(lifted),
         "others": {"queues": changed, "before": _told(before), "after": _told(after)},
     }
+
+
+def _fate(queue: QueueRecord, *, was_out: bool, is_out: bool, held: bool) -> tuple[str, bool]:
+    """Return what a change does to a queue with URIs, "" if nothing, and whether it is INELIGIBLE after it.
+
+    `held`: its precedence is at the floor then, or beyond. A queue that has its turn retires first.
+    """
+    if not queue.queued:
+        return "", False
+    held = held and not (queue.state in ACTIVE and is_out)
+    if held:
+        return "" if queue.state is INELIGIBLE else "ineligible", True
+    if queue.state is RETIRED:
+        return "" if is_out else "revived", False
+    if is_out:
+        return "" if was_out else "retired", False
+    return "eligible" if queue.state is INELIGIBLE else "", False
 
 
 def _told(spend: _Spend) -> dict[str, Any]:

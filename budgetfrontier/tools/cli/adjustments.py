@@ -75,6 +75,9 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
             say(f"replaces adjustment {one['id']}: {_settings(one)}")
         verb = "is" if effect["revived_count"] == 1 else "are"
         say(f"{counted(effect['revived_count'], 'retired queue')} {verb} reconsidered")
+        if waiting := effect.get("regraded_count"):
+            verb = "is" if waiting == 1 else "are"
+            say(f"{counted(waiting, 'queue that waits', 'queues that wait')} {verb} compared with the precedence floor")
         return
     say(f"matches {counted(matched, 'queue')}" if matched else _no_match(match))
     _name_unknown(unknown)
@@ -140,6 +143,11 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
     if effect["revived_count"]:
         yield f"  would fetch {_spend(effect)}"
     yield f"would retire {_named(effect, 'retired')}"
+    if effect["ineligible_count"]:
+        yield f"would become INELIGIBLE, at the precedence floor: {_named(effect, 'ineligible')}"
+    if effect["eligible_count"]:
+        yield f"would be INELIGIBLE no more: {_named(effect, 'eligible')}"
+        yield f"  would fetch {_spend(effect['eligible_spend'])}"
     if effect["still_over"]:
         again = f"{counted(effect['still_over'], 'queue')}; they retire again on their turn"
         yield f"over {budget} before and after: {again}"

@@ -9,7 +9,7 @@ import pytest
 from budgetfrontier import Frontier
 from budgetfrontier.engine.commands import adjustment, preview
 from budgetfrontier.settings.overrides import Effective
-from tests.support import crawl, memory, pages, state
+from tests.support import crawl, memory, one, pages, state
 
 TRAPS = [{"match": "regex:/trap", "set": {"queue_total_budget": 5}}]
 
@@ -164,3 +164,51 @@ def test_without_quotas_a_dry_run_says_nothing_of_them() -> None:
     with memory(queue_total_budget=1) as f:
         f.schedule_many(pages("a", 5))
         assert not f.adjust(queue_total_budget=2, dry_run=True).quotas
+
+
+@pytest.mark.parametrize("policy", ["base", {"success-counts": {"tiers": [2]}}, "highest-uri"])
+@pytest.mark.parametrize("precedence", [2, 5, 40])
+def test_a_dry_run_knows_which_queues_the_precedence_floor_holds(policy: Any, precedence: int) -> None:
+    low = {"match": "host:c.test", "set": {"precedence": 30}}
+    with memory(
+        precedence_policy=policy, precedence_floor=20, hold_queues=True, balance_replenish_amount=9, overrides=[low]
+    ) as f:
+        f.schedule_many(pages("ABCD", 4))
+        assert crawl(f, limit=1) == "A"
+        f.retire("d.test")
+        told = f.adjust(match="*", precedence=precedence, dry_run=True)
+        real = f.adjust(match="*", precedence=precedence)
+        assert real.regraded_count == 2  # b, which is INACTIVE, and c
+        f.finish(one(f)) if precedence < 20 else crawl(f)  # an active queue is INELIGIBLE after its next fetch
+        held = [f"{letter}.test" for letter in "abc" if state(f, letter) == "INELIGIBLE"]
+        if precedence < 20:
+            assert (told.ineligible, told.eligible, held) == ([], ["c.test"], [])
+            assert told.eligible_spend == {"uris": 4, "spend": 4, "ceiling": None}
+            assert told.others["queues"] == told.retired_count == told.revived_count == 0
+        else:
+            assert (told.ineligible, told.eligible, held) == (["a.test", "b.test"], [], ["a.test", "b.test", "c.test"])
+            assert (told.ineligible_count, told.eligible_count) == (2, 0)
+
+
+def test_a_policy_of_ones_own_is_not_asked_by_a_dry_run() -> None:
+    with memory(precedence_policy=f"{__name__}:of_its_own", precedence_floor=20) as f:
+        f.schedule_many(pages("A", 4))
+        told = f.adjust(match="*", precedence=40, dry_run=True)
+        assert (told.ineligible_count, told.eligible_count) == (0, 0)
+
+
+def of_its_own(uri: Any, *, precedence: int) -> int:
+    return 3
+
+
+def test_retired_queues_at_the_floor_do_not_revive() -> None:
+    with memory(precedence_floor=20, queue_total_budget=1, retire_when="reached") as f:
+        f.schedule_many(pages("A", 4))
+        crawl(f)
+        assert state(f, "a") == "RETIRED"
+        told = f.adjust(match="*", queue_total_budget=-1, precedence=20, dry_run=True)
+        assert (told.revived_count, told.ineligible, told.still_over) == (0, ["a.test"], 0)
+        f.adjust(match="*", queue_total_budget=-1, precedence=20)
+        assert state(f, "a") == "INELIGIBLE"
+        told = f.adjust(match="*", precedence=19, dry_run=True)
+        assert (told.revived_count, told.eligible, told.others["queues"]) == (0, ["a.test"], 0)

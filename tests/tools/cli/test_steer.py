@@ -787,3 +787,22 @@ def test_an_import_of_dead_letters_is_undone_and_its_undo_too(job: Path, cli: Cl
     assert f"to take it back: budgetfrontier undo {job} {number + 1} " in answer.err
     assert [row["command"] for row in json.loads(cli("removed", job, "--format", "json").out)][-1] == "undo"
     assert "returned 2 dead letters" in cli("undo", job, number + 1).out
+
+
+def test_adjust_names_the_queues_that_a_precedence_floor_holds(tmp_path: Path, cli: Cli) -> None:
+    settings = Settings.from_dict(
+        {"frontier": {"precedence_floor": 5}, "overrides": [{"match": "host:low.test", "set": {"precedence": 9}}]}
+    )
+    with Frontier.open(tmp_path / "frontier", settings) as f:
+        f.schedule_many(["http://low.test/", "http://a.test/"])
+    plan = cli("adjust", tmp_path, "--match", "host:low.test", "--set", "precedence=3", "--dry-run").out.splitlines()
+    assert plan[2:6] == [
+        "would revive 0 queues",
+        "would retire 0 queues",
+        "would be INELIGIBLE no more: 1 queue: low.test",
+        "  would fetch 1 of the URIs they hold now and spend 1, without maximum once more come",
+    ]
+    plan = cli("adjust", tmp_path, "--match", "*", "--set", "precedence=60", "--dry-run").out.splitlines()
+    assert "would become INELIGIBLE, at the precedence floor: 1 queue: a.test" in plan
+    done = cli("adjust", tmp_path, "--match", "*", "--set", "precedence=60").out.splitlines()
+    assert done[-1] == "2 queues that wait are compared with the precedence floor"
