@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from budgetfrontier.core import units
+from budgetfrontier.core import units, uris
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.values import brief, show
 
 NEEDS_URLS = (
@@ -49,6 +50,14 @@ BY_ADDRESS = (
     "the queue of a seed depends on the address of its host here, which is not known yet: give the seed a `queue`, or "
     "write an override for its host instead of its budget or sheet"
 )
+
+
+def is_named(url: str | None) -> bool:
+    """Return whether the host of a URL, as written, has a name, so that its address is not known here."""
+    try:
+        return uris.own_address(uris.host(uris.parse(url or ""))) is None
+    except InvalidUrl:  # it is refused elsewhere
+        return False
 
 
 def sheet_objection(name: str, sheets: Mapping[str, object]) -> str:

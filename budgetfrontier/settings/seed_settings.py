@@ -10,7 +10,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import policy_factory, policy_results, url_lists
-from budgetfrontier.settings.checks import BY_ADDRESS, sheet_objection
+from budgetfrontier.settings.checks import BY_ADDRESS, is_named, sheet_objection
 from budgetfrontier.settings.matching import LONGEST, has_wildcards, queues_match
 from budgetfrontier.settings.problems import MOST_PROBLEMS
 from budgetfrontier.settings.schema import Association, FrontierSettings, Override, Seed
@@ -135,7 +135,7 @@ def _with_settings(settings: Settings, problems: list[str]) -> Iterator[tuple[st
             if isinstance(line, ListedUrl) and (alone or line.given):
                 seed = url_lists.seed_of(line, entry)
                 found = [sheet_objection(name, settings.sheets) for name in seed.sheet if name not in settings.sheets]
-                if by_address and seed.queue is None and (seed.budget is not None or seed.sheet):
+                if by_address and seed.queue is None and (seed.budget is not None or seed.sheet) and is_named(seed.url):
                     found.append(BY_ADDRESS)
                 column = line.given["sheet"].column if line.given and "sheet" in line.given else line.column
                 place = f"{entry.file}:{number}:{column}"

@@ -27,6 +27,7 @@ from budgetfrontier.settings.checks import (
     SNAPSHOT_COMMANDS,
     group_objection,
     is_address,
+    is_named,
     objection_to_file,
     partitions_objection,
     policy_name,
@@ -102,7 +103,7 @@ class Validator:
         self._sheet_names: list[tuple[ValuePath, str]] = []
         self._sheets_unknown = False
         self._associated: set[tuple[str, str]] = set()
-        self._seeds_with_settings: list[ValuePath] = []
+        self._seeds_with_settings: list[tuple[ValuePath, str]] = []
         self._root: type[msgspec.Struct] = msgspec.Struct
         self._readers: dict[str, Callable[[Any, ValuePath], Any]] = {
             "addresses": self._addresses,
@@ -186,8 +187,9 @@ class Validator:
             by_address = policy_factory.goes_by_address(frontier)
         except SettingsError:  # there is no such policy: said elsewhere
             return
-        for path in self._seeds_with_settings if by_address else ():
-            self._add(path, BY_ADDRESS)
+        for path, url in self._seeds_with_settings if by_address else ():
+            if is_named(url):
+                self._add(path, BY_ADDRESS)
 
     def _check_groups(self, groups: Sequence[GroupSettings], overrides: Sequence[Override]) -> None:
         """Refuse overrides of groups that are not defined, and warn of groups without any limit."""
@@ -371,7 +373,7 @@ class Validator:
             seed = self.section(Seed(), value, path)
             self._sheet_names += (((*path, "sheet"), name) for name in self._distinct(seed.sheet, (*path, "sheet")))
             if seed.url is not None and seed.queue is None and (seed.budget is not None or seed.sheet):
-                self._seeds_with_settings.append(path)
+                self._seeds_with_settings.append((path, seed.url))
             path = (*path, "url")
         else:
             try:

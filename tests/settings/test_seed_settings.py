@@ -134,6 +134,24 @@ def test_queues_by_address_are_not_known_before(tmp_path: Path) -> None:
         with_seed_settings(Settings.from_dict(data))
 
 
+@pytest.mark.parametrize(
+    ("policy", "url", "key"),
+    [
+        ("ip", "http://192.0.2.1:8080/a", "192.0.2.1"),
+        ("ip", "http://[2001:db8::1]/", "2001:db8::1"),
+        ("bucket", "http://192.0.2.1/", "535"),
+    ],
+)
+def test_the_queue_of_an_address_is_known(policy: str, url: str, key: str, tmp_path: Path) -> None:
+    path = tmp_path / "seeds.txt"
+    path.write_text(f"{url}\tbudget=7\tsheet=s\n")
+    frontier = {"queue_assignment_policy": policy}
+    for seed in ({"url": url, "budget": 7, "sheet": "s"}, {"file": str(path)}):
+        settings = with_seed_settings(Settings.from_dict({"frontier": frontier, "sheets": {"s": {}}, "seeds": [seed]}))
+        assert [(one.match, one.set) for one in settings.overrides] == [(f"queue:{key}", {"queue_total_budget": 7})]
+        assert [one.match for one in settings.associations] == [(f"queue:{key}",)]
+
+
 def test_domains_are_those_of_the_list_that_the_frontier_stores() -> None:
     settings = Settings.from_dict(
         {

@@ -11,7 +11,7 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.settings import policy_factory, sheets
-from budgetfrontier.settings.checks import BY_ADDRESS, sheet_objection
+from budgetfrontier.settings.checks import BY_ADDRESS, is_named, sheet_objection
 from budgetfrontier.settings.names import SHEET
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.settings.schema import Seed
@@ -58,7 +58,7 @@ class SeedAdjustments:
         for name in names.value if names else ():
             if name not in self._names:
                 return where.column, sheet_objection(name, self._names)
-        if uri.queue is None and policy_factory.goes_by_address(self._frontier):
+        if uri.queue is None and policy_factory.goes_by_address(self._frontier) and is_named(uri.url):
             return where.column, BY_ADDRESS
         try:
             key = queue_key(Seed(url=uri.url, source=uri.source, queue=uri.queue), self._assign, self._frontier)

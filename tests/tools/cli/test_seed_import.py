@@ -121,7 +121,10 @@ def test_the_queue_of_a_seed_has_to_be_known(tmp_path: Path, cli: Cli) -> None:
     answer = cli("import", tmp_path / "job", "--seeds", "http://a.test/\tbudget=3")
     assert answer.code == 1 and "the queue of a seed depends on the address of its host here" in answer.err
     assert cli("import", tmp_path / "job", "--seeds", "http://a.test/\tbudget=3\tqueue=q").code == 0
-    assert adjusted(tmp_path / "job") == [("queue:q", {"queue_total_budget": 3})]
+    assert cli("import", tmp_path / "job", "--seeds", "http://192.0.2.1:80/\tbudget=4").code == 0
+    assert adjusted(tmp_path / "job") == [
+        ("queue:q", {"queue_total_budget": 3}), ("queue:192.0.2.1", {"queue_total_budget": 4}),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
