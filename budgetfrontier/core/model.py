@@ -436,7 +436,7 @@ class Summary(msgspec.Struct, kw_only=True):
     error_answers: dict[str, int] = {}
     """The SUCCESSes, prerequisites aside, that were finished with a status of 400 or more, by status."""
     quota_denials: int = 0
-    """URIs that were DISREGARDED before a fetch because a quota was used up."""
+    """URIs, prerequisites aside, that were DISREGARDED before a fetch because a quota was used up."""
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)

@@ -14,7 +14,7 @@ from budgetfrontier.crawler.progress import amount, backlog, ends, queues
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview, SpendDistribution
 from budgetfrontier.reports.suggested_commands import revival_commands
-from budgetfrontier.reports.totals import refused_line
+from budgetfrontier.reports.totals import denials, refused_line
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.budgets import has_completed
 from budgetfrontier.settings import Settings
@@ -99,8 +99,8 @@ def closing_summary(
 
 
 def _disregarded(summary: Summary) -> str:
-    robots = f" ({summary.robots_denials:,} by robots.txt)" if summary.robots_denials else ""
-    return f"{summary.disregarded - summary.prerequisites_disregarded:,} disregarded{robots}"
+    causes = f" ({why})" if (why := denials(summary)) else ""
+    return f"{summary.disregarded - summary.prerequisites_disregarded:,} disregarded{causes}"
 
 
 def _spend(summary: Summary) -> str:

@@ -332,10 +332,11 @@ class Turns:
         tables, counters = self._tables, self._tables.counters
         key, value = tables.pending.head(queue.id) or _NOTHING
         counters.disregarded += 1
-        counters.quota_denials += 1
         if key[DIRECTIVE] == int(Directive.HIGHEST):
             counters.prerequisites += 1
             counters.prerequisites_disregarded += 1
+        else:
+            counters.quota_denials += 1
         tables.seeds.moved(key[DIRECTIVE], value, queue.queue, SeedFate.DISREGARDED, now, QUOTA)
         tables.pending.delete(queue, key)
         self.deleted(queue)

@@ -46,9 +46,9 @@ from budgetfrontier.rules.verdict import (
     verdict,
 )
 from budgetfrontier.settings import sheets
-from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.settings.overrides import Limits, QueueSettings
 from budgetfrontier.storage.group_listing import over_group_budget
-from budgetfrontier.storage.quota_use import QuotasInForce
+from budgetfrontier.storage.quota_use import QuotasInForce, QuotaUse
 from budgetfrontier.storage.start_command import AGAIN, start_command
 
 if TYPE_CHECKING:
@@ -230,13 +230,23 @@ class _Explainer:
             explanation.past = past.to_dict() if past else None
             if kept is not None and not (past and past.attempts):
                 return self._explain_completed(explanation, kept)
-            fate = tell(past, self._settings_of(CrawlUri(url), found["queue"]), searched=self._past is not None)
+            denials = self._reader.summary().quota_denials > 0
+            settings = self._settings_of(CrawlUri(url), found["queue"])
+            fate = tell(past, settings, searched=self._past is not None, denials=denials)
+            quotas = self._quotas_against(CrawlUri(url), found["queue"])
             explanation.add(
                 fate.code,
                 fate.text,
                 verdict=Outlook.NEVER,
-                command=self._command("import", "--force", url) if fate.again and not refused else None,
+                command=self._command("import", "--force", url) if fate.again and not (refused or quotas) else None,
             )
+            for use, quota in quotas:
+                explanation.add(
+                    "over-quota",
+                    f"It would be disregarded if it were scheduled again: {use.text()}. The command raises it.",
+                    verdict=Outlook.BLOCKED,
+                    command=self._command("adjust", *raised_quota(use, quota)),
+                )
             if past:
                 self._explain_redirect(explanation, url, past)
             return
@@ -259,6 +269,14 @@ class _Explainer:
             verdict=Outlook.BLOCKED,
             command=None if refused else self._command("import", url),
         )
+
+    def _quotas_against(self, uri: CrawlUri, key: str) -> list[tuple[QuotaUse, Limits]]:
+        """Return the quotas for which a URI without a label would be disregarded if it were scheduled."""
+        queue = self._reader.queue(key)
+        if queue is None or self._settings_of(uri, key).force_retire:
+            return []
+        with self._reader.view() as view:
+            return list(QuotasInForce(view).used_up(uri, queue))
 
     def _explain_letter(self, explanation: Explanation, letter: DeadLetter, *, refused: bool) -> None:
         """Add that a URL is a dead letter, and its replay, unless that would end as before."""

@@ -56,13 +56,18 @@ def by_outcome(totals: Summary) -> Iterator[OutcomeTotals]:
     yield ended(Outcome.RETRY, totals.retried, totals.retried_expenditure)
     dead = f"{counted(totals.buried, 'dead letter')} ever made, {totals.dead:,} there now" if totals.buried else ""
     yield ended(Outcome.DEAD, totals.given_up, totals.given_up_expenditure, dead)
-    robots = f"{totals.robots_denials:,} by robots.txt" if totals.robots_denials else ""
-    yield OutcomeTotals(Outcome.DISREGARDED, totals.disregarded, None, 0, robots)
+    yield OutcomeTotals(Outcome.DISREGARDED, totals.disregarded, None, 0, denials(totals))
     yield OutcomeTotals(Outcome.DEFERRED, totals.deferred, None, 0)
     if totals.expired:
         yield OutcomeTotals("no outcome", totals.expired, None, 0, "the lease expired, or the process died")
     if totals.other_expenditure:
         yield OutcomeTotals("other spend", None, None, totals.other_expenditure, "URIs marked as seen")
+
+
+def denials(totals: Summary) -> str:
+    """Return how many URIs robots.txt and quotas have denied; "" if they have denied none."""
+    counts = (totals.robots_denials, "robots.txt"), (totals.quota_denials, "quotas")
+    return ", ".join(f"{count:,} by {cause}" for count, cause in counts if count)
 
 
 def refusals(totals: Summary) -> list[tuple[str, int]]:

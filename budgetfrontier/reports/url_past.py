@@ -65,33 +65,35 @@ class UrlPast(NamedTuple):
     """Whether another attempt may end otherwise, as things are."""
 
 
+_DENIED = "it was disregarded because a quota was used up when its turn came, which no log tells, "
 _ELSEWHERE = (
     "it was deleted by an operator or its dead letter was dropped (`audit` lists both), it was imported as seen, "
     "another URL of the same canonical form was crawled instead, or it waits under a queue key that was forced on it"
 )
 
 
-def tell(past: Past | None, settings: QueueSettings, *, searched: bool = True) -> UrlPast:
+def tell(past: Past | None, settings: QueueSettings, *, searched: bool = True, denials: bool = False) -> UrlPast:
     """Return the fate of a URL that is seen and not pending; `past` is None if there is no log, or no search.
 
-    `settings` are those in force for the URL, with its retries.
+    `settings` are those in force for the URL, with its retries; `denials`: quotas have denied some URIs of the crawl.
     """
+    elsewhere = f"{_DENIED}{_ELSEWHERE}" if denials else _ELSEWHERE
     if not searched:
         text = "It is seen and not pending: it succeeded, failed or was disregarded, as `explain` tells from the log"
-        return UrlPast("done", f"{text}, or {_ELSEWHERE}.")
+        return UrlPast("done", f"{text}, or {elsewhere}.")
     if past is None:
         return UrlPast(
             "done",
             "It is seen and not pending: it succeeded, failed or was disregarded (unknown: there is no crawl.log here; "
             "a log that was moved would tell, or that of the program that fetches, for `crawl --frontier` that in the "
-            f"folder of its own job: --log FILE names it), or {_ELSEWHERE}.",
+            f"folder of its own job: --log FILE names it), or {elsewhere}.",
         )
     if not past.attempts:
         since = f", which begins at {past.begins}," if past.begins else ", which is empty,"
         before = "before that" if past.begins else "before"
         moved = f"it was crawled {before}, and a log that was moved tells (--log FILE), or "
         return UrlPast(
-            "done", f"It is seen and not pending, and {past.log}{since} does not name it: {moved}{_ELSEWHERE}."
+            "done", f"It is seen and not pending, and {past.log}{since} does not name it: {moved}{elsewhere}."
         )
     last = past.attempts[-1]
     fate = _fate_of(last, past, settings)

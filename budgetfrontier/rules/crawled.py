@@ -27,8 +27,9 @@ class Crawled(NamedTuple):
     failed: int
     dead: int
     robots_denials: int
+    quota_denials: int
     disregarded: int
-    """URIs that were disregarded for other reasons than robots.txt."""
+    """URIs that were disregarded for other reasons than robots.txt and quotas."""
 
     @property
     def missed(self) -> list[Missed]:
@@ -48,11 +49,12 @@ class Crawled(NamedTuple):
         yield Missed("error_answers", count, f"{count:,} answered with an error status ({statuses}{more})")
         yield Missed("failed", self.failed, f"{self.failed:,} failed")
         yield Missed("dead_letters", self.dead, counted(self.dead, "became a dead letter", "became dead letters"))
-        for number, why in (
-            (self.robots_denials, "because of robots.txt"),
-            (self.disregarded, "for other reasons, such as the scope"),
+        for slug, number, why in (
+            ("disregarded", self.robots_denials, "because of robots.txt"),
+            ("over_quota", self.quota_denials, "because a quota was used up"),
+            ("disregarded", self.disregarded, "for other reasons, such as the scope"),
         ):
-            yield Missed("disregarded", number, f"{counted(number, 'was', 'were')} disregarded {why}")
+            yield Missed(slug, number, f"{counted(number, 'was', 'were')} disregarded {why}")
 
 
 _STATUSES = 3
@@ -71,5 +73,9 @@ def crawled(totals: Summary) -> Crawled:
         failed=totals.failed,
         dead=max(totals.dead - prerequisites_failed, 0),
         robots_denials=totals.robots_denials,
-        disregarded=totals.disregarded - totals.robots_denials - totals.prerequisites_disregarded,
+        quota_denials=totals.quota_denials,
+        disregarded=totals.disregarded
+        - totals.robots_denials
+        - totals.quota_denials
+        - totals.prerequisites_disregarded,
     )

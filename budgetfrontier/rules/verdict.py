@@ -238,10 +238,17 @@ def _over(s: Standing) -> Verdict:
     if done.total <= 2 * done.crawled:
         return Verdict("finished", "good", text)
     slug = missed[0].slug
-    remedy = {"dead_letters": ("dead-letters",), "disregarded": ("report", "--kind", "hosts")}
+    remedy = {
+        "dead_letters": ("dead-letters",),
+        "disregarded": ("report", "--kind", "hosts"),
+        "over_quota": ("report", "--kind", "quotas"),
+    }
     command, *options = remedy.get(slug, ("report", "--kind", "responsecodes"))
     return Verdict(
-        slug, "bad" if slug != "disregarded" or not done.crawled else "warn", text, _command(s, command, *options)
+        slug,
+        "bad" if slug not in ("disregarded", "over_quota") or not done.crawled else "warn",
+        text,
+        _command(s, command, *options),
     )
 
 

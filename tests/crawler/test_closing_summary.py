@@ -228,3 +228,22 @@ def test_a_crawl_that_was_terminated_is_told_of_no_way_on(tmp_path: Path) -> Non
     lines = said(tmp_path, chosen, command="x")
     assert lines[0] == "crawl terminated: 1 queue is retired, with 4 URIs"
     assert not commands(lines) and not any("run the same" in line for line in lines)
+
+
+def test_uris_that_quotas_have_denied_are_said_to_be_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = settings(quotas={"host": {"urls": 1}, "label": {"urls": 9}, "force_retire": False})
+    with Frontier.open(tmp_path / "frontier", chosen) as frontier:
+        frontier.schedule_many(f"http://a.test/{page}" for page in range(3))
+        while leases := frontier.lease():
+            frontier.finish(leases[0])
+    lines = said(tmp_path, chosen)
+    assert lines[0] == "crawl finished: 1 was crawled of 3 URIs; 2 were disregarded because a quota was used up"
+    assert "2 disregarded (2 by quotas)" in lines[1]
+    assert main(["explain", str(tmp_path), "http://a.test/2"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "it was disregarded because a quota was used up when its turn came" in out
+    assert "disregarded if it were scheduled again: the quota of host a.test, urls 1, is used up, with 1" in out
+    assert "--set 'quotas.host={urls: 2}'" in out and "--force" not in out
+    assert main(["adjust", str(tmp_path), "--match", "host:a.test", "--set", "quotas.host={urls: 2}"]) == 0
+    assert main(["explain", str(tmp_path), "http://a.test/2"]) == 0
+    assert "import" in (out := capsys.readouterr().out) and "--force" in out and "is used up, with" not in out

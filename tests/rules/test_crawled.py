@@ -17,15 +17,16 @@ def totals(**counts: Any) -> Summary:
 def test_every_uri_is_counted_once_by_what_became_of_it() -> None:
     found = crawled(
         totals(
-            succeeded=20, failed=1, dead=6, disregarded=9, robots_denials=4,
+            succeeded=20, failed=1, dead=6, disregarded=14, robots_denials=4, quota_denials=5,
             prerequisites=10, prerequisites_succeeded=5, prerequisites_disregarded=2,
             error_answers={"500": 2, "404": 7},
         )
     )  # fmt: skip
     assert (found.crawled, found.failed, found.dead, found.robots_denials, found.disregarded) == (6, 1, 3, 4, 3)
-    assert found.total == 6 + 9 + 1 + 3 + 4 + 3
+    assert found.total == 6 + 9 + 1 + 3 + 4 + 5 + 3
     assert [(missed.slug, missed.number) for missed in found.missed] == [
-        ("error_answers", 9), ("disregarded", 4), ("dead_letters", 3), ("disregarded", 3), ("failed", 1)
+        ("error_answers", 9), ("over_quota", 5), ("disregarded", 4), ("dead_letters", 3),
+        ("disregarded", 3), ("failed", 1)
     ]  # fmt: skip
     assert found.missed[0].text == "9 answered with an error status (404: 7, 500: 2)"
 
@@ -48,11 +49,14 @@ def test_each_cause_is_told_in_words() -> None:
         "1 was disregarded because of robots.txt",
         "1 was disregarded for other reasons, such as the scope",
     ]
-    many = crawled(totals(succeeded=3000, failed=2000, dead=1500, disregarded=1900, robots_denials=1200))
+    many = crawled(
+        totals(succeeded=3000, failed=2000, dead=1500, disregarded=2800, robots_denials=1200, quota_denials=900)
+    )
     assert [missed.text for missed in many.missed] == [
         "2,000 failed",
         "1,500 became dead letters",
         "1,200 were disregarded because of robots.txt",
+        "900 were disregarded because a quota was used up",
         "700 were disregarded for other reasons, such as the scope",
     ]
     (three,) = crawled(totals(succeeded=6, error_answers={"404": 3000, "410": 2, "500": 1})).missed

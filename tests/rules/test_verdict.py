@@ -286,6 +286,13 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "disregarded for other reasons, such as the scope.",
         "budgetfrontier report jobs/news --kind hosts",
     ),
+    "over_quota": (
+        standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=10, disregarded=1500, quota_denials=1200),
+        "warn",
+        "The crawl is finished: 10 were crawled of 1,510 URIs; 1,200 were disregarded because a quota was used up and "
+        "300 were disregarded for other reasons, such as the scope.",
+        "budgetfrontier report jobs/news --kind quotas",
+    ),
     "disregarded (robots.txt, by all)": (
         standing(
             CrawlState.FINISHED,

@@ -381,10 +381,11 @@ class Model:
             return True
         self.became(uri, "DISREGARDED", "quota")
         self.counts["DISREGARDED"] += 1
-        self.counts["quota"] += 1
         if uri.directive == 0:
             self.counts["prerequisites"] += 1
             self.counts["prerequisites DISREGARDED"] += 1
+        else:
+            self.counts["quota"] += 1
         queue.uris.remove(uri)
         self.gone(uri)
         if not queue.uris:
