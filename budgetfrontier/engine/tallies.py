@@ -127,7 +127,13 @@ class Tallies:
 
     def succeeded(self, queue: QueueRecord, lease: Lease, settings: QueueSettings, ending: Finish | None) -> None:
         """Count a SUCCESS."""
-        for _, tally in self._to_count(queue, lease.uri, settings).tallies:
+        uri = lease.uri
+        found = self._of_queues.get(queue.id)
+        if (  # copies `_to_count`, without a call
+            found is None or not found.changed or found.label != uri.source or not uri.url.startswith(found.start)
+        ):
+            found = self._to_count(queue, uri, settings)
+        for _, tally in found.tallies:
             tally.successes += 1
             tally.urls += 1
             if ending is None:

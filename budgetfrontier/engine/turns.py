@@ -320,7 +320,7 @@ class Turns:
             else:
                 self._disregard_head(queue, now)
             return True
-        if not self.groups.stops(queue, uri, now):
+        if not queue.group or not self.groups.stops(queue, uri, now):
             return False
         if popped:
             self._give_back_turn(queue.id)
