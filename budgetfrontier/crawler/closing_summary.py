@@ -5,23 +5,26 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 
-from budgetfrontier.core.model import CrawlState, Summary
+from budgetfrontier.core.model import CrawlState, QueueState, Summary
 from budgetfrontier.core.units import format_size
 from budgetfrontier.crawler.crawl_limits import CrawlLimit
 from budgetfrontier.crawler.progress import amount, backlog, ends, queues
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview, SpendDistribution
-from budgetfrontier.reports.suggested_commands import revival_commands
+from budgetfrontier.reports.suggested_commands import lifting_precedence, revival_commands
 from budgetfrontier.reports.totals import denials, refused_line
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.budgets import has_completed
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.head_urls import NO_URL, HeadUrls
 from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.report import Report
+from budgetfrontier.storage.turn_order import in_turn
 
 LISTED = 10
 """The most retired queues that are listed with the command that revives them."""
@@ -89,8 +92,12 @@ def closing_summary(
     for name in OUTPUTS:
         if written := files_in(folder / name):
             yield f"  {written}"
-    if retired and summary.state is not CrawlState.TERMINATED:
-        yield from _revivals(spend, settings, folder)
+    ineligible = summary.queues.get(QueueState.INELIGIBLE, 0)
+    if (retired or ineligible) and summary.state is not CrawlState.TERMINATED:
+        if retired:
+            yield from _revivals(spend, settings, folder)
+        if ineligible:
+            yield from _lifts(ineligible, settings, folder)
         if done and command:
             yield f"then {again}"
     elif done and summary.state is not CrawlState.TERMINATED and not summary.full:  # else more seeds are refused, too
@@ -139,6 +146,25 @@ def _revivals(spend: SpendDistribution, settings: Settings, folder: Path) -> Ite
             yield f"    {command}"
     if more := spend.stranding_count - len(shown):
         yield f"  ...and {more:,} more: {_shell('queues', job, '--state', 'RETIRED')}"
+
+
+def _lifts(number: int, settings: Settings, folder: Path) -> Iterator[str]:
+    """Yield lines on the queues that have been INELIGIBLE the longest, each with the command that changes it."""
+    frontier, job, lines = settings.frontier, str(folder), list[str]()
+    with Reader(folder / "frontier") as reader, reader.view() as view:
+        heads, in_force = HeadUrls(view), view.in_force()
+        for _, id_ in islice(in_turn(view, QueueState.INELIGIBLE), LISTED):
+            queue = view.queue_by_id(id_)
+            url, label = heads.subject(queue)
+            own = in_force.for_uri(url or NO_URL, queue.queue, label).precedence
+            lines.append(f"  {queue.queue}: {counted(queue.queued, 'URI')}, precedence {queue.precedence}")
+            if (wanted := lifting_precedence(queue, url or NO_URL, own, frontier)) is not None:
+                change = _shell("adjust", job, "--match", f"queue:{queue.queue}", "--set", f"precedence={wanted}")
+                lines.append(f"    {change}")
+    yield f"ineligible queues, with a precedence_floor of {frontier.precedence_floor}, and what makes them eligible:"
+    yield from lines
+    if number > LISTED:
+        yield f"  ...and {number - LISTED:,} more: {_shell('queues', job, '--state', 'INELIGIBLE')}"
 
 
 def files_in(folder: Path) -> str | None:

@@ -22,6 +22,7 @@ from budgetfrontier.reports.log_tables import REFUSED
 from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.reports.suggested_commands import (
     group_arguments,
+    lifting_precedence,
     named,
     one_more_session,
     raised_quota,
@@ -532,15 +533,17 @@ class _Explainer:
         self._explain_budgets(explanation, queue)
 
     def _explain_ineligible(self, explanation: Explanation, queue: QueueRecord) -> None:
-        floor = self._reader.settings.frontier.precedence_floor or 0
-        helps = floor > 0 and self._reader.settings.frontier.precedence_policy == "base"
+        frontier = self._reader.settings.frontier
+        wanted = lifting_precedence(queue, self._first(queue).url, self._settings(queue).precedence, frontier)
+        ways = "before it gets a lower one, as the command does"
+        if wanted is None:
+            ways = "before it gets a lower one, or precedence_floor is raised in the settings"
         explanation.add(
             "ineligible",
             f"Queue {queue.queue} is INELIGIBLE: its precedence, {queue.precedence}, is not better than "
-            f"precedence_floor, {floor}. It hands nothing out before it gets a lower one"
-            f"{', as the command does' if helps else ''}.",
+            f"precedence_floor, {frontier.precedence_floor}. It hands nothing out {ways}.",
             verdict=Outlook.BLOCKED,
-            command=self._adjust(queue, precedence=floor - 1) if helps else None,
+            command=None if wanted is None else self._adjust(queue, precedence=wanted),
         )
         self._explain_wait_then(explanation, queue, "Once it is activated")
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 
-from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.core.vocabulary import OF_GROUP
 from budgetfrontier.rules.budgets import has_completed, is_over_total
+from budgetfrontier.settings import plugins
 from budgetfrontier.settings.matching import GROUP
 from budgetfrontier.settings.overrides import Limits
+from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.storage.holds import Holds
 from budgetfrontier.storage.quota_use import QuotaUse
 
@@ -43,6 +45,21 @@ def raised_quota(use: QuotaUse, quota: Limits) -> list[str]:
     value = ", ".join(f"{amount}: {limit}" for amount, limit in raised.items())
     setting = "group.quotas" if use.kind == OF_GROUP else f"quotas.{use.kind}"
     return ["--match", f"{use.kind}:{use.name}", "--set", f"{setting}={{{value}}}"]
+
+
+def lifting_precedence(queue: QueueRecord, url: str, own: int, frontier: FrontierSettings) -> int | None:
+    """Return the setting `precedence` that brings an INELIGIBLE queue right before the floor; None if none does.
+
+    `url` is its next one, and `own` the setting in force for that. A policy that is not built in may do anything.
+    """
+    floor = frontier.precedence_floor or 0
+    if not plugins.is_builtin("precedence", frontier.precedence_policy):
+        return None
+    policy = plugins.resolve("precedence", frontier.precedence_policy)
+    if policy(CrawlUri(url), precedence=floor) != floor:  # it has a base of its own
+        return None
+    added = queue.precedence - own if hasattr(policy, "of_queue") else 0
+    return floor - 1 - added if floor - 1 - added >= 0 else None
 
 
 def revival_commands(

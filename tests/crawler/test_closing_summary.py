@@ -247,3 +247,36 @@ def test_uris_that_quotas_have_denied_are_said_to_be_so(tmp_path: Path, capsys: 
     assert main(["adjust", str(tmp_path), "--match", "host:a.test", "--set", "quotas.host={urls: 2}"]) == 0
     assert main(["explain", str(tmp_path), "http://a.test/2"]) == 0
     assert "import" in (out := capsys.readouterr().out) and "--force" in out and "is used up, with" not in out
+
+
+@pytest.mark.parametrize("pause", [True, False])
+def test_every_command_that_makes_a_queue_eligible_does_so(tmp_path: Path, pause: bool) -> None:
+    policy = {"success-counts": {"tiers": [2, 3]}}
+    chosen = settings(pause_at_finish=pause, precedence_floor=5, precedence_policy=policy, queue_total_budget=6)
+    with Frontier.open(tmp_path / "frontier", chosen) as frontier:
+        frontier.schedule_many(f"http://{host}.test/{page}" for host in "ab" for page in range(6))
+        frontier.schedule_many(CrawlUri("http://c.test/", queue="c*") for _ in range(1))
+        frontier.adjust(match='queues:["c*"]', precedence=9)
+        exhaust(frontier)
+    lines = said(tmp_path, chosen, command="x")
+    assert "  a.test: 1 URI, precedence 5" in lines and lines[-1] == "then run the same command: x"
+    assert "ineligible queues, with a precedence_floor of 5, and what makes them eligible:" in lines
+    found = commands(lines)
+    assert len(found) == 3
+    for command in found:
+        assert main(shlex.split(command)[1:]) == 0
+    with Frontier.open(tmp_path / "frontier", chosen) as frontier:
+        if pause:
+            frontier.resume()
+        exhaust(frontier)
+        assert frontier.summary().queues[QueueState.INELIGIBLE] == 0
+
+
+def test_queues_that_no_precedence_makes_eligible_have_no_command(tmp_path: Path) -> None:
+    chosen = settings(precedence_floor=5, precedence_policy={"success-counts": {"base": 7}})
+    with Frontier.open(tmp_path / "frontier", chosen) as frontier:
+        frontier.schedule_many(f"http://a{host}.test/" for host in range(12))
+        assert not frontier.lease()
+    lines = said(tmp_path, chosen)
+    assert not commands(lines) and "  a0.test: 1 URI, precedence 7" in lines
+    assert lines[-1] == f"  ...and 2 more: budgetfrontier queues {tmp_path} --state INELIGIBLE"

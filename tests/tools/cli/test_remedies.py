@@ -13,6 +13,7 @@ from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.settings import Settings
 from budgetfrontier.tools.cli import main
+from tests.support import crawl
 from tests.tools.cli.conftest import Cli
 
 KEYS = ["a.test", "-a.test"]  # a host name may begin with a hyphen, like an option
@@ -39,6 +40,18 @@ def without_replenishment(job: Path, key: str) -> None:
 
 def beyond_the_floor(job: Path, key: str) -> None:
     with opened(job, precedence_floor=3) as f:
+        f.schedule(f"http://{key}/")
+
+
+def beyond_the_floor_by_successes(job: Path, key: str) -> None:
+    policy = {"success-counts": {"tiers": [1]}}
+    with opened(job, precedence=2, precedence_floor=4, precedence_policy=policy) as f:
+        f.schedule_many([f"http://{key}/{page}" for page in range(4)])
+        crawl(f)
+
+
+def beyond_the_floor_by_uris(job: Path, key: str) -> None:
+    with opened(job, precedence=2, precedence_floor=3, precedence_policy="highest-uri") as f:
         f.schedule(f"http://{key}/")
 
 
@@ -107,6 +120,8 @@ SITUATIONS: dict[str, Callable[[Path, str], None]] = {
     "over-total-budget": over_budget,
     "no-replenishment": without_replenishment,
     "ineligible": beyond_the_floor,
+    "ineligible by its successes": beyond_the_floor_by_successes,
+    "ineligible by its URIs": beyond_the_floor_by_uris,
     "over-quota": over_a_quota,
     "over-quota of a group": over_a_quota_of_a_group,
     "retired-by-name": retired,
