@@ -17,7 +17,7 @@ from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules import star
-from budgetfrontier.settings.grouping import LONGEST_NAME, Grouping
+from budgetfrontier.settings.grouping import LONGEST_VALUE, Grouping
 from budgetfrontier.settings.schema import StarSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
@@ -85,7 +85,7 @@ class LinkTable:
                 domain = self._grouping.registered_domain(CrawlUri(uris.parse(url)))
             except InvalidUrl:
                 return None
-            if len(domain.encode()) > LONGEST_NAME:
+            if len(domain.encode()) > LONGEST_VALUE:
                 return None
             if _AUTHORITY.fullmatch(authority):
                 self._domains.put(authority, domain)

@@ -19,8 +19,8 @@ from budgetfrontier.settings.names import OF_GROUPS, is_of_groups
 from budgetfrontier.settings.schema import GroupSettings, Override
 from budgetfrontier.settings.values import brief
 
-LONGEST_NAME = 400
-"""The most bytes of the name of a group, so that it can be a key of the table `group_ids`."""
+LONGEST_VALUE = 399
+"""The most bytes of a value in the name of a group, which is no longer than 500 then: a key of its tables."""
 
 
 _CACHED = 1 << 14  # groups whose limits are kept in memory
@@ -120,7 +120,7 @@ class Grouping:
                 return NO_LIMITS
             changes = self._changes_in_force(name)
             if definition in self.star and "total_budget" not in changes:
-                changes["total_budget"] = self.uses[2](domain if len(domain.encode()) <= LONGEST_NAME else "")
+                changes["total_budget"] = self.uses[2](domain if len(domain.encode()) <= LONGEST_VALUE else "")
             limits = replace(limits, **changes)
             self._limits.put(name, limits)
         return limits
@@ -151,7 +151,7 @@ class Grouping:
 
         def named(uri: CrawlUri, queue: str) -> str | None:
             found = value(uri)
-            return f"/{found}" if found and len(found.encode()) <= LONGEST_NAME else None
+            return f"/{_shortened(found)}" if found else None
 
         return named
 
@@ -185,13 +185,18 @@ def fits(text: str) -> Callable[[str], bool]:
     [True, True, False]
     """
     of_name, slash, of_value = text.removeprefix(GROUP).partition("/")
-    named, valued = glob(of_name), glob(of_value)
+    named, valued = glob(of_name), glob(of_value if has_wildcards(of_value) else _shortened(of_value))
 
     def test(name: str) -> bool:
         definition, has_value, value = name.partition("/")
         return bool(named(definition) and (not slash or (has_value and valued(value))))
 
     return test
+
+
+def _shortened(value: str) -> str:
+    """Return the beginning of a value, as it is in the names of groups."""
+    return value.encode()[:LONGEST_VALUE].decode(errors="ignore")
 
 
 def _limits_in(override: Override) -> dict[str, Any]:
@@ -240,6 +245,8 @@ def _pattern_of(group: GroupSettings, value: str) -> str | None:
     if group.by == "host":
         return f"host:{value}"
     if has_wildcards(value) or group.by == "ip":
+        return None
+    if len(value.encode()) > LONGEST_VALUE - 4:  # it may be the beginning of several values
         return None
     if group.by == "label":
         return f"label:{value}"

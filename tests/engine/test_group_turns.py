@@ -11,7 +11,7 @@ from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import GroupRecord
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.storage import keys
+from budgetfrontier.storage import keys, verify
 from budgetfrontier.storage.records import decode_group
 from budgetfrontier.testing import crash
 from tests.support import START, kernel, make_settings, opened, pages, paths, state
@@ -184,6 +184,22 @@ def test_a_group_for_each_value(by: dict[str, Any], names: set[str]) -> None:
     assert len(f.lease(9)) == 3
     assert stored(f).keys() == names
     f.check()
+
+
+def test_the_budget_of_a_long_label_is_that_of_its_beginning(tmp_path: Path) -> None:
+    limits = {"total_budget": 3, "quotas": {"successes": 9}}
+    settings = grouped({"name": "g" * 100, "by": "label", **limits}, retire_when="reached")
+    clock, label = ManualClock(START), "\u00e9x" * 900
+    with on_disk(tmp_path / "f", clock, settings) as f:
+        f.schedule_many([CrawlUri(f"https://h{n}.test/", source=label + str(n)) for n in range(5)])
+        assert len(fetched(f, clock)) == 3
+        f.check()
+        name = next(iter(stored(f)))
+        assert label.startswith(name.partition("/")[2])
+        more: Any = {"group.total_budget": 4}
+        assert f.adjust(match=f"group:{name}", **more).matched == 2
+        assert len(fetched(f, clock)) == 1
+    verify.verify(tmp_path / "f")
 
 
 def test_the_first_definition_that_fits_counts_and_queues_leave_for_another(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from budgetfrontier import CrawlUri, Settings
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.grouping import (
-    LONGEST_NAME,
+    LONGEST_VALUE,
     NO_LIMITS,
     Grouping,
     GroupLimits,
+    fits,
     objection,
     of_uris,
     patterns,
@@ -91,9 +92,20 @@ def test_a_uri_fits_the_first_group() -> None:
     assert grouping().name_of(uri, "a.test") is None
 
 
-def test_a_name_that_is_too_long_makes_no_group() -> None:
-    found = grouping({"name": "of", "by": "label"})
-    assert found.name_of(CrawlUri("https://a.test/", source="x" * (LONGEST_NAME + 1)), "a.test") is None
+@pytest.mark.parametrize("sign", ["x", "\u00e9", "\u4e16", "\U0001f310"])
+def test_values_that_begin_with_the_same_bytes_are_one_group(sign: str) -> None:
+    """A name that LMDB could not hold would be no limit, or the end of the crawl."""
+    found = grouping({"name": "n" * 100, "by": "label"})
+    labels = [f"a{sign * LONGEST_VALUE}{end}" for end in ("", "1", "2")]
+    names = {found.name_of(CrawlUri("https://a.test/", source=label), "a.test") for label in labels}
+    assert len(names) == 1
+    name = names.pop() or ""
+    assert 496 < len(name.encode()) <= 500
+    assert name.partition("/")[2] in labels[0]
+    assert [fits(f"group:*/{label}")(name) for label in (*labels, "b")] == [True, True, True, False]
+    override = Override(f"group:{name}", {"precedence": 2})
+    assert "no pattern of URIs stands for" in (objection(override, found.groups) or "")
+    assert of_uris([override], found.groups) == []
 
 
 def test_limits_are_those_of_the_definition() -> None:

@@ -532,6 +532,8 @@ class Model:
     def group_value(one: dict[str, Any], uri: Uri) -> str:
         if one["by"] == "registered-domain":
             return registered(uri.host)
+        if one["by"] == "label":
+            return (uri.label or "").encode()[:399].decode(errors="ignore")
         parts = uri.host.split(".")[::-1]
         return uri.host if one["by"] == "host" else ",".join(parts[: one["segments"]])
 
@@ -556,7 +558,7 @@ class Model:
                 return str(one["name"])
             if one.get("by") == "ip" and uri.host in self.addresses:
                 return f"{one['name']}/{self.addresses[uri.host][0]}"
-            if one.get("by") in ("host", "surt", "registered-domain"):
+            if one.get("by") in ("host", "surt", "registered-domain") or (one.get("by") == "label" and uri.label):
                 return f"{one['name']}/{self.group_value(one, uri)}"
         return ""
 

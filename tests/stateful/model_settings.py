@@ -19,6 +19,7 @@ GROUPS: tuple[tuple[dict[str, Any], ...], ...] = (
         {"name": "few", "match": "domain:a.test", "quotas": {"urls": 3}},
         {"name": "one", "by": "host", "max_in_flight": 1},
     ),
+    ({"name": "tag", "by": "label", "total_budget": 4}, {"name": "busy", "match": "queue:?.test", "max_in_flight": 1}),
     ({"name": "slow", "match": "queue:?.test", "max_bandwidth": 70},),
 )
 

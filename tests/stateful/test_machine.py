@@ -52,6 +52,7 @@ booleans = st.booleans()
 hosts = st.sampled_from(HOSTS)
 keys = st.sampled_from((*HOSTS, "forced", "192.0.2.1"))
 addresses = st.sampled_from(("192.0.2.1", "192.0.2.1", "2001:db8::1"))
+LONG = "x" * 398 + "\u00e9"
 rarely = st.sampled_from((False, False, False, True))
 uris = st.fixed_dictionaries(
     {
@@ -62,7 +63,7 @@ uris = st.fixed_dictionaries(
         "force": rarely,
         "not_before": st.sampled_from((None, None, None, None, 0.0, 2.0, 40.0, 700.0)),
         "queue": st.sampled_from((None, None, None, None, None, "forced")),
-        "source": st.sampled_from((None, None, None, "one", "two")),
+        "source": st.sampled_from((None, None, None, "one", "two", f"{LONG}1", f"{LONG}2")),
         "precedence": st.sampled_from((None, None, None, None, 0, 2, 1000)),
     }
 )
@@ -501,7 +502,7 @@ class FrontierMachine(RuleBasedStateMachine):
         named, _, value = match.removeprefix("group:").partition("/")
         there = [one for one in self.model.options["groups"] if fnmatchcase(one["name"], named)]
         refused = not there or (value and "match" in there[0])
-        if refused or (len(chosen) > 1 and any(one.get("by") == "ip" for one in there)):
+        if refused or (len(chosen) > 1 and any(one.get("by") in ("ip", "label") for one in there)):
             with pytest.raises(FrontierError):
                 self.frontier.adjust(match=match, **chosen)
             return
