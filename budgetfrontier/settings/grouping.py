@@ -14,7 +14,7 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.settings.checks import STAR
-from budgetfrontier.settings.matching import GROUP, Match, glob, has_wildcards, parse_match
+from budgetfrontier.settings.matching import GROUP, Match, glob, has_wildcards, key_test, parse_match
 from budgetfrontier.settings.names import OF_GROUPS, is_of_groups
 from budgetfrontier.settings.schema import GroupSettings, Override
 from budgetfrontier.settings.values import brief
@@ -49,7 +49,7 @@ class Grouping:
 
     def __init__(self, groups: Sequence[GroupSettings], overrides: Iterable[Override] = ()) -> None:
         self.groups = groups
-        self._changes = [(one, fits(one.match), limits) for one in overrides if (limits := _limits_in(one))]
+        self._changes = [(one, fits(one.match, groups), limits) for one in overrides if (limits := _limits_in(one))]
         self.uses: tuple[str | None, Callable[[str], str | None], Callable[[str], int]] = None, _unknown, _no_budget
         """The public suffix list for registered domains, and functions for the addresses of hosts and the budgets by
         links of domains: see `use`."""
@@ -102,7 +102,7 @@ class Grouping:
 
     def match(self, text: str) -> Match:
         """Return a pattern `group:...` as one that matches the heads of the queues in such groups."""
-        in_group = fits(text)
+        in_group = fits(text, self.groups)
 
         def decide(href: str, queue: str, label: str | None) -> bool:
             name = self.name_of(CrawlUri(href, source=label), queue)
@@ -176,20 +176,23 @@ class Grouping:
         return self._domain_of(uri)
 
 
-def fits(text: str) -> Callable[[str], bool]:
+def fits(text: str, groups: Sequence[GroupSettings]) -> Callable[[str], bool]:
     """Return the test of the full names of groups for `group:NAME`, all groups of a definition, or `group:NAME/VALUE`.
 
-    Both parts may be globs.
+    Both parts may be globs. Values that are hosts or parts of them are meant in any spelling, labels as they are.
 
-    >>> [fits(text)("site/a.test") for text in ("group:site", "group:s*/*.test", "group:site/b.test")]
-    [True, True, False]
+    >>> [fits(text, ())("site/a.test") for text in ("group:site", "group:s*/*.test", "group:site/A.test", "group:a")]
+    [True, True, True, False]
     """
     of_name, slash, of_value = text.removeprefix(GROUP).partition("/")
-    named, valued = glob(of_name), glob(of_value if has_wildcards(of_value) else _shortened(of_value))
+    named, as_typed = glob(of_name), glob(of_value if has_wildcards(of_value) else _shortened(of_value))
+    as_host = key_test(of_value)
+    labels = frozenset(group.name for group in groups if group.by == "label")
 
     def test(name: str) -> bool:
         definition, has_value, value = name.partition("/")
-        return bool(named(definition) and (not slash or (has_value and valued(value))))
+        fit = named(definition) and (not slash or has_value)
+        return bool(fit and (not slash or as_typed(value) or (definition not in labels and as_host(value))))
 
     return test
 

@@ -152,7 +152,8 @@ def in_groups(view: View, pattern: str | None) -> Callable[[QueueRecord], bool]:
     """Return the test whether a queue is in a group that a pattern NAME or NAME/VALUE fits; None: any. O(groups)."""
     if pattern is None:
         return lambda queue: True
-    matches, records = fits(pattern), (decode_group(value) for _, value in view.items(keys.GROUPS))
+    matches = fits(pattern, view.settings()[0].groups)
+    records = (decode_group(value) for _, value in view.items(keys.GROUPS))
     ids = frozenset(record.id for record in records if matches(record.name))
     return lambda queue: queue.group in ids
 

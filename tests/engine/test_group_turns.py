@@ -335,3 +335,13 @@ def test_ten_names_on_one_address_get_one_request_per_delay_once_it_is_known() -
         f.finish(lease, address="192.0.2.1")
     assert [when for when, _ in fetched(f, clock)] == [3.0 * number for number in range(1, 19)]
     assert {name: group.queues for name, group in stored(f).items()} == {"machine/192.0.2.1": 10}
+
+
+def test_a_group_is_adjusted_by_its_host_in_any_spelling() -> None:
+    with memory(ManualClock(START), {"name": "g", "by": "registered-domain", "total_budget": 3}) as f:
+        f.schedule("http://a.xn--bcher-kva.example/")
+        for precedence, spelling in enumerate(("bücher.example", "BÜCHER.example.", "xn--bcher-kva.example"), 4):
+            assert f.adjust(match=f"group:g/{spelling}", group={"total_budget": 4}).matched == 1
+            assert f.adjust(match=f"group:g/{spelling}", precedence=precedence).matched == 1
+            queue = f.queue("a.xn--bcher-kva.example")
+            assert queue is not None and queue.precedence == precedence

@@ -102,7 +102,7 @@ def test_values_that_begin_with_the_same_bytes_are_one_group(sign: str) -> None:
     name = names.pop() or ""
     assert 496 < len(name.encode()) <= 500
     assert name.partition("/")[2] in labels[0]
-    assert [fits(f"group:*/{label}")(name) for label in (*labels, "b")] == [True, True, True, False]
+    assert [fits(f"group:*/{label}", found.groups)(name) for label in (*labels, "b")] == [True, True, True, False]
     override = Override(f"group:{name}", {"precedence": 2})
     assert "no pattern of URIs stands for" in (objection(override, found.groups) or "")
     assert of_uris([override], found.groups) == []
@@ -214,3 +214,31 @@ def test_addresses_are_whole_segments() -> None:
     found = grouping({"name": "s", "by": "surt", "segments": 2})
     assert found.name_of(CrawlUri("http://127.0.0.1:81/"), "x") == "s/127.0.0.1"
     assert found.name_of(CrawlUri("http://[::1]/"), "x") == "s/[::1]"
+
+
+@pytest.mark.parametrize(
+    ("by", "text", "name"),
+    [
+        ("registered-domain", "group:g/XA.test", "g/xa.test"),
+        ("registered-domain", "group:g/xa.test.", "g/xa.test"),
+        ("registered-domain", "group:g/bücher.example", "g/xn--bcher-kva.example"),
+        ("registered-domain", "group:g/X?.Test", "g/xa.test"),
+        ("host", "group:g/www.XA.test:80", "g/www.xa.test"),
+        ("host", "group:g/[2001:DB8::1]", "g/[2001:db8::1]"),
+        ("surt", "group:g/TEST,xa", "g/test,xa"),
+    ],
+)
+def test_hosts_of_groups_are_one_host_in_all_spellings(by: str, text: str, name: str) -> None:
+    groups = Settings.from_dict({"groups": [{"name": "g", "by": by, "max_in_flight": 9}]}).groups
+    found = Grouping(groups, [Override(text, {"group.max_in_flight": 3})])
+    assert found.limits_of(name).max_in_flight == 3
+    assert found.limits_of("g/b.test").max_in_flight == 9
+    assert [group_fits(name) for group_fits in (fits(text, groups), fits(text, ()))] == [True, True]
+
+
+def test_labels_of_groups_are_as_they_are() -> None:
+    found = Grouping(
+        Settings.from_dict({"groups": [{"name": "g", "by": "label", "max_in_flight": 9}]}).groups,
+        [Override("group:g/News", {"group.max_in_flight": 3})],
+    )
+    assert [found.limits_of(name).max_in_flight for name in ("g/News", "g/news")] == [3, 9]
