@@ -1,4 +1,7 @@
-"""Warnings about values of a YAML file that have no effect, because adjustments of the frontier apply after them."""
+"""Warnings about values of a YAML file that have no effect, because adjustments of the frontier apply after them.
+
+And about adjustments that have none any more, with other sheets or groups in the file.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,16 @@ import shlex
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
-from budgetfrontier.settings import sheets
+from budgetfrontier.settings import grouping, sheets
 from budgetfrontier.settings.matching import covers, parse_match
-from budgetfrontier.settings.names import per_uri
-from budgetfrontier.settings.schema import FrontierSettings, Override
+from budgetfrontier.settings.names import OF_GROUPS, is_of_groups, per_uri
+from budgetfrontier.settings.schema import FrontierSettings, GroupSettings, Override
 from budgetfrontier.settings.seed_settings import with_seed_settings
 from budgetfrontier.settings.settings import Settings
 
 _DEFAULTS = FrontierSettings()
+_NO_LIMITS = GroupSettings()
+_BACK = "`budgetfrontier adjust JOB --remove ID` takes it back"
 MOST = 20
 """The most warnings; a last line counts the others."""
 
@@ -31,6 +36,7 @@ def shadowed(settings: Settings, adjustments: Sequence[Override]) -> Iterator[st
     found = [
         *_in_frontier(settings, hiding),
         *_in_sheets(settings, adjustments),
+        *_in_groups(settings, adjustments),
         *_hidden(sheets.layers(settings, ())[0], last),
     ]
     yield from found[:MOST]
@@ -70,6 +76,22 @@ def _in_sheets(settings: Settings, adjustments: Sequence[Override]) -> Iterator[
             )
 
 
+def _in_groups(settings: Settings, adjustments: Sequence[Override]) -> Iterator[str]:
+    """Yield warnings of limits of groups that operators have changed, and of adjustments of groups that are gone."""
+    for one in adjustments:
+        if objection := grouping.objection(one, settings.groups):
+            yield f"adjustment {one.id or '(of unknown id)'} ({one.match}) has no effect; {_BACK}: {objection}"
+    changes = [(one, grouping.fits(one.match, settings.groups)) for one in reversed(adjustments)]
+    for group in settings.groups:
+        of_all = [one for one, fits in changes if fits(group.name)]
+        for name in filter(is_of_groups, per_uri()):
+            value = getattr(group, name.removeprefix(OF_GROUPS))
+            last = next((one for one in of_all if name in one.set), None)
+            given = value != getattr(_NO_LIMITS, name.removeprefix(OF_GROUPS))
+            if last is not None and given and last.set[name] not in (value, None):
+                yield _warning(f"groups: {name.removeprefix(OF_GROUPS)} {value} of {group.name}", last, name)
+
+
 def _hidden(overrides: Sequence[Override], adjustments: Sequence[Override]) -> Iterator[str]:
     """Yield warnings of values of overrides and associated sheets that adjustments replace wherever they apply."""
     parsed = [(one, parse_match(one.match)) for one in reversed(adjustments)]
@@ -86,5 +108,5 @@ def _hidden(overrides: Sequence[Override], adjustments: Sequence[Override]) -> I
 def _warning(what: str, adjustment: Override, name: str) -> str:
     return (
         f"{what} has no effect: adjustment {adjustment.id or '(of unknown id)'} ({adjustment.match}) sets it to "
-        f"{adjustment.set[name]}; `budgetfrontier adjust JOB --remove ID` takes it back"
+        f"{adjustment.set[name]}; {_BACK}"
     )

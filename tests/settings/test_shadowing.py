@@ -85,6 +85,44 @@ def test_a_sheet_that_is_gone_is_named() -> None:
     assert told == "adjustment 3 associates host:a.test with the sheet gone, which is not in the settings any more"
 
 
+GROUPS = [
+    {"name": "g", "by": "host", "total_budget": 5, "max_in_flight": 2},
+    {"name": "h", "match": "host:a.test", "quotas": {"urls": 3}, "max_in_flight": 2},
+]
+
+
+def test_limits_of_groups_without_effect_are_named() -> None:
+    settings = Settings.from_dict({"groups": GROUPS})
+    given = [
+        Override("group:g", {"group.total_budget": 60}, id=1),
+        Override("group:g/a.test", {"group.max_in_flight": 1}, id=2),
+        Override("group:h", {"group.quotas": {"urls": 4}, "group.total_budget": 2, "group.max_in_flight": 3}, id=3),
+        Override("group:?", {"group.max_in_flight": 2}, id=4),
+        Override("group:g", {"group.max_in_flight": 9}, id=5),
+        Override("group:g", {"group.max_in_flight": None}, id=6),
+    ]
+    back = "`budgetfrontier adjust JOB --remove ID` takes it back"
+    assert list(shadowed(settings, given)) == [
+        f"groups: total_budget 5 of g has no effect: adjustment 1 (group:g) sets it to 60; {back}",
+        f"groups: quotas {{'urls': 3}} of h has no effect: adjustment 3 (group:h) sets it to {{'urls': 4}}; {back}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("match", "groups", "words"),
+    [
+        ("group:g", [], 'no group is defined as "g": there are none'),
+        ("group:other/a.test", GROUPS, 'no group is defined as "other"; there are g, h'),
+        ("group:h/a.test", GROUPS, '"h" is one group, without a value: write "group:h"'),
+    ],
+)
+def test_adjustments_of_groups_that_are_gone_are_named(match: str, groups: list[object], words: str) -> None:
+    [told] = shadowed(Settings.from_dict({"groups": groups}), [Override(match, {"group.total_budget": 9}, id=7)])
+    assert (
+        told == f"adjustment 7 ({match}) has no effect; `budgetfrontier adjust JOB --remove ID` takes it back: {words}"
+    )
+
+
 def test_budgets_of_seeds_without_effect_are_named() -> None:
     settings = Settings.from_dict({"seeds": [{"url": "http://a.test/", "budget": 5}]})
     assert [*shadowed(settings, [Override("queue:a.test", {"queue_total_budget": 6}, id=1)])] == [
