@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, Settings
+from budgetfrontier import CrawlUri, Directive, Frontier, Lease, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import GroupRecord
 from budgetfrontier.errors import FrontierError
@@ -183,6 +183,31 @@ def test_a_group_for_each_value(by: dict[str, Any], names: set[str]) -> None:
     )
     assert len(f.lease(9)) == 3
     assert stored(f).keys() == names
+    f.check()
+
+
+def test_a_queue_takes_its_spend_along_to_the_group_of_another_label() -> None:
+    f = memory(clock := ManualClock(START), {"name": "l", "by": "label", "total_budget": 5}, retire_when="reached")
+    f.schedule_many([CrawlUri(f"https://a.test/{n}", source="A") for n in range(9)])
+    assert len(fetched(f, clock)) == 5
+    f.schedule(CrawlUri("https://a.test/seed", source="B", directive=Directive.MEDIUM))
+    f.adjust(match="host:other.test", precedence=4)
+    assert fetched(f, clock) == []
+    assert {name: (group.expenditure, group.queues) for name, group in stored(f).items()} == {"l/B": (5, 1)}
+
+
+def test_a_queue_that_is_snoozed_keeps_the_crawl_of_a_group_over_budget_going_until_it_wakes() -> None:
+    f = memory(clock := ManualClock(START), {"name": "all", "match": "*", "total_budget": 2}, retire_when="reached")
+    f.schedule_many(["https://a.test/1", "https://b.test/1", "https://b.test/2"])
+    a, b = f.lease(2)
+    f.snooze("b.test", until=clock.time() + 3600)
+    f.finish(a)
+    f.finish(b)
+    assert f.lease() == []
+    assert (f.state, f.next_ready_in()) == ("RUNNING", 3600)
+    clock.advance(3600)
+    assert f.lease() == []
+    assert f.state == "FINISHED"
     f.check()
 
 
