@@ -137,15 +137,20 @@ class Kernel:
             return False  # the common case: it is not empty
         if self.tables.in_force.counts_links and before is CrawlState.RUNNING and self.is_empty():
             self._rank(counters.time)  # no URI is out, so that no wait depends on the time
-        counters.state = crawl_states.next_crawl_state(
-            before,
+        counters.state = self.next_state()
+        if counters.state is not CrawlState.PAUSED or before in (CrawlState.PAUSED, CrawlState.PAUSING):
+            return False
+        counters.pause_reason = crawl_states.FINISH
+        return True
+
+    def next_state(self) -> CrawlState:
+        """Return the state of the crawl once it has settled."""
+        counters = self.counters
+        return crawl_states.next_crawl_state(
+            counters.state,
             scheduled=counters.scheduled,
             leases=len(self.tables.leases.out),
             empty=self.is_empty(),
             busy=self.underway,
             pause_at_finish=self.tables.in_force.frontier.pause_at_finish,
         )
-        if counters.state is not CrawlState.PAUSED or before in (CrawlState.PAUSED, CrawlState.PAUSING):
-            return False
-        counters.pause_reason = crawl_states.FINISH
-        return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from budgetfrontier.core.model import CrawlState, Summary
 
 FINISH = "finish"
@@ -37,6 +39,16 @@ def next_crawl_state(
     if state is CrawlState.FINISHED and not empty:
         return CrawlState.RUNNING
     return state
+
+
+def settled(shown: dict[str, Any], state: CrawlState) -> dict[str, Any]:
+    """Return the state and the pause reason of a RUNNING crawl, as commands show them, once its state is another one.
+
+    A crawl that is resumed with nothing left is over at once.
+    """
+    if state is shown["state"]:
+        return shown
+    return {"state": state, "pause_reason": FINISH if state is CrawlState.PAUSED else None}
 
 
 def after_pause(state: CrawlState, leases: int) -> CrawlState:

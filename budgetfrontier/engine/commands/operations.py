@@ -65,7 +65,7 @@ def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:
     def apply(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         before = look_at_crawl(kernel.counters)
         change(kernel, args)
-        return {"before": before, "after": look_at_crawl(kernel.counters)}
+        return {"before": before, "after": undo.look_at_settled(kernel)}
 
     return apply
 

@@ -6,11 +6,12 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from budgetfrontier.core.model import QueueRecord, QueueState, Summary
+from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import crawl_states, queue_states, wake_times
 from budgetfrontier.rules.queue_states import INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.rules.wake_times import Waits
+from budgetfrontier.settings.grouping import wants_star
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.head_urls import NO_URL, HeadUrls
@@ -61,12 +62,31 @@ def of_crawl(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
 def crawl_after(view: View, totals: Summary, op: str, reason: str) -> dict[str, Any]:
     """Return the crawl after `pause`, which has a reason, `resume` or `terminate`."""
     if op == "pause":
-        shown = crawl_states.reason_after_pause(totals.state, totals.pause_reason, reason)
-        return {"state": crawl_states.after_pause(totals.state, totals.in_process), "pause_reason": shown}
+        why = crawl_states.reason_after_pause(totals.state, totals.pause_reason, reason)
+        return {"state": crawl_states.after_pause(totals.state, totals.in_process), "pause_reason": why}
     if op == "resume":
         after = crawl_states.after_resume(totals.state, view.counters().scheduled)
-        return {"state": after, "pause_reason": totals.pause_reason if after is totals.state else None}
+        shown: dict[str, Any] = {"state": after, "pause_reason": totals.pause_reason if after is totals.state else None}
+        return shown if wants_star(view.settings()[0].groups) else crawl_states.settled(shown, _settled(view, after))
     return {"state": crawl_states.after_terminate(totals.state), "pause_reason": None}
+
+
+def _settled(view: View, state: CrawlState) -> CrawlState:
+    counters = view.counters()
+    empty = crawl_states.is_empty(
+        queued=counters.queued,
+        leases=counters.leases,
+        future=counters.future,
+        future_retired=counters.future_retired,
+    )
+    return crawl_states.next_crawl_state(
+        state,
+        scheduled=counters.scheduled,
+        leases=counters.leases,
+        empty=empty and not (counters.revive_upto or counters.regrade_upto),
+        busy=False,
+        pause_at_finish=view.settings()[0].frontier.pause_at_finish,
+    )
 
 
 def set_waits(queue: QueueRecord, waits: Waits) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.core.model import CrawlState, QueueRecord
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import restoring, undo_bury
 from budgetfrontier.engine.commands.adjustment import edit
@@ -134,4 +134,12 @@ def _undo_crawl(kernel: Kernel, entry: AuditEntry, force: bool) -> dict[str, Any
         counters.pause_reason = before.get("pause_reason") or "operator"
     else:
         counters.state, counters.pause_reason = crawl_states.after_resume(counters.state, counters.scheduled), None
-    return {"before": found, "after": look_at_crawl(kernel.counters)}
+    return {"before": found, "after": look_at_settled(kernel)}
+
+
+def look_at_settled(kernel: Kernel) -> dict[str, Any]:
+    """Return the fields of the crawl after a command, once its state has settled: with nothing left, it is over."""
+    after = look_at_crawl(kernel.counters)
+    if after["state"] is not CrawlState.RUNNING or kernel.tables.in_force.counts_links:  # a new rank may revive some
+        return after
+    return crawl_states.settled(after, kernel.next_state())

@@ -344,6 +344,7 @@ def _confirm_end(op: str, args: argparse.Namespace) -> None:
 
 def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> int:
     from budgetfrontier.reports.format import counted
+    from budgetfrontier.rules.crawl_states import FINISH
 
     _confirm_end(op, args)
     applied, code = give(args, operator, op, {"reason": args.reason or "operator"} if op == "pause" else {})
@@ -353,6 +354,11 @@ def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
     if op != "terminate" and any(after == CrawlState.TERMINATED for _, after in changes):
         note(common.TERMINATED)
         return ERROR
+    if op == "resume" and any(one["after"]["pause_reason"] == FINISH for one in applied.effects):
+        note(
+            "still at its finish: no queue has a URI to hand out but those that are RETIRED or INELIGIBLE; "
+            "`budgetfrontier report` says what brings these back"
+        )
     if op == "resume" and (sentence := operator.stopped() or operator.used_up()):
         note(sentence)
     return code

@@ -16,7 +16,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Settings
 from budgetfrontier.core.model import CrawlState, QueueRecord
-from budgetfrontier.engine.commands import deletion, operations, runner
+from budgetfrontier.engine.commands import deletion, operations, runner, state_preview
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.removed_files import RemovedFiles
 from budgetfrontier.storage.reader import Reader
@@ -806,3 +806,25 @@ def test_adjust_names_the_queues_that_a_precedence_floor_holds(tmp_path: Path, c
     assert "would become INELIGIBLE, at the precedence floor: 1 queue: a.test" in plan
     done = cli("adjust", tmp_path, "--match", "*", "--set", "precedence=60").out.splitlines()
     assert done[-1] == "2 queues that wait are compared with the precedence floor"
+
+
+def test_a_crawl_that_is_resumed_with_nothing_left_stays_at_its_finish(tmp_path: Path, cli: Cli) -> None:
+    settings = Settings.from_dict({"frontier": {"precedence_floor": 3, "pause_at_finish": True}})
+    with Frontier.open(tmp_path / "frontier", settings) as f:
+        f.schedule("http://a.test/")
+        assert f.state is CrawlState.PAUSED
+    after = {"state": "PAUSED", "pause_reason": "finish"}
+    with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+        assert state_preview.of_crawl(view, "resume", {})["after"] == after
+    answer = cli("resume", tmp_path)
+    assert answer.out == "PAUSED -> PAUSED\n" and "still at its finish" in answer.err
+    with Reader(tmp_path / "frontier") as reader:
+        assert reader.audit(limit=1)[0].effect["after"] == after
+
+
+def test_a_crawl_without_a_pause_at_its_finish_is_resumed_to_its_end(tmp_path: Path, cli: Cli) -> None:
+    settings = Settings.from_dict({"frontier": {"precedence_floor": 3}})
+    with Frontier.open(tmp_path / "frontier", settings) as f:
+        f.pause()
+        f.schedule("http://a.test/")
+    assert cli("resume", tmp_path).out == "PAUSED -> FINISHED\n"
