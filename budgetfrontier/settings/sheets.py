@@ -144,6 +144,23 @@ def concerned(
     return parse_match(change.match), tuple(sheets_in_force(settings, adjustments).get(name, ()))
 
 
+def certain_values(settings: SettingsOfUris, adjustments: Sequence[Override], change: Override) -> dict[str, Any]:
+    """Return the values of an associated sheet that hold wherever it applies: nothing that comes after it sets others.
+
+    `adjustments` are those in force, with `change`; of one that associates no sheet there are none.
+    """
+    if SHEET not in change.set:
+        return {}
+    first, last = layers(settings, adjustments)
+    there = [*first, *last]
+    name = sheet_of(change)
+    place = next((n for n, one in enumerate(there) if (one.sheet, one.match) == (name, change.match)), len(there))
+    values = there[place].set if place < len(there) else {}
+    return {
+        name: value for name, value in values.items() if all(one.set.get(name, value) == value for one in there[place:])
+    }
+
+
 def check_change(settings: SettingsOfUris, adjustments: Sequence[Override], change: Override) -> None:
     """Raise FrontierError for a sheet, an association or a group that does not exist."""
     if found := grouping.objection(change, settings.groups):

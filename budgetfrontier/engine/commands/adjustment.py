@@ -253,7 +253,7 @@ def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[st
     ]
     figures: dict[str, Any] = {
         "before": uniform[0],
-        "after": {**uniform[1], **change.sets},
+        "after": {**uniform[1], **change.sets, **change.certain},
         "groups": [],
         "changed": None,
     }

@@ -45,7 +45,8 @@ class Change(NamedTuple):
     """A change of adjustments: its match, the names of its settings, and what is in force before and after.
 
     `groupings` are the groups of queues with their limits. `sets` are the values of an appended override: it wins, for
-    everything that it matches. `warnings` are about values that would have no effect.
+    everything that it matches. `warnings` are about values that would have no effect, and
+    `certain` the values of a sheet that nothing else replaces.
     """
 
     match: Match
@@ -55,6 +56,7 @@ class Change(NamedTuple):
     groupings: tuple[Grouping, Grouping]
     sets: Mapping[str, Any] = MappingProxyType({})
     warnings: Sequence[str] = ()
+    certain: Mapping[str, Any] = MappingProxyType({})
 
     def values(self) -> Callable[[str, str, str | None], tuple[QueueSettings, QueueSettings]]:
         """Return a function from URL, key and label of a queue that is matched to its settings before and after."""
@@ -116,7 +118,8 @@ def change_by(
     groupings = groups, sheets.groups_in_force(settings, changed, like=groups)
     sets: Mapping[str, Any] = {} if sheets.is_about_sheets(override) else override.set
     warnings = delay_conflicts.of_change(settings, adjustments, changed)
-    return Change(match, names, before, sheets.effective(settings, changed), groupings, sets, warnings)
+    certain = sheets.certain_values(settings, changed, override)
+    return Change(match, names, before, sheets.effective(settings, changed), groupings, sets, warnings, certain)
 
 
 def change_without(
@@ -232,7 +235,7 @@ def values_of_none(change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
         found.append(
             {n: value(settings, limits, n) if known or is_uniform(effective, n) else None for n in change.names}
         )
-    return found[0], {**found[1], **change.sets}
+    return found[0], {**found[1], **change.sets, **change.certain}
 
 
 def is_uniform(effective: Effective, name: str) -> bool:

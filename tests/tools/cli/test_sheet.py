@@ -55,6 +55,19 @@ def test_an_association_is_added_removed_and_undone(job: Path, cli: Cli) -> None
     assert budget(job, "a.test") == (100, 3)
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_the_values_of_a_sheet_are_known_without_a_queue(job: Path, cli: Cli, dry_run: bool) -> None:
+    options = ("--dry-run",) if dry_run else ()
+    first = cli("sheet", job, "add", "smallBudget", "--match", "regex:p3$", *options).out.splitlines()[0]
+    assert first == ("regex:p3$: balance_replenish_amount -> 20, queue_total_budget -> 100, retire_when -> reached")
+
+
+def test_a_value_of_a_sheet_that_an_adjustment_may_replace_is_not_known(job: Path, cli: Cli) -> None:
+    assert cli("adjust", job, "--match", "host:z.test", "--set", "queue_total_budget=7").code == 0
+    first = cli("sheet", job, "add", "smallBudget", "--match", "regex:p3$", "--dry-run").out.splitlines()[0]
+    assert "queue_total_budget -> ?, retire_when -> reached" in first
+
+
 def test_a_shortest_delay_beyond_the_longest_in_force_has_a_warning(job: Path, cli: Cli) -> None:
     told = "warning: domain:a.test: min_delay (90 s) is longer than max_delay (30 s), which wins: set both"
     delay = ("--set", "politeness.min_delay=90s")
