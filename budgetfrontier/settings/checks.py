@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,6 +58,16 @@ def is_named(url: str | None) -> bool:
         return uris.own_address(uris.host(uris.parse(url or ""))) is None
     except InvalidUrl:  # it is refused elsewhere
         return False
+
+
+def floor_doubt(frontier: Any, of_some: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the warning of a precedence floor at which all queues are, with what overrides and sheets set."""
+    floor, precedence = frontier.precedence_floor, frontier.precedence
+    if floor is None or precedence < floor or frontier.precedence_policy != "base":
+        return None
+    if any(name.startswith("precedence") for values in of_some for name in values):
+        return None
+    return f"no queue is crawled: the precedence of all is {precedence}, and from {floor} on they are INELIGIBLE"
 
 
 def sheet_objection(name: str, sheets: Mapping[str, object]) -> str:

@@ -16,7 +16,8 @@ from budgetfrontier.settings import policy_factory
 from budgetfrontier.settings.checks import STAR
 from budgetfrontier.settings.matching import GROUP, Match, glob, has_wildcards, key_test, parse_match
 from budgetfrontier.settings.names import OF_GROUPS, is_of_groups
-from budgetfrontier.settings.schema import GroupSettings, Override
+from budgetfrontier.settings.problems import ValuePath
+from budgetfrontier.settings.schema import FrontierSettings, GroupSettings, Override, StarSettings
 from budgetfrontier.settings.values import brief
 
 LONGEST_VALUE = 399
@@ -291,6 +292,15 @@ def objection(override: Override, groups: Sequence[GroupSettings]) -> str | None
                 f" set it with another match, such as host:... (the limits {OF_GROUPS}... need no such pattern)"
             )
     return None
+
+
+def without_effect(frontier: FrontierSettings, groups: Sequence[GroupSettings]) -> Iterator[tuple[ValuePath, str]]:
+    """Yield the settings of groups that have no effect, for there are no such groups, each with the reason."""
+    for name, value in asdict(frontier.group).items() if not groups else ():
+        if value is not None:
+            yield ("frontier", "group", name), "it has no effect, for no `groups` are defined"
+    if not wants_star(groups) and frontier.star != StarSettings():
+        yield ("frontier", "star"), f"it has no effect, for no group has `total_budget: {STAR}`"
 
 
 def wants_star(groups: Sequence[GroupSettings]) -> bool:

@@ -25,6 +25,7 @@ from budgetfrontier.settings.checks import (
     NO_TOTAL_BANDWIDTH,
     PRELOADED_IN_PARTITIONS,
     SNAPSHOT_COMMANDS,
+    floor_doubt,
     group_objection,
     is_address,
     is_named,
@@ -150,8 +151,12 @@ class Validator:
                 self._add(("profile",), f"expected the name of a profile, got {show(name)}")
         settings = self.section(base, data, ())
         match settings, base:
-            case object(groups=groups, overrides=overrides), _ if not self.problems:
+            case object(groups=groups, overrides=overrides, frontier=frontier), _ if not self.problems:
                 self._check_groups(groups, overrides)
+                for path, why in grouping.without_effect(frontier, groups):
+                    self._warn(path, why)
+                of_some = [*(one.set for one in overrides), *getattr(settings, "sheets", {}).values()]
+                self._warn(("frontier", "precedence_floor"), floor_doubt(frontier, of_some))
         match settings, base:
             case object(sheets=own), object(sheets=inherited):
                 settings = msgspec.structs.replace(settings, sheets=inherited | own)

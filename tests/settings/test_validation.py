@@ -163,6 +163,36 @@ def test_hooks_and_sinks_that_cannot_be_imported_have_a_position(files: Files) -
     ]
 
 
+GROUP = "groups: [{name: g, by: registered-domain, total_budget: 5}]"
+
+
+@pytest.mark.parametrize(
+    ("setting", "doubt"),
+    [
+        (
+            "frontier: {group: {total_budget: 5}}",
+            "frontier.group.total_budget: it has no effect, for no `groups`",
+        ),
+        (f"frontier: {{group: {{total_budget: 5}}}}\n{GROUP}", None),
+        ("frontier: {star: {top: 7}}", "frontier.star: it has no effect, for no group has `total_budget: star`"),
+        (f"frontier: {{star: {{top: 7}}}}\n{GROUP}", "frontier.star: it has no effect"),
+        (f"frontier: {{star: {{top: 7}}}}\n{GROUP.replace('5', 'star')}", None),
+        (
+            "frontier: {precedence_floor: 3}",
+            "frontier.precedence_floor: no queue is crawled: the precedence of all is 3",
+        ),
+        ("frontier: {precedence_floor: 4}", None),
+        ("frontier: {precedence_floor: 3, precedence_policy: highest-uri}", None),
+        ("frontier: {precedence_floor: 3}\noverrides: [{match: 'host:a.test', set: {precedence: 1}}]", None),
+        ("frontier: {precedence_floor: 3}\nsheets: {a: {precedence: 1}}", None),
+    ],
+)
+def test_settings_with_which_nothing_happens_are_warned_of(tmp_path: Path, setting: str, doubt: str | None) -> None:
+    (tmp_path / "crawl.yaml").write_text(setting)
+    warnings = load(tmp_path / "crawl.yaml", Settings())[1]
+    assert (len(warnings) == 0) if doubt is None else (len(warnings) == 1 and doubt in warnings[0])
+
+
 @pytest.mark.parametrize(
     ("setting", "doubt"),
     [
@@ -174,7 +204,7 @@ def test_hooks_and_sinks_that_cannot_be_imported_have_a_position(files: Files) -
         ("frontier: {retry: {delay: 900000}}", "900000 is 10d 10h; write 900000ms if milliseconds are meant"),
         ("frontier: {retry: {delay: 25h}}", "25h is more than a day"),
         ("fetch: {timeout: 20000}", "20000 is 5h 33m; write 20000ms if milliseconds are meant"),
-        ("limits: {max_bytes: 10}", "10 is 10 bytes; write 10MB or 10GB if those are meant, else 10B"),
+        ("limits: {max_bytes: 10}", "10 is 10 bytes; write 10KB, 10MB or 10GB if those are meant, else 10B"),
         ("overrides: [{match: '*', set: {min_delay: 3000}}]", None),
         (
             "overrides: [{match: '*', set: {politeness: {min_delay: 3000, max_delay: 3000s}}}]",
