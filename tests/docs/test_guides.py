@@ -28,7 +28,7 @@ from typing import Any
 
 import yaml
 
-from budgetfrontier import Frontier
+from budgetfrontier import Frontier, Reader
 from tests.crawler.process import forked_main_in, forked_script_in
 from tests.docs.test_examples import ROOT, Block, blocks, script_of
 from tests.forked import ForkedProcess
@@ -198,6 +198,11 @@ class Walk:
                 self.failed.append(f"{name}\n{(self.folder / f'{name}.log').read_text(encoding='utf-8')}")
 
 
+def pause_reason(path: Path) -> str | None:
+    with Reader(path) as reader:
+        return reader.summary().pause_reason
+
+
 def begun(folder: Path, job: str, *urls: str) -> None:
     """Let a job have URLs."""
     with Frontier.open(folder / job / "frontier") as frontier:
@@ -211,7 +216,8 @@ def provide_hosts(folder: Path) -> None:
 
 
 def end_the_pause(folder: Path) -> None:
-    """Resume the crawl that the page on the console has paused for the night."""
+    """Resume the crawl that the page on the console has paused for the night, once its command is applied."""
+    until(lambda: pause_reason(folder / "news/frontier") == "night")
     with Frontier.open(folder / "news/frontier") as frontier:
         frontier.resume()
 

@@ -90,9 +90,11 @@ def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: b
 
 def _contend(one: Override, other: Override) -> bool:
     """Return whether two adjustments set the same settings, of queues that both may match."""
-    if is_about_sheets(one) or is_about_sheets(other):
-        return sheet_of(one) == sheet_of(other) and one.match == other.match
-    return not one.set.keys().isdisjoint(other.set) and not disjoint(parse_match(one.match), parse_match(other.match))
+    shared = not one.set.keys().isdisjoint(other.set)
+    if is_about_sheets(one) or is_about_sheets(other):  # values of a sheet, or its association with a pattern
+        same = sheet_of(one) == sheet_of(other) and one.match == other.match
+        return same and (shared or not one.match.startswith("sheet:"))
+    return shared and not disjoint(parse_match(one.match), parse_match(other.match))
 
 
 def key_of(entry: AuditEntry) -> str:

@@ -121,3 +121,15 @@ def test_a_refusal_names_what_differs(tmp_path: Path) -> None:
     for number, told in ((1, "it is blocked until 20"), (5, "it is not retired by name, and")):
         with pytest.raises(FrontierError, match=f"has changed since {number}: .*{told}"):
             tried(tmp_path, number)
+
+
+def test_values_of_a_sheet_contend_only_with_the_same_ones() -> None:
+    with Frontier.open(":memory:", make_settings()) as f:
+        f.schedule_many(pages("A", 3))
+        first = f.adjust(match="sheet:new", precedence=1).id
+        f.adjust(match="sheet:new", queue_total_budget=9)
+        f.undo(first)
+        again = f.adjust(match="sheet:new", precedence=2).id
+        f.adjust(match="sheet:new", precedence=3, balance_replenish_amount=5)
+        with pytest.raises(FrontierError, match=r"not in force any more|sets the same settings"):
+            f.undo(again)
