@@ -121,7 +121,9 @@ def _preloaded_files(kernel: Kernel, now: float) -> list[str]:
     tables, in_force = kernel.tables, kernel.tables.in_force
     specs = sheets.uri_precedence_policies(in_force.settings, in_force.adjustments)
     files = policy_factory.preloaded_files(specs)
-    for sentence in tables.preloaded.prepare(files, in_force.frontier):
+    given = policy_factory.preloaded_files(sheets.uri_precedence_policies(in_force.settings))
+    adjusted = [file for file in files if file not in given]
+    for sentence in tables.preloaded.prepare(files, adjusted, in_force.frontier):
         tables.audit.record(AuditEntry(0, "settings", {}, "open", now, sentence, {"before": {}, "after": {}}))
     return files
 

@@ -46,7 +46,9 @@ class PreloadedTable:
         """Return the value of a normalized URL in a file; None if it has none. Raises FrontierError."""
         row = self._row(path)
         if row is None or not row.whole:
-            raise FrontierError(f"{path} was not read: open the frontier again")
+            raise FrontierError(
+                f"{path} was not read: restore the file and open the frontier again, or name it nowhere"
+            )
         value = self._env.txn.get(self._key(row, url), db=self._db)
         return None if value is None else int(keys.value.unpack(value)[0])
 
@@ -61,11 +63,12 @@ class PreloadedTable:
 
     # -- reading
 
-    def prepare(self, files: Sequence[str], frontier: FrontierSettings) -> list[str]:
+    def prepare(self, files: Sequence[str], adjusted: Sequence[str], frontier: FrontierSettings) -> list[str]:
         """Look through the files that are new or have changed; store nothing of them yet.
 
         Return a sentence about each that was read before: a change that nobody else has noted.
-        `files` are those that the settings in force name. Raises SettingsError.
+        `files` are those that the settings in force name, `adjusted` those that only adjustments name: one of these may
+        be missing, for an adjustment can be withdrawn only once the frontier is open. Raises SettingsError.
         """
         if files:
             self._canonical = policy_factory.canonicalization(frontier)
@@ -75,12 +78,14 @@ class PreloadedTable:
             row, stamp = self._row(path), _stamp(path)
             if row is not None and row.whole and stamp is None:
                 log.warning("%s is missing: the precedences that were read from it stay in force", path)
+            elif row is None and stamp is None and path in adjusted:
+                log.warning("%s is missing: withdraw the adjustment that names it, or restore it and open again", path)
             elif row is None or not row.whole or stamp != (row.size, row.changed):
                 lines = sum(1 for _ in _lines(path))
                 log.info("%s: reads %s, %s lines", self._env.path, path, f"{lines:,}")
                 if row is not None and row.whole:
                     changed.append(
-                        f"{path} has changed, now {lines:,} lines; URIs already queued keep their precedences"
+                        f"{path} was read again, {lines:,} lines; URIs already queued keep their precedences"
                     )
                 row = row or self._added(path)
                 row.size, row.changed = stamp or (0, 0)

@@ -210,6 +210,8 @@ def _undone(args: _Values, effect: _Values) -> str:
 
 def _settings(args: _Values, effect: _Values) -> str:
     before = effect.get("before", {})
+    if not effect.get("after"):
+        return "Opened with the same settings."
     parts = (f"{name} {_short(before.get(name))} -> {_short(value)}" for name, value in effect.get("after", {}).items())
     return f"Opened with other settings: {', '.join(parts)}."
 

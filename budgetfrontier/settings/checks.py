@@ -165,8 +165,11 @@ def is_address(value: Any) -> bool:
     return True
 
 
-def objection_to_file(path: Path) -> str | None:
-    """Return why a path does not name a file of text lines; None if it does, or if it cannot be read now."""
+def objection_to_file(path: Path, *, gzip: bool = False) -> str | None:
+    """Return why a path does not name a file of text lines; None if it does, or if it cannot be read now.
+
+    `gzip`: such a file may be compressed.
+    """
     name = f'"{brief(str(path), 1000)}"'
     try:
         if path.is_dir():
@@ -175,7 +178,7 @@ def objection_to_file(path: Path) -> str | None:
             fault = "is a pipe or a device, which cannot be read more than once; give a file"
             return f"{name} {fault}" if path.exists() else f"there is no file {name}"
         with path.open("rb") as file:
-            packed = file.read(len(_GZIP)) == _GZIP
+            packed = not gzip and file.read(len(_GZIP)) == _GZIP
     except PermissionError:  # reading it will fail with an error
         return None
     except (OSError, ValueError):  # the name is too long, or contains a NUL

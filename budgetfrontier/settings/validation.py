@@ -392,7 +392,7 @@ class Validator:
             self._add(path, objection)
         return seed
 
-    def _file(self, value: Any, path: ValuePath) -> str | None:
+    def _file(self, value: Any, path: ValuePath, *, gzip: bool = False) -> str | None:
         if value is None:
             return None
         try:
@@ -403,7 +403,7 @@ class Validator:
         if self.folder is None:
             return str(file)
         file = (self.folder / file).absolute()
-        if objection := objection_to_file(file):
+        if objection := objection_to_file(file, gzip=gzip):
             self._add(path, objection)
         return str(file)
 
@@ -623,7 +623,7 @@ class Validator:
                 self._add(path, *error.problems)
             else:
                 if self.folder is not None and kind == "uri_precedence" and policy_factory.preloaded_file(spec):
-                    return policy.spec_with(self._file(policy.file, path) or policy.file)
+                    return policy.spec_with(self._file(policy.file, path, gzip=True) or policy.file)
         elif not re.fullmatch(HOOK, name):
             self._add(path, f"expected module:name, got {show(name)}")
         return spec

@@ -140,7 +140,7 @@ def test_a_file_is_read_once_and_again_when_it_has_changed(
     with Frontier.open(tmp_path / "f") as f:
         assert len(read) == 2, "it is looked through before it is stored"
         assert [(entry.command, entry.reason) for entry in f.audit()] == [
-            ("settings", f"{file} has changed, now 2 lines; URIs already queued keep their precedences")
+            ("settings", f"{file} was read again, 2 lines; URIs already queued keep their precedences")
         ]
         assert scheduled(f, "2", "3") == {"1": 11, "2": 21, "3": 21}
         f.check()
@@ -275,3 +275,31 @@ def test_what_verify_finds_repair_reads_again(tmp_path: Path) -> None:
         assert scheduled(f, "1", "2") == {"": 1, "1": 6, "2": 7}
     compact(tmp_path / "f")
     assert rows(tmp_path / "f") == [("list.txt", 2, True)]
+
+
+def test_an_adjustment_that_names_a_file_that_is_gone_does_not_come_back_and_locks_nothing(tmp_path: Path) -> None:
+    file = write(tmp_path / "rank.txt", "https://a.test/1 5\n")
+    preloaded = {"uri_precedence_policy": {"preloaded": {"file": str(file), "base": 3}}}
+    with Frontier.open(tmp_path / "f", settings(file)) as f:
+        entry = f.adjust(match="host:a.test", **preloaded).id  # type: ignore[arg-type]
+        f.undo(entry)
+    file.unlink()
+    plain = Settings.from_dict({"frontier": {"politeness": NO_WAIT}})
+    with Frontier.open(tmp_path / "f", plain) as f, pytest.raises(FrontierError, match="was not read"):
+        f.undo(entry + 1)
+
+
+def test_a_missing_file_that_only_an_adjustment_names_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = write(tmp_path / "rank.txt", "https://a.test/1 5\n")
+    preloaded = {"uri_precedence_policy": {"preloaded": {"file": str(file), "base": 3}}}
+    with Frontier.open(tmp_path / "f", settings(file)) as f:
+        f.adjust(match="host:a.test", **preloaded)  # type: ignore[arg-type]
+    with damaging(tmp_path / "f") as damage:
+        meta.write_preloaded(damage.txn, damage.db(keys.META), [])
+    file.unlink()
+    plain = Settings.from_dict({"frontier": {"politeness": NO_WAIT}})
+    with Frontier.open(tmp_path / "f", plain) as f:
+        assert "is missing: withdraw the adjustment" in caplog.text
+        f.withdraw(f.adjustments[0].id or 0)

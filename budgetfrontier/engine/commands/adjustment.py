@@ -136,8 +136,8 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     override = validate_override(args["match"], args["set"])
     if not override.set:
         raise FrontierError("adjust needs at least one setting to change")
-    kernel.tables.preloaded.check(override.set.get("uri_precedence_policy"))
     if args.get("dry_run"):
+        kernel.tables.preloaded.check(override.set.get("uri_precedence_policy"))
         view = kernel.tables.flushed()
         return preview(view, appended(view, override))
     override = msgspec.structs.replace(override, id=kernel.counters.audit + 1)
@@ -197,9 +197,12 @@ class Edit(NamedTuple):
 def edit(kernel: Kernel, change: Edit, now: float) -> dict[str, Any]:
     """Change the adjustments: a change of settings. Return its part of the effect, with the values that undo it.
 
-    Adjustments are in the order of their ids, that of their creation.
+    Adjustments are in the order of their ids, that of their creation. Raises FrontierError for one that needs a file
+    that was not read.
     """
     tables, counters = kernel.tables, kernel.counters
+    for one in change.restore:
+        tables.preloaded.check(one.set.get("uri_precedence_policy"))
     before, settings = tables.in_force.adjustments, tables.in_force.settings
     kept = [one for one in before if one.id not in change.remove]
     after = compacted(sorted([*kept, *change.restore], key=attrgetter("id")))

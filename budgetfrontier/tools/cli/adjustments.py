@@ -62,6 +62,8 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
     if args.format == "json":
         print_json(args, details, effect)
         return
+    if details.get("set", {}).get("quotas.force_retire") is False:
+        say("URIs over a quota will be disregarded on their turn, and no `undo` brings them back")
     matched = effect["matched"]
     of_nothing = match.startswith("sheet:") and matched == 0
     for line in [f"{clean(match)}: {_settings(details)}"] if of_nothing else _changes(match, effect):

@@ -131,7 +131,7 @@ def _register_adjust(commands: Commands) -> None:
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
         "--match", default="*", metavar="PATTERN",
-        help="domain:, host:, queue:, queues:, label:, surt: or regex:, as in overrides (default: *, everything)",
+        help="domain:, host:, queue:, queues:, label:, surt:, regex: or group:, as in overrides (default: *, all)",
     )  # fmt: skip
     chosen.add_argument("--queues", metavar="KEY,KEY...", help="short for --match queues:KEY,KEY...: these queues")
     parser.add_argument(
