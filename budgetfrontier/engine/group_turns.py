@@ -200,7 +200,11 @@ class GroupTurns:
 
     def reconsider(self, now: float) -> None:
         """Let the groups that wait for their clocks do so by the limits in force now. O(groups that wait)."""
-        for group_id in self._table.ahead(now):
+        self._wait_anew(now, now)
+
+    def _wait_anew(self, after: float, now: float) -> None:
+        """Let the groups that wake after a time wait for their clocks, by the limits in force."""
+        for group_id in self._table.ahead(after):
             group, limits = self._table.limited(group_id)
             wake = self._clock(group, limits, now)
             self._wake_at(group, wake if wake > now else AT_ONCE)
@@ -211,8 +215,4 @@ class GroupTurns:
 
     def follow_clock(self, now: float) -> None:
         """Clip the wake times of groups that are further ahead than any delay, at an opening."""
-        latest = now + self._tables.longest_delay
-        for group_id in self._table.ahead(latest):
-            group = self._table.get(group_id)
-            group.wake_time = min(group.wake_time, latest)
-            self._table.set_row(group, latest)
+        self._wait_anew(now + self._tables.longest_delay, now)

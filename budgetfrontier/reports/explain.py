@@ -422,8 +422,9 @@ class _Explainer:
         with self._reader.view() as view:
             of_group = wait_for_group(view, queue, self._now)
         if of_group is not None:
-            text, until = of_group
-            explanation.add("group-waits", f"{subject}: {text}.", verdict=Outlook.LATER, when=until)
+            command = self._of_queue("wake", queue) if of_group.for_bytes else None
+            text = f"{subject}: {of_group.text}{', which the command would end' if command else ''}."
+            explanation.add("group-waits", text, verdict=Outlook.LATER, when=of_group.until, command=command)
             return
         left = queue.wake_time - self._now
         due = "and due: it joins the READY queues at the next lease"
@@ -451,6 +452,8 @@ class _Explainer:
             length = f" (back-off: {say_duration(queue.backoff)})" if queue.backoff else ""
             failed = failure and f"; {failure}"
             return f"its host answered 429 or 503 and is left alone{length}{cut_short}{failed}"
+        if max(queue.block, queue.delayed) < queue.wake_time <= queue.busy_until:
+            return f"what was received takes so long by politeness.max_bandwidth{cut_short}"
         if max(queue.block, queue.delayed) < queue.wake_time <= queue.paced_until:
             seconds = say_duration(queue.paced_until - queue.served)
             return f"it is leased from at most once in {seconds}, its interval{cut_short}"

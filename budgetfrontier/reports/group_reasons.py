@@ -16,6 +16,8 @@ class GroupWait(NamedTuple):
 
     text: str
     until: float | None
+    for_bytes: bool = False
+    """Whether it waits for the group's bandwidth, which a `wake` of the queue ends."""
 
 
 def wait_for_group(view: View, queue: QueueRecord, now: float) -> GroupWait | None:
@@ -23,11 +25,12 @@ def wait_for_group(view: View, queue: QueueRecord, now: float) -> GroupWait | No
     group = view.group_of(queue) if queue.parked else None
     if group is None:
         return None
-    limits, until = view.grouping().limits_of(group.name), None
+    limits, until, for_bytes = view.grouping().limits_of(group.name), None, False
     match group_limits.state(group, limits, view.in_force().base.reached, now):
         case GroupState.WAITS:
             until = group_limits.clock(group, limits)
-            what = "politeness" if until == group.wake_time else "bandwidth"
+            for_bytes = until != group.wake_time
+            what = "bandwidth" if for_bytes else "politeness"
             text = f"its group {group.name} rests for {say_duration(until - now)} more: {what} that its queues share"
         case GroupState.FULL:
             in_flight = group.out - group.landed
@@ -39,4 +42,4 @@ def wait_for_group(view: View, queue: QueueRecord, now: float) -> GroupWait | No
         case GroupState.OPEN:
             text = f"it waits for its turn in its group {group.name}"
     others = f"; others that wait with it: {group.parked - 1:,}" if group.parked > 1 else ""
-    return GroupWait(text + others, until)
+    return GroupWait(text + others, until, for_bytes)

@@ -187,3 +187,25 @@ def test_a_forecast_waits_for_the_bytes_received(tmp_path: Path, level: str) -> 
         f.commit()
         with Reader(tmp_path / "f") as reader, reader.view() as view:
             assert over_time.held(view, START + 5.0).tail == 70.0
+
+
+def test_a_group_waits_as_long_after_a_restart(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with waiting_for_its_group(tmp_path / "f", clock):
+        pass
+    with Frontier.open(tmp_path / "f", clock=clock) as f:
+        assert f.next_ready_in() == 1000.0
+
+
+@pytest.mark.parametrize("level", ["queue", "group"])
+def test_explanations_name_the_bandwidth_and_the_command_that_ends_the_wait(tmp_path: Path, level: str) -> None:
+    clock = ManualClock(START)
+    with frontier(clock, level, tmp_path / "f") as f:
+        f.schedule_many(f"https://a.test/{page}" for page in range(3))
+        f.finish(f.lease(1)[0], size=RATE * 1000)
+        assert f.lease(1) == []
+        f.commit()
+        with Reader(tmp_path / "f") as reader:
+            found = explain(reader, "a.test", job="job", now=START)
+    [reason] = [reason for reason in found.reasons if "bandwidth" in reason.text]
+    assert reason.command == "budgetfrontier wake job a.test"
