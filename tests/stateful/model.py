@@ -1418,18 +1418,23 @@ class Model:
     def change(self, remove: list[int], add: list[Adjustment]) -> dict[str, Any]:
         """Change the adjustments. One is replaced when later ones with its match set all that it sets."""
         before = self.adjustments
-        found = sorted([one for one in before if one.id not in remove] + add, key=lambda one: one.id)
-        self.adjustments = [
-            one
-            for place, one in enumerate(found)
-            if not one.names
-            <= {name for later in found[place + 1 :] if later.match == one.match for name in later.names}
-        ]
+        self.adjustments = self.kept([one for one in before if one.id not in remove] + add)
         self.settings_changed()
         return {
             "came": [one.id for one in self.adjustments if one not in before],
             "went": [one for one in before if one not in self.adjustments],
         }
+
+    @staticmethod
+    def kept(adjustments: list[Adjustment]) -> list[Adjustment]:
+        """Those of which later ones with the same match do not set all that they set."""
+        found = sorted(adjustments, key=lambda one: one.id)
+        return [
+            one
+            for place, one in enumerate(found)
+            if not one.names
+            <= {name for later in found[place + 1 :] if later.match == one.match for name in later.names}
+        ]
 
     def settings_changed(self) -> None:
         self.revision += 1

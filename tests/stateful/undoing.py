@@ -71,6 +71,10 @@ def _adjustments(model: Model, number: int, entry: dict[str, Any], force: bool) 
     )
     if (since or len(remove) < len(entry["came"])) and not force:
         return False
+    kept = model.kept([*(one for one in model.adjustments if one.id not in remove), *restore])
+    restore = [one for one in restore if one in kept]
+    if not remove and not restore:  # later ones have replaced them
+        return False
     model.last = {"command": entry["command"], **model.change(remove, restore)}
     return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
 from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, PACING, PAUSING, RETIRING, WAITING, command_of
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.matching import disjoint, parse_match
-from budgetfrontier.settings.overrides import Override
+from budgetfrontier.settings.overrides import Override, compacted
 from budgetfrontier.settings.sheets import is_about_sheets, sheet_of
 from budgetfrontier.settings.values import brief
 from budgetfrontier.storage.records import AuditEntry
@@ -72,10 +73,7 @@ def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: b
     restore = [one for one in restore if one.id not in there]
     remove = [number for number in inverse["remove"] if number in there]
     if not remove and not restore:
-        raise FrontierError(
-            f"what {entry.id} has changed is not in force any more: later commands have replaced it: undo "
-            "these first, the newest first, or give a new `adjust`"
-        )
+        raise _replaced(entry)
     changed = [*restore, *(there[number] for number in remove)]
     later = [one for one in there.values() if one.id > entry.id and any(_contend(one, each) for each in changed)]
     gone = len(remove) < len(inverse["remove"])
@@ -85,7 +83,18 @@ def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: b
             what = f"adjustment {later[-1].id} sets the same settings"
             where = f', and "{brief(later[-1].match)}" may match the same queues'
         raise FrontierError(f"{entry.id} is not undone, because {what} since{where}; {FORCE}")
+    stay = compacted(sorted([*(one for one in in_force if one.id not in remove), *restore], key=attrgetter("id")))
+    restore = [one for one in restore if one in stay]
+    if not remove and not restore:
+        raise _replaced(entry)
     return Edit(remove, restore)
+
+
+def _replaced(entry: AuditEntry) -> FrontierError:
+    return FrontierError(
+        f"what {entry.id} has changed is not in force any more: later commands have replaced it: undo these first, the "
+        "newest first, or give a new `adjust`"
+    )
 
 
 def _contend(one: Override, other: Override) -> bool:

@@ -133,3 +133,13 @@ def test_values_of_a_sheet_contend_only_with_the_same_ones() -> None:
         f.adjust(match="sheet:new", precedence=3, balance_replenish_amount=5)
         with pytest.raises(FrontierError, match=r"not in force any more|sets the same settings"):
             f.undo(again)
+
+
+def test_a_forced_undo_brings_back_nothing_that_later_adjustments_have_replaced() -> None:
+    with Frontier.open(":memory:", make_settings()) as f:
+        f.schedule_many(pages("A", 3))
+        first, second, _ = (f.adjust(match="host:a.test", queue_total_budget=total).id for total in (101, 102, 103))
+        for entry in first, second:
+            with pytest.raises(FrontierError, match="is not in force any more"):
+                f.undo(entry, force=True)
+        assert [one.set for one in f.adjustments] == [{"queue_total_budget": 103}]
