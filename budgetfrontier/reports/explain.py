@@ -48,7 +48,7 @@ from budgetfrontier.rules.verdict import (
 )
 from budgetfrontier.settings import sheets
 from budgetfrontier.settings.overrides import Limits, QueueSettings
-from budgetfrontier.storage.group_listing import over_group_budget
+from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.quota_use import QuotasInForce, QuotaUse
 from budgetfrontier.storage.start_command import AGAIN, start_command
 
@@ -242,12 +242,7 @@ class _Explainer:
                 command=self._command("import", "--force", url) if fate.again and not (refused or quotas) else None,
             )
             for use, quota in quotas:
-                explanation.add(
-                    "over-quota",
-                    f"It would be disregarded if it were scheduled again: {use.text()}. The command raises it.",
-                    verdict=Outlook.BLOCKED,
-                    command=self._command("adjust", *raised_quota(use, quota)),
-                )
+                self._explain_quota(explanation, "It would be disregarded if it were scheduled again", use, quota)
             if past:
                 self._explain_redirect(explanation, url, past)
             return
@@ -590,8 +585,8 @@ class _Explainer:
                 command=self._adjust(queue, total=queue.expenditure + more),
             )
         with self._reader.view() as view:
-            group = over_group_budget(view, queue)
-        if group is not None:
+            [held] = holds(view, [queue])
+        if (group := held.group) is not None:
             subject = f"Queue {queue.queue} is RETIRED" if retired else "It will retire on its turn without a fetch"
             raised = group.expenditure + one_more_session(session, group.total_budget)
             explanation.add(
@@ -619,27 +614,21 @@ class _Explainer:
                 command=self._adjust(queue, replenish=session),
             )
 
-        self._explain_quotas(explanation, queue, settings)
-
-    def _explain_quotas(self, explanation: Explanation, queue: QueueRecord, settings: QueueSettings) -> None:
-        """Add the quotas of a queue's next URI that are used up."""
-        if not queue.queued:
-            return
-        with self._reader.view() as view:
-            found = list(QuotasInForce(view).used_up(self._first(queue), queue))
-        for use, quota in found:
+        for use, quota in held.quotas:
             if not settings.force_retire:
-                told = f"Its next URI will be disregarded: {use.text()}"
-            elif queue.state is QueueState.RETIRED:
-                told = f"Queue {queue.queue} is RETIRED: {use.text()}"
+                told = "Its next URI will be disregarded"
             else:
-                told = f"It will retire on its turn without a fetch: {use.text()}"
-            explanation.add(
-                "over-quota",
-                f"{told}. The command raises it.",
-                verdict=Outlook.BLOCKED,
-                command=self._command("adjust", *raised_quota(use, quota)),
-            )
+                told = f"Queue {queue.queue} is RETIRED" if retired else "It will retire on its turn without a fetch"
+            self._explain_quota(explanation, told, use, quota)
+
+    def _explain_quota(self, explanation: Explanation, told: str, use: QuotaUse, quota: Limits) -> None:
+        """Add a quota that is used up, after its consequence as `told`."""
+        explanation.add(
+            "over-quota",
+            f"{told}: {use.text()}. The command raises it.",
+            verdict=Outlook.BLOCKED,
+            command=self._command("adjust", *raised_quota(use, quota)),
+        )
 
     # -- the crawl
 
