@@ -1,7 +1,7 @@
 """The owner of the tables `links` and `degrees`: which registered domains link to which, as far as URIs arrive with it.
 
-Links are gathered in memory, each pair of domains once, and written with the next commit. A ranking fixes the
-in-degrees by which budgets are given until the next one: a row keeps what it was then, from its first change after it.
+Links are gathered in memory, each pair of domains once, and written with the next commit. Budgets follow from
+the in-degrees at the last ranking: a row whose in-degree has changed since keeps the one that it had then, too.
 """
 
 from __future__ import annotations

@@ -491,9 +491,9 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
 
 
 def _fate(queue: QueueRecord, *, was_out: bool, is_out: bool, held: bool) -> tuple[str, bool]:
-    """Return what a change does to a queue with URIs, "" if nothing, and whether it is INELIGIBLE after it.
+    """Return the list of a dry run that a queue belongs to, "" for none, and whether the change leaves it INELIGIBLE.
 
-    `held`: its precedence is at the floor then, or beyond. A queue that has its turn retires first.
+    `held`: after the change, its precedence is at the floor or beyond. A queue that has its turn retires first.
     """
     if not queue.queued:
         return "", False
