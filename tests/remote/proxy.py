@@ -24,7 +24,8 @@ class Proxy:
         self._lock = threading.Lock()
         self._connections: list[socket.socket] = []
         self.deaf = threading.Event()
-        """While this is set, nothing that the server says comes through."""
+        """While this is set, nothing that the server says comes through, and nothing more on a connection that lost
+        something: the frames after a gap would say what the server did not."""
         self.lost = threading.Event()
         """Set once something was lost."""
 
@@ -62,9 +63,11 @@ class Proxy:
                     threading.Thread(target=self._pass, args=(one, other, one is server), daemon=True).start()
 
     def _pass(self, one: socket.socket, other: socket.socket, from_server: bool) -> None:
+        lost = False
         with suppress(OSError):
             while data := one.recv(1 << 16):
-                if from_server and self.deaf.is_set():
+                if from_server and (lost or self.deaf.is_set()):
+                    lost = True
                     self.lost.set()
                 else:
                     other.sendall(data)
