@@ -12,6 +12,8 @@ LIVE = "live"
 """The parameter of every page by which it asks for its live section."""
 LONGEST = 2000
 """The most characters of a value; the rest is refused, not cut."""
+ROWS = 50
+"""The rows of a page of a listing, unless a request asks for another number."""
 
 
 class BadRequest(Exception):
@@ -29,11 +31,13 @@ class NotThere(Exception):
 class Query:
     """The values of a request by name. Each method raises BadRequest for a value that is out of its bounds."""
 
-    def __init__(self, values: Mapping[str, str], *, target: str = "") -> None:
+    def __init__(self, values: Mapping[str, str], *, target: str = "", rows: int = ROWS) -> None:
         self._values = values
         self._asked: dict[str, None] = {}
         self.target = target
         """What the path names: the key of a queue, the name of a file."""
+        self.rows = rows
+        """The rows of a page of a listing, at the most."""
 
     def _value(self, name: str, default: str = "") -> str:
         """Return the value of a name, and note that the page has it. Raises BadRequest if it is given twice."""

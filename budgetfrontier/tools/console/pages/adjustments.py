@@ -9,8 +9,6 @@ from budgetfrontier.settings.overrides import Override
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
-ROWS = 100
-
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of adjustments; the later ones win."""
@@ -21,13 +19,13 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     changes = [Override(one.match, one.set) for one in found]
     associations, values = sheets.associations_in_force(settings, changes), sheets.sheets_in_force(settings, changes)
     return {
-        "rows": [(one, one.entry) for one in found[start : start + ROWS]],
+        "rows": [(one, one.entry) for one in found[start : start + query.rows]],
         "count": len(found),
-        "associations": [(one, values.get(one.sheet, {})) for one in associations[:ROWS]],
+        "associations": [(one, values.get(one.sheet, {})) for one in associations[: query.rows]],
         "associations_count": len(associations),
-        "overrides": settings.overrides[:ROWS],
+        "overrides": settings.overrides[: query.rows],
         "overrides_count": len(settings.overrides),
-        "next": {"start": start + ROWS} if len(found) > start + ROWS else None,
-        "first": {"start": max(start - ROWS, 0) or None} if start else None,
+        "next": {"start": start + query.rows} if len(found) > start + query.rows else None,
+        "first": {"start": max(start - query.rows, 0) or None} if start else None,
         "missing": missing,
     }

@@ -16,7 +16,6 @@ from budgetfrontier.tools.console.query import NotThere, Query
 from budgetfrontier.tools.console.rendering import as_sentence
 from budgetfrontier.tools.job_operator import BRIEF_ENTRIES
 
-ROWS = 50
 MOST_ROWS = 100_000
 """Rows before a page of a crawl in partitions, at the most."""
 
@@ -38,10 +37,10 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         if only:
             rows = [_one(operator, only)]
         else:
-            found = [*islice(operator.audit(where=matches, before=before).rows, start, start + ROWS + 1)]
-            rows = found[:ROWS]
-            if len(found) > ROWS:
-                following = {"before": rows[-1].id} if job.is_folder else {"start": start + ROWS}
+            found = [*islice(operator.audit(where=matches, before=before).rows, start, start + query.rows + 1)]
+            rows = found[: query.rows]
+            if len(found) > query.rows:
+                following = {"before": rows[-1].id} if job.is_folder else {"start": start + query.rows}
             elif job.is_folder and len(looked_at) == BRIEF_ENTRIES:
                 following = {"before": looked_at[-1]}
         return {

@@ -14,7 +14,6 @@ from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
-ROWS = 50
 READ = 5000
 """Dead letters that are read for one page, at the most."""
 
@@ -26,7 +25,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     following = None
     with job.view() as view:
         for number, key, value in _from(view, after):
-            if len(rows) == ROWS or number == READ:
+            if len(rows) == query.rows or number == READ:
                 following = keys.u64.unpack(key)[0]
                 break
             row = decode_dead(value)

@@ -14,7 +14,7 @@ from budgetfrontier.tools.console.columns import SORTS
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import ConsolePage, adjustments, audit, queue, steer
 from budgetfrontier.tools.console.pages.overview import TOP, ranked
-from budgetfrontier.tools.console.pages.queues import COLUMNS, ROWS
+from budgetfrontier.tools.console.pages.queues import COLUMNS
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 from budgetfrontier.tools.console.query import BadRequest, Query
 from budgetfrontier.tools.console.rendering import as_sentence
@@ -53,20 +53,21 @@ def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
     match, start = _match(query), query.number("start", 0, most=FARTHEST)
     sort = query.choice("sort", ("queue", *SORTS), "queued")
     reverse = query.flag("reverse")
-    selection, end = Selection(None if state is None else [state], match or None), start + ROWS + 1
+    selection, end = Selection(None if state is None else [state], match or None), start + query.rows + 1
 
     def read(operator: CrawlOperator) -> tuple[list[QueueRecord], str]:
         found = operator.sorted_queues(selection, sort=sort, reverse=(sort != "queue") is not reverse, end=end)
         return [queue for queue, _ in found], operator.unanswered()
 
     rows, missing = job.look(read)
-    more = len(rows) == end and start + ROWS <= FARTHEST
+    more = len(rows) == end and start + query.rows <= FARTHEST
     totals = job.sample_now().totals
     return {
-        "rows": rows[start : start + ROWS], "missing": as_sentence(missing), "columns": COLUMNS, "state": state or "",
+        "rows": rows[start : start + query.rows], "missing": as_sentence(missing), "columns": COLUMNS,
+        "state": state or "",
         "states": list(QueueState), "q": match, "sort": sort, "sorts": ("queue", *SORTS), "by_amount": True,
-        "start": start, "reverse": reverse, "next": {"start": start + ROWS} if more else None,
-        "first": {"start": max(start - ROWS, 0) or None} if start else None, "waits": False, "cut": False,
+        "start": start, "reverse": reverse, "next": {"start": start + query.rows} if more else None,
+        "first": {"start": max(start - query.rows, 0) or None} if start else None, "waits": False, "cut": False,
         "as_of": None, "scan_progress": None, "scan_error": "", "is_glob": True,
         "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
     }  # fmt: skip

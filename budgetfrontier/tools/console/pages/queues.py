@@ -22,7 +22,6 @@ from budgetfrontier.tools.console.columns import SORTS
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
-ROWS = 50
 FARTHEST = 10_000_000
 """Rows before a page, at the most."""
 _LOOKED_AT = 5000  # queues that are read to find a page of those that match
@@ -58,12 +57,14 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     context: dict[str, Any] = {"rows": [], "next": None, "cut": False, "first": None, "as_of": None}
     with job.view() as view:
         if not by_amount:
-            context |= _live(view, sort, state, text, after)
+            context |= _live(view, sort, state, text, after, query.rows)
         elif scanned is not None:
-            ids, more = scanned.columns.page(sort, state=state, text=text, start=start, limit=ROWS, reverse=reverse)
+            ids, more = scanned.columns.page(
+                sort, state=state, text=text, start=start, limit=query.rows, reverse=reverse
+            )
             context |= {"rows": list(queues_by_id(view, ids)), "as_of": scanned.when}
-            context["next"] = {"start": start + ROWS} if more else None
-            context["first"] = {"start": max(start - ROWS, 0) or None} if start else None
+            context["next"] = {"start": start + query.rows} if more else None
+            context["first"] = {"start": max(start - query.rows, 0) or None} if start else None
         totals = job.sample_now().totals
     return context | {
         "columns": COLUMNS, "state": state or "", "states": list(QueueState), "q": text, "sort": sort,
@@ -78,12 +79,12 @@ def _is_key(key: bytes) -> bool:
     return queue_key_of(key) is not None
 
 
-def _live(view: View, sort: str, state: QueueState | None, text: str, after: bytes) -> dict[str, Any]:
+def _live(view: View, sort: str, state: QueueState | None, text: str, after: bytes, most: int) -> dict[str, Any]:
     if sort == "turn" and state is not None:
         found = ((key, view.queue_by_id(number)) for key, number in in_turn(view, state, after))
-        part = _part(view, found, lambda queue: queue.state is state and text in queue.queue)
+        part = _part(view, found, lambda queue: queue.state is state and text in queue.queue, most)
     else:
-        part = _part(view, _by_key(view, text, after), lambda queue: state is None or queue.state is state)
+        part = _part(view, _by_key(view, text, after), lambda queue: state is None or queue.state is state, most)
     return {
         "rows": part.rows,
         "next": None if part.next is None else {"after": part.next.hex()},
@@ -99,11 +100,13 @@ def _by_key(view: View, prefix: str, after: bytes) -> Iterator[tuple[bytes, Queu
     return ((key, view.queue_by_id(keys.u32.unpack(number)[0])) for key, number in items)
 
 
-def _part(view: View, found: Iterator[tuple[bytes, QueueRecord]], test: Callable[[QueueRecord], bool]) -> ListingPart:
-    """Return the first rows that pass a test, of so many at the most."""
+def _part(
+    view: View, found: Iterator[tuple[bytes, QueueRecord]], test: Callable[[QueueRecord], bool], most: int
+) -> ListingPart:
+    """Return the first `most` rows that pass a test, of so many as are looked at."""
     show, rows = BudgetsInForce(view).show, list[QueueRecord]()
     for looked_at, (key, queue) in enumerate(found):
-        if looked_at == _LOOKED_AT or len(rows) == ROWS:
+        if looked_at == _LOOKED_AT or len(rows) == most:
             return ListingPart(rows, key, looked_at == _LOOKED_AT)
         if test(queue):
             rows.append(show(queue))

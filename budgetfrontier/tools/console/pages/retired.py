@@ -19,7 +19,6 @@ from budgetfrontier.storage.turn_order import in_turn, is_turn
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
-ROWS = 50
 LOOKED_AT = 2000
 """INACTIVE queues, of those next in turn, that are asked whether they are over budget."""
 
@@ -28,12 +27,12 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of retired queues."""
     after = query.key("after", partial(is_turn, QueueState.RETIRED))
     with job.view() as view:
-        found = list(islice(in_turn(view, QueueState.RETIRED, after), ROWS + 1))
+        found = list(islice(in_turn(view, QueueState.RETIRED, after), query.rows + 1))
         budgets = BudgetsInForce(view)
-        queues = list(queues_by_id(view, (number for _, number in found[:ROWS])))
+        queues = list(queues_by_id(view, (number for _, number in found[: query.rows])))
         next_ones = islice(in_turn(view, QueueState.INACTIVE), 0 if after else LOOKED_AT)
         revived = filter(budgets.over_budget, queues_by_id(view, (number for _, number in next_ones)))
-        again = list(islice(revived, ROWS))
+        again = list(islice(revived, query.rows))
         replenish = view.settings()[0].frontier.balance_replenish_amount
         rows, more = (
             [
@@ -47,7 +46,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "rows": rows,
         "again": more,
         "looked_at": LOOKED_AT,
-        "next": {"after": found[ROWS][0].hex()} if len(found) > ROWS else None,
+        "next": {"after": found[query.rows][0].hex()} if len(found) > query.rows else None,
         "first": {} if after else None,
         "count": job.sample_now().totals.queues.get(QueueState.RETIRED, 0),
         "spend": scanned.scan.spend if scanned else None,

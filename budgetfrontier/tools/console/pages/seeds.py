@@ -18,7 +18,6 @@ from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import key_path
 from budgetfrontier.tools.console.status_counts import LOG
 
-ROWS = 50
 _LOOKED_AT = 20_000  # seeds for one page of those with a fate
 _WORDS = {
     SeedFate.WAITING: "wait",
@@ -37,9 +36,9 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     after = query.number("after", 0, most=(1 << 62) - 1)
     with job.view() as view:
         counters = meta.read_counters(view.txn, view.db[keys.META])
-        found, upto, more = _page(islice(listed(view, after), _LOOKED_AT + 1), fate)
+        found, upto, more = _page(islice(listed(view, after), _LOOKED_AT + 1), fate, query.rows)
         queues = {seed.row.queue for seed in found if seed.row.queue and view.find_queue(seed.row.queue) is not None}
-        unlisted = [] if fate or after else list(_unlisted(view))
+        unlisted = [] if fate or after else list(_unlisted(view, query.rows))
     statuses = partial(last_statuses, job.folder / "logs" / LOG, at_once=True)
     complete = True
 
@@ -62,18 +61,18 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     }
 
 
-def _unlisted(view: View) -> Iterator[dict[str, Any]]:
+def _unlisted(view: View, most: int) -> Iterator[dict[str, Any]]:
     """Yield rows for the seeds in the settings that were never scheduled, or are no URLs; files are not read."""
     seeds = (seed for seed in islice(view.settings()[0].seeds, _LOOKED_AT) if seed.url)
-    return islice(unlisted_rows(seeds, partial(unlisted, view), []), ROWS)
+    return islice(unlisted_rows(seeds, partial(unlisted, view), []), most)
 
 
-def _page(seeds: islice[ListedSeed], fate: str) -> tuple[list[ListedSeed], int, bool]:
-    """Return the next seeds with a fate, the position of the last that was looked at, and whether there are more."""
+def _page(seeds: islice[ListedSeed], fate: str, most: int) -> tuple[list[ListedSeed], int, bool]:
+    """Return the next `most` seeds with a fate, the position of the last looked at, and whether there are more."""
     found: list[ListedSeed] = []
     upto, looked = 0, 0
     for seed in seeds:
-        if len(found) == ROWS or looked == _LOOKED_AT:
+        if len(found) == most or looked == _LOOKED_AT:
             return found, upto, True
         upto, looked = seed.position, looked + 1
         if fate in ("", seed.row.fate):
