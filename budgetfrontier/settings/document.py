@@ -108,7 +108,7 @@ class Document:
             self._stop(*_at(error.args[0]), error.args[1])
         if not self.problems and self.data is None:
             self.whole = False
-            self._stop(1, 1, "the file is empty; expected a mapping of settings")
+            self._stop(1, 1, "the file is empty")
 
     def _node(self, event: Any, events: Iterator[Any], path: ValuePath) -> Any:
         """Return the value that starts with `event`; consume its other events."""

@@ -27,6 +27,7 @@ __all__ = [
     "Override",
     "QueueSettings",
     "compacted",
+    "objections",
     "parse_match",
     "validate_override",
     "value_in",
@@ -352,6 +353,14 @@ def compacted(overrides: Sequence[Override]) -> list[Override]:
     return kept[::-1]
 
 
+def objections(adjustment: Override) -> Iterator[str]:
+    """Yield what is wrong with an adjustment whose match and settings are right, each for itself."""
+    if adjustment.match.startswith("sheet:") and not adjustment.set.keys().isdisjoint((SHEET, WITHOUT_SHEET)):
+        yield f'"{brief(adjustment.match)}": a sheet is associated with URIs or queues, not with a sheet'
+    if found := misplaced(adjustment):
+        yield found
+
+
 def validate_override(
     match: str, settings: Mapping[str, Any], *, folder: Path | None = None, warnings: list[str] | None = None
 ) -> Override:
@@ -368,14 +377,11 @@ def validate_override(
     except SettingsError as error:
         problems = error.problems
     override = Override(match=match, set=validator.overriding(settings))
-    if match.startswith("sheet:") and not override.set.keys().isdisjoint((SHEET, WITHOUT_SHEET)):
-        problems.append(f'"{brief(match)}": a sheet is associated with URIs or queues, not with a sheet')
     try:
         validator.check()
     except SettingsError as error:
         problems = problems + error.problems
-    if found := misplaced(override):
-        problems = [*problems, found]
+    problems = [*problems, *objections(override)]
     if warnings is not None:
         warnings += [warning.message for warning in validator.warnings]
     if problems:

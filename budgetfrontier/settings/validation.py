@@ -298,15 +298,15 @@ class Validator:
         if doubt is not None and len(self.warnings) < MOST_PROBLEMS:
             self.warnings.append(Problem(path, doubt))
 
-    def overriding(self, data: Any) -> dict[str, Any]:
+    def overriding(self, data: Any, path: ValuePath = ()) -> dict[str, Any]:
         """Return the settings of an override by dotted name; `data` may nest, {"retry": {"delay": 5}}, or not.
 
         An adjustment may have the name of a sheet instead, and its order: `sheet`, `sheet_order`, or `without_sheet`.
         """
         if isinstance(data, Mapping) and not data.keys().isdisjoint((SHEET, WITHOUT_SHEET, SHEET_ORDER)):
-            return self._sheet_change(data)
+            return self._sheet_change(data, path)
         try:
-            return self._overriding(data, ())
+            return self._overriding(data, path)
         except TooManyProblems:
             return {}
 
@@ -335,16 +335,17 @@ class Validator:
             self._add(path, _longer(least, most))
         return found
 
-    def _sheet_change(self, data: Mapping[str, Any]) -> dict[str, Any]:
+    def _sheet_change(self, data: Mapping[str, Any], path: ValuePath) -> dict[str, Any]:
         wanted = {SHEET, SHEET_ORDER} if SHEET in data else {WITHOUT_SHEET}
         if not data.keys() <= wanted:
-            self._add((), f"{SHEET}, perhaps with {SHEET_ORDER}, or {WITHOUT_SHEET} goes alone, without other settings")
+            alone = f"{SHEET}, perhaps with {SHEET_ORDER}, or {WITHOUT_SHEET}"
+            self._add(path, f"{alone} goes alone, without other settings")
             return {}
         name = data.get(SHEET, data.get(WITHOUT_SHEET))
         if objection := sheet_name_objection(name):
-            self._add((), objection)
+            self._add(path, objection)
         if (order := data.get(SHEET_ORDER, 0)) is not None and type(order) is not int:
-            self._add((SHEET_ORDER,), f"expected a whole number, got {show(order)}")
+            self._add((*path, SHEET_ORDER), f"expected a whole number, got {show(order)}")
         return {key: value for key, value in data.items() if key != SHEET_ORDER or value}
 
     def _add(self, path: ValuePath, *texts: str) -> None:

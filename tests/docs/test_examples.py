@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from budgetfrontier import Settings
+from budgetfrontier.settings.loader import load_adjustments
 from budgetfrontier.tools.cli import build_parser
 from tests.support import PATIENCE
 
@@ -135,7 +136,10 @@ def test_yaml_is_valid(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         if block.language == "yaml":
             path = tmp_path / (block.file or "example.yaml")
             path.write_text(block.text, encoding="utf-8")
-            Settings.from_yaml(path)
+            if path.name.endswith(".adjust.yaml"):
+                load_adjustments(path)
+            else:
+                Settings.from_yaml(path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

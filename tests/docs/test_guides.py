@@ -123,6 +123,8 @@ class Walk:
         if block.language != "yaml":
             return text
         config = yaml.safe_load(text)
+        if isinstance(config, list):  # of adjustments
+            return text
         fetch, frontier = config.setdefault("fetch", {}), config.setdefault("frontier", {})
         config["fetch"] = {"resolve": {"*": self._site}, "verify_tls": False} | fetch
         frontier["politeness"] = {"min_delay": "10ms", "delay_factor": 0}

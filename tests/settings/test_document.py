@@ -17,9 +17,9 @@ from tests.settings.files import Files
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "1:1: the file is empty; expected a mapping of settings"),
-        ("# nothing\n\n", "1:1: the file is empty; expected a mapping of settings"),
-        ("---\n", "1:1: the file is empty; expected a mapping of settings"),
+        ("", "1:1: the file is empty"),
+        ("# nothing\n\n", "1:1: the file is empty"),
+        ("---\n", "1:1: the file is empty"),
         ("- a\n- b\n", "1:1: expected a mapping of settings, got a list"),
         ("just words\n", '1:1: expected a mapping of settings, got "just words"'),
         ("frontier:\n\thold_queues: true\n", "2:1: a tab; YAML is indented with spaces"),

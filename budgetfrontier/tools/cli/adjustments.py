@@ -66,7 +66,7 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
         say("URIs over a quota will be disregarded on their turn, and no `undo` brings them back")
     matched = effect["matched"]
     of_nothing = match.startswith("sheet:") and matched == 0
-    for line in [f"{clean(match)}: {_settings(details)}"] if of_nothing else _changes(match, effect):
+    for line in [f"{clean(match)}: {settings_of(details)}"] if of_nothing else _changes(match, effect):
         say(line)
     unknown = effect.get("unknown", ()) if matched else ()
     if not args.dry_run:
@@ -74,7 +74,7 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
             say(f"matches {counted(matched, 'queue')}" if matched else _no_match(match))
         _name_unknown(unknown)
         for one in effect.get("replaced", ()):
-            say(f"replaces adjustment {one['id']}: {_settings(one)}")
+            say(f"replaces adjustment {one['id']}: {settings_of(one)}")
         verb = "is" if effect["revived_count"] == 1 else "are"
         say(f"{counted(effect['revived_count'], 'retired queue')} {verb} reconsidered")
         if waiting := effect.get("regraded_count"):
@@ -104,7 +104,8 @@ def _name_unknown(keys: Sequence[str]) -> None:
         say(f"no queue yet: {named}{more}; check the spelling (it counts for queues that come later)")
 
 
-def _settings(adjustment: dict[str, Any]) -> str:
+def settings_of(adjustment: dict[str, Any]) -> str:
+    """Return the settings of an adjustment as text."""
     return clean(", ".join(f"{name} {value}" for name, value in adjustment["set"].items()))
 
 

@@ -69,7 +69,8 @@ def job_operator(args: argparse.Namespace) -> JobOperator:
     """Return the job of a command, to be closed."""
     from budgetfrontier.tools.job_operator import JobOperator
 
-    return JobOperator(args.job, frontier_path(args.job), timeout=ANSWER_TIMEOUT)
+    several = getattr(args, "adjustment_file", None) is not None  # commands, each of which is waited for
+    return JobOperator(args.job, frontier_path(args.job), timeout=None if several else ANSWER_TIMEOUT)
 
 
 class ClusterUrl(str):

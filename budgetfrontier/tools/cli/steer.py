@@ -143,6 +143,10 @@ def _register_adjust(commands: Commands) -> None:
         "--replenish", type=common.whole, metavar="N", help="short for --set balance_replenish_amount=N"
     )
     other = parser.add_mutually_exclusive_group()
+    other.add_argument(
+        "--file", dest="adjustment_file", type=Path, metavar="FILE",
+        help="apply a YAML list of {match, set, reason}, perhaps a gzip: all of them, or none if one is wrong",
+    )  # fmt: skip
     other.add_argument("--list", action="store_true", help="list the adjustments in force, the first to apply first")
     other.add_argument(
         "--remove", type=_adjustment, metavar="ID",
@@ -234,6 +238,10 @@ def adjust(args: argparse.Namespace, operator: CrawlOperator) -> int:
     from budgetfrontier.tools.cli import adjustments
 
     override = _read_adjustment(args)
+    if args.adjustment_file is not None:
+        from budgetfrontier.tools.cli import adjustment_list
+
+        return adjustment_list.apply(args, operator, give)
     if args.list:
         adjustments.write_list(args, operator.adjustments())
         return OK
@@ -258,7 +266,7 @@ def adjust(args: argparse.Namespace, operator: CrawlOperator) -> int:
 
 
 def _read_adjustment(args: argparse.Namespace) -> Override | None:
-    """Return the override that the arguments of `adjust` ask for; None with --list and --remove."""
+    """Return the override that the arguments of `adjust` ask for; None with --file, --list and --remove."""
     from budgetfrontier.settings.names import field_name, per_uri
     from budgetfrontier.settings.overrides import validate_override
 
@@ -272,9 +280,9 @@ def _read_adjustment(args: argparse.Namespace) -> Override | None:
         if (name := field_name(name, per_uri())) in settings:
             args.usage(f"{name} is set twice: give each setting once")
         settings[name] = value
-    if args.list or args.remove is not None:
-        if settings:
-            args.usage("--list and --remove change no setting: give them alone")
+    if args.list or args.remove is not None or args.adjustment_file is not None:
+        if settings or args.match != "*" or args.queues is not None:
+            args.usage("--file, --list and --remove are given without a pattern and settings")
         return None
     if not settings:
         args.usage("nothing to change: give --set NAME=VALUE, --total-budget N or --replenish N")

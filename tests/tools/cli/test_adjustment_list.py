@@ -1,0 +1,144 @@
+"""`adjust --file`: all adjustments of a file are applied, or none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier, Reader, Settings
+from tests.tools.cli.conftest import Cli
+
+GOOD = """\
+- match: domain:one.test
+  set: {queue_total_budget: 50, politeness: {min_delay: 3s}}
+  reason: a trap
+- match: sheet:small
+  set: {queue_total_budget: 5}
+- match: queue:two.test
+  set: {sheet: small}
+"""
+OF_GOOD: list[tuple[str, dict[str, Any]]] = [
+    ("domain:one.test", {"queue_total_budget": 50, "politeness.min_delay": 3.0}),
+    ("sheet:small", {"queue_total_budget": 5}),
+    ("queue:two.test", {"sheet": "small"}),
+]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    with Frontier.open(tmp_path / "job" / "frontier", Settings()) as frontier:
+        frontier.schedule_many(["http://one.test/", "http://two.test/"])
+    return tmp_path / "job"
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Path:
+    path = tmp_path / "more.adjust.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+def adjusted(job: Path) -> list[tuple[str, dict[str, Any]]]:
+    with Reader(job / "frontier") as reader:
+        return [(one.match, one.set) for one in reader.adjustments]
+
+
+def test_all_are_applied_in_order(job: Path, listed: Path, cli: Cli) -> None:
+    answer = cli("adjust", job, "--file", listed, "--reason", "by file")
+    assert answer.code == 0
+    assert answer.out.splitlines() == [
+        "adjustment 1: domain:one.test: queue_total_budget 50, politeness.min_delay 3.0, matches 1 queue",
+        "adjustment 2: sheet:small: queue_total_budget 5, matches 0 queues",
+        "adjustment 3: queue:two.test: sheet small, matches 1 queue",
+        "3 adjustments applied",
+    ]
+    assert adjusted(job) == OF_GOOD
+    with Reader(job / "frontier") as reader:
+        assert [entry.reason for entry in reader.audit()] == ["a trap", "by file", "by file"]
+        assert {queue.queue: queue.total_budget for queue in reader.queues()} == {"one.test": 50, "two.test": 5}
+
+
+def test_a_gzip_on_a_running_crawl(running: Path, tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "more.adjust.yaml.gz"
+    path.write_bytes(gzip.compress(GOOD.encode()))
+    answer = cli("adjust", running, "--file", path, "--format", "json")
+    assert answer.code == 0
+    told = json.loads(answer.out)
+    assert [(one["match"], one["set"]) for one in told["adjustments"]] == OF_GOOD
+    assert [one["id"] for one in told["adjustments"]] == [1 + told["adjustments"][0]["id"] + n for n in (-1, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ("- {match: 'hst:x', set: {precedence: 4}}", '8:11: [3].match: "hst:x" is not a match'),
+        ("- {match: 'host:x', set: {precedenc: 4}}", '8:27: [3].set: unknown setting "precedenc"'),
+        ("- {match: 'host:x', set: {politeness: {min_delay: x}}}", "8:51: [3].set.politeness.min_delay: expected"),
+        ("- {match: 'host:x', set: {}}", "8:26: [3].set: it changes nothing"),
+        ("- {match: 'host:x', set: 5}", "8:26: [3].set: expected a mapping of settings, got 5"),
+        ("- {match: 'host:x', set: {precedence: 4}, why: x}", "8:3: [3]: expected {match: ..., set: {...}}, perhaps"),
+        ("- {match: 'host:x', set: {precedence: 4}, reason: 5}", "8:51: [3].reason: expected text, got 5"),
+        ("- {match: 7, set: {precedence: 4}}", "8:11: [3].match: "),
+        ("- 5", "8:3: [3]: expected {match: ..., set: {...}}, perhaps with a reason, got 5"),
+        ("- {match: 'sheet:small', set: {sheet: small}}", '8:3: [3]: "sheet:small": a sheet is associated with URIs'),
+        ("- {match: 'host:x', set: {sheet: smal}}", '8: there is no sheet "smal"; did you mean small'),
+        ("- {match: 'group:shops', set: {group.max_in_flight: 1}}", '8: no group is defined as "shops"'),
+    ],
+)
+def test_nothing_is_applied_if_one_is_wrong(job: Path, listed: Path, cli: Cli, wrong: str, problem: str) -> None:
+    listed.write_text(f"{GOOD}{wrong}\n")
+    answer = cli("adjust", job, "--file", listed)
+    assert (answer.code, answer.out) == (4, "")
+    assert f"{listed}:{problem}" in answer.err
+    assert adjusted(job) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", ":1:1: the file is empty"),
+        (b"[]", ":1:1: expected a list of adjustments, each {match: ..., set: {...}}, perhaps with a reason"),
+        (b"queue_total_budget: 5", ":1:1: expected a list of adjustments"),
+        (b"- {match: x", ":1:3: this is not YAML"),
+        (gzip.compress(GOOD.encode())[:-20], ": this gzip is damaged"),
+    ],
+)
+def test_a_file_that_is_no_list(job: Path, listed: Path, cli: Cli, content: bytes, problem: str) -> None:
+    listed.write_bytes(content)
+    answer = cli("adjust", job, "--file", listed)
+    assert answer.code == 4 and f"{listed}{problem}" in answer.err
+    assert adjusted(job) == []
+
+
+def test_those_before_one_that_is_refused_are_undone(job: Path, listed: Path, tmp_path: Path, cli: Cli) -> None:
+    values = tmp_path / "values.txt"
+    values.write_text("http://one.test/ 5\n")
+    policy = f"{{preloaded: {{file: {values}}}}}"
+    listed.write_text(f"{GOOD}- {{match: 'host:x', set: {{uri_precedence_policy: {policy}}}}}\n")
+    answer = cli("adjust", job, "--file", listed)
+    assert answer.code == 1
+    assert answer.err.splitlines()[:4] == [
+        *(f"adjustment {number} is undone" for number in (3, 2, 1)),
+        f"{listed}:8: this adjustment was refused, so none of the file is in force",
+    ]
+    assert f"{values} was not read" in answer.err
+    assert adjusted(job) == []
+
+
+def test_a_dry_run_changes_nothing(job: Path, listed: Path, cli: Cli) -> None:
+    answer = cli("adjust", job, "--file", listed, "--dry-run")
+    assert answer.code == 0
+    assert f"{listed}:1:" in answer.out and "matches 1 queue" in answer.out
+    assert f'{listed}:6: its effect is known once those before it are in force: there is no sheet "small"' in answer.err
+    told = json.loads(cli("adjust", job, "--file", listed, "--dry-run", "--format", "json").out)
+    assert told["dry_run"] and [one["match"] for one in told["adjustments"]] == ["domain:one.test", "sheet:small"]
+    assert adjusted(job) == []
+
+
+def test_it_goes_alone(job: Path, listed: Path, cli: Cli) -> None:
+    answer = cli("adjust", job, "--file", listed, "--total-budget", "5")
+    assert answer.code == 2 and "without a pattern and settings" in answer.err
