@@ -24,6 +24,7 @@ from budgetfrontier.reports import metrics
 from budgetfrontier.reports.host_allowlist import REFUSED
 from budgetfrontier.tools.console import forms, rendering, static_files, steering
 from budgetfrontier.tools.console.access import HEADERS, Access, BrowserSession, cookie_name, is_inside
+from budgetfrontier.tools.console.api.api_routes import NO_RESOURCE, Api, is_of_api, problem
 from budgetfrontier.tools.console.downloads import Downloads
 from budgetfrontier.tools.console.event_streams import EventStreams
 from budgetfrontier.tools.console.jobs import ConsoleJob
@@ -44,6 +45,7 @@ LARGEST_FORM = 1 << 18  # bytes
 _SAMPLED = 1.0  # seconds between two samples of the totals
 _HTML, _PLAIN, _JSON = "text/html", "text/plain", "application/json"
 _METRICS = "/metrics"
+_NO_PAGE = "There is no such page."
 
 SESSION = web.RequestKey("session", BrowserSession)
 FORM = web.RequestKey("form", MultiDict)  # of texts
@@ -82,6 +84,7 @@ class Console:
         app.router.add_post("/-/sign-in", self._sign_in)
         app.router.add_post("/-/sign-out", self._sign_out)
         app.router.add_get(_METRICS, self._metrics)
+        Api(self.jobs, self._in_thread, has_token=self.access.has_token).add_routes(app.router)
         several = any(job.name for job in self.jobs)
         if several:
             app.router.add_get("/", self._index)
@@ -169,7 +172,9 @@ class Console:
             if self.access.has_token and session is None and not request.path.startswith("/-/"):
                 if "Authorization" in request.headers:
                     return self._message(request, 401, "Wrong token", "This is not the token of this console.")
-                if request.path == _METRICS or _wanted(request) != _HTML:  # programs would follow a redirect to a form
+                if (
+                    request.path == _METRICS or is_of_api(request.path) or _wanted(request) != _HTML
+                ):  # programs would follow a redirect to a form
                     return self._message(request, 401, "No token", "Send the token: `Authorization: Bearer TOKEN`.")
                 if request.query.get("live"):  # the script of an open page says it there
                     return self._message(request, 401, "Signed out", "Sign in again.")
@@ -178,7 +183,7 @@ class Console:
                 await self._check_form(request, session)
             return await handler(request)
         except web.HTTPNotFound:
-            return self._message(request, 404, "Not found", "There is no such page.")
+            return self._message(request, 404, "Not found", NO_RESOURCE if is_of_api(request.path) else _NO_PAGE)
         except web.HTTPMethodNotAllowed as error:
             allowed = ", ".join(sorted(error.allowed_methods))
             answer = self._message(request, 405, "Wrong method", f"This address takes {allowed}; not {error.method}.")
@@ -203,6 +208,10 @@ class Console:
         except Exception:
             _log.exception("%s %s", request.method, request.path)
             return self._message(request, 500, "Error", "A bug in the console; its log has the details.")
+
+    @staticmethod
+    def _is_program(request: web.Request) -> bool:
+        return request.path == _METRICS or is_of_api(request.path) or _wanted(request) != _HTML
 
     async def _check_form(self, request: web.Request, session: BrowserSession | None) -> None:
         """Refuse a form that this console did not make for this session."""
@@ -246,6 +255,8 @@ class Console:
         }
 
     def _message(self, request: web.Request, status: int, title: str, text: str) -> web.Response:
+        if is_of_api(request.path):
+            return problem(status, text)
         wanted = _wanted(request)
         if wanted == _JSON:
             return web.json_response({"status": status, "title": title, "message": text}, status=status)

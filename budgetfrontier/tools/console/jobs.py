@@ -64,6 +64,11 @@ class ConsoleJob:
         return f"/{quote(self.name)}" if self.name else ""
 
     @property
+    def slug(self) -> str:
+        """Its name in the paths of the API, also if it is the only one."""
+        return self.name or slug_of(self.folder.resolve().name)
+
+    @property
     def title(self) -> str:
         """The name of the job for people: that of its folder."""
         return self.folder.resolve().name
@@ -173,16 +178,21 @@ class ConsoleJob:
             reader.close()
 
 
+def slug_of(name: str) -> str:
+    """Return the part of a path that stands for a name."""
+    return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "job"
+
+
 def named(folders: Sequence[tuple[Path, Path]]) -> list[ConsoleJob]:
     """Return jobs for pairs of a folder and its frontier; several are named after their folders."""
     if len(folders) == 1:
         return [ConsoleJob("", *folders[0])]
-    wanted = [re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "job" for folder, _ in folders]
+    wanted = [slug_of(folder.resolve().name) for folder, _ in folders]
     jobs: dict[str, ConsoleJob] = {}
     for name, (folder, frontier) in zip(wanted, folders, strict=True):
         unique, number = name, 2
-        # /metrics is a page of all jobs. A number must not make the name of another folder.
-        while unique in jobs or unique == "metrics" or (unique != name and unique in wanted):
+        # /metrics is a page of all jobs, /api that of the API. A number must not make the name of another folder.
+        while unique in jobs or unique in ("api", "metrics") or (unique != name and unique in wanted):
             unique, number = f"{name}-{number}", number + 1
         jobs[unique] = ConsoleJob(unique, folder, frontier)
     return list(jobs.values())

@@ -24,7 +24,7 @@ from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.report import Report
 from budgetfrontier.tools.console.changes_since import Since
 from budgetfrontier.tools.console.forms import SubmittedCommand
-from budgetfrontier.tools.console.jobs import ConsoleJob, Gone
+from budgetfrontier.tools.console.jobs import ConsoleJob, Gone, slug_of
 from budgetfrontier.tools.console.sampling import Sample
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 
@@ -75,6 +75,11 @@ class PartitionedJob(ConsoleJob):
         self._steering = threading.Lock() if steersman else self._looking
         self._current: Current | None = None
         self._whole: Whole | None = None
+
+    @property
+    def slug(self) -> str:
+        """Its name in the paths of the API: that of the crawl in the URL."""
+        return slug_of(self._url.rpartition("/")[2])
 
     @property
     def title(self) -> str:

@@ -1,0 +1,349 @@
+"""Resources of the API on jobs as a whole, their history, and their settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from budgetfrontier.core.model import CrawlState, Process, Run, Summary
+from budgetfrontier.core.units import counted
+from budgetfrontier.reports import over_time
+from budgetfrontier.reports.audit_sentences import sentence
+from budgetfrontier.reports.operators import CrawlOperator
+from budgetfrontier.reports.wrong_now import wrong_now
+from budgetfrontier.rules.verdict import Verdict, is_hung
+from budgetfrontier.settings.values import read_duration
+from budgetfrontier.storage.group_listing import GroupsListed
+from budgetfrontier.storage.label_totals import LabelTotals
+from budgetfrontier.storage.quota_use import QuotaUse
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.report import Report
+from budgetfrontier.tools.console.api import Listing, ListingParameters, NoParameters, described
+from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.pages import adjustments as adjustments_page
+from budgetfrontier.tools.console.pages import audit as audit_page
+from budgetfrontier.tools.console.pages.index import build as build_index
+from budgetfrontier.tools.console.query import BadRequest, Query
+from budgetfrontier.tools.console.rendering import as_sentence
+
+
+class VerdictItem(msgspec.Struct):
+    """Whether a crawl goes on, or why not. `slug` is stable, for programs; `remedy` is the command that would help."""
+
+    slug: str
+    level: Literal["good", "warn", "bad"]
+    sentence: str
+    remedy: str | None
+
+
+class JobItem(msgspec.Struct, kw_only=True):
+    """A job of the console. If it cannot be read, `error` says why, and the rest is null."""
+
+    name: str
+    """Its name in the paths of the API."""
+    folder: str
+    crawl: str | None = None
+    verdict: VerdictItem | None = None
+    totals: Summary | None = None
+    last_commit: float | None = None
+    error: str | None = None
+
+
+class JobOverview(msgspec.Struct, kw_only=True):
+    """A job as of its last commit. `wrong` are its present problems, a sentence each."""
+
+    name: str
+    crawl: str
+    generated: float
+    state: CrawlState
+    pause_reason: str | None
+    verdict: VerdictItem
+    process: Process
+    hung: bool
+    totals: Summary
+    wrong: list[str]
+    removed_bytes: int
+    note: str
+
+
+class TimeParameters(msgspec.Struct, forbid_unknown_fields=True):
+    """The parameters of a report over time."""
+
+    since: Annotated[str, described("the length of the time until now, such as 30m, 1h, 7d")] = "1h"
+
+
+class RateItem(msgspec.Struct):
+    """A figure of a time: its count, and its rate an hour, beside that of the same time before, and yesterday.
+
+    `low` and `high` are the rates of the slower and the faster quarter of the minutes; null is not known.
+    """
+
+    figure: str
+    count: int
+    per_hour: float
+    before: float | None
+    yesterday: float | None
+    low: float | None
+    high: float | None
+
+
+class BusyItem(msgspec.Struct):
+    """A queue with what it spent and fetched in a time: between the two figures if they differ."""
+
+    queue: str
+    spent: int
+    spent_most: int
+    share: float
+    fetched: int
+    fetched_most: int
+
+
+class ForecastItem(msgspec.Struct):
+    """The seconds after which one bound would end the crawl; null if it does not, or that is not known."""
+
+    bound: str
+    seconds: float | None
+    earliest: float | None
+    latest: float | None
+    sure: str
+    why: str
+    first: bool
+    """Whether it is the bound that would end the crawl first."""
+
+
+class QuotaItem(msgspec.Struct):
+    """One limit of a quota, and how much of it is used."""
+
+    kind: str
+    name: str
+    amount: str
+    used: int
+    limit: int
+    share: float
+
+
+class AuditParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of the audit."""
+
+    id: Annotated[str, described("only the entry with this id")] = ""
+    command: Annotated[str, described("only this command, such as adjust")] = ""
+    who: Annotated[str, described("only commands of this person or program")] = ""
+    q: Annotated[str, described("only entries with this text in their reason, arguments or effect")] = ""
+
+
+class AuditItem(msgspec.Struct, kw_only=True):
+    """A command that was applied, or refused with an `error`. `partitions` are those that have it, "" in a job.
+
+    `can_undo` is null where that was not looked up, as in the history of a queue.
+    """
+
+    id: int | str
+    when: float
+    command: str
+    who: str
+    reason: str
+    sentence: str
+    args: dict[str, Any]
+    effect: dict[str, Any]
+    error: str | None
+    line: str
+    can_undo: bool | None
+    partitions: str
+
+
+class AdjustmentItem(msgspec.Struct, kw_only=True):
+    """An adjustment in force, in the order in which they apply, and who made it, when and why, if that is known."""
+
+    id: int | str | None
+    match: str
+    set: dict[str, Any]
+    who: str | None
+    when: float | None
+    reason: str | None
+
+
+def next_of(context: dict[str, Any]) -> str | None:
+    """Return the cursor of the page after one that was built."""
+    following = context["next"]
+    return None if following is None else ":".join(map(str, *following.items()))
+
+
+def query_of(parameters: ListingParameters, **values: object) -> Query:
+    """Return the query of a page for the parameters of a listing. Raises BadRequest for a cursor that is none."""
+    name, colon, value = parameters.cursor.partition(":")
+    if parameters.cursor and not (colon and name in ("after", "before", "start")):
+        raise BadRequest(f"cursor: {parameters.cursor[:40]!a} is not the `next` of an answer; begin without a cursor")
+    given = {name: str(value) for name, value in values.items() if value}
+    return Query(given | ({name: value} if colon else {}), rows=parameters.limit)
+
+
+def jobs(all_jobs: Sequence[ConsoleJob], parameters: NoParameters) -> Listing[JobItem]:
+    """Return the jobs, the ill ones first."""
+    if any(not job.is_folder for job in all_jobs):
+        (one,) = all_jobs
+        return Listing(rows=[_item(overview(one, parameters), one.place)])
+    slugs = {job.name: job.slug for job in all_jobs}
+    return Listing(
+        rows=[
+            JobItem(name=slugs[row["name"]], folder=row["folder"], error=row["error"])
+            if row["error"]
+            else JobItem(
+                name=slugs[row["name"]],
+                folder=row["folder"],
+                crawl=row["crawl"],
+                verdict=_verdict(row["verdict"]),
+                totals=row["totals"],
+                last_commit=row["committed"],
+            )
+            for row in build_index(all_jobs)["rows"]
+        ]
+    )
+
+
+def _item(found: JobOverview, place: str) -> JobItem:
+    committed = found.process.last_commit
+    return JobItem(
+        name=found.name, folder=place, crawl=found.crawl, verdict=found.verdict, totals=found.totals,
+        last_commit=committed,
+    )  # fmt: skip
+
+
+def overview(job: ConsoleJob, parameters: NoParameters) -> JobOverview:
+    """Return a job without its queues. O(1)."""
+    report, missing = job.look(_head)
+    scanned = job.scanned() if job.is_folder else None
+    return JobOverview(
+        name=job.slug,
+        crawl=report.crawl,
+        generated=report.generated,
+        state=report.state,
+        pause_reason=report.pause_reason,
+        verdict=_verdict(report.verdict),
+        process=report.standing.process,
+        hung=report.standing.process.alive and is_hung(report.standing),
+        totals=report.totals,
+        wrong=wrong_now(job.path if job.is_folder else None, report.totals, scanned.scan.spend if scanned else None),
+        removed_bytes=report.removed,
+        note=missing,
+    )
+
+
+def _head(operator: CrawlOperator) -> tuple[Report, str]:
+    return operator.head(), as_sentence(operator.unanswered())
+
+
+def _verdict(found: Verdict) -> VerdictItem:
+    return msgspec.convert(found.to_dict(), VerdictItem)
+
+
+def runs(job: ConsoleJob, parameters: ListingParameters) -> Listing[Run]:
+    """Return the last runs, the newest last."""
+    found = job.look(lambda operator: operator.runs())
+    return Listing(rows=found[-parameters.limit :], note=_left_out(len(found) - parameters.limit))
+
+
+def _left_out(count: int) -> str:
+    return f"{counted(count, 'row')} left out: limit" if count > 0 else ""
+
+
+def rates(job: ConsoleJob, parameters: TimeParameters) -> Listing[RateItem]:
+    """Return the rate of each figure, as `report --kind rates` does."""
+    now, length = time.time(), _length(parameters)
+    happened = job.look(lambda operator: operator.between(now - over_time.earliest(length), now))
+    rows = [RateItem(*row) for row in over_time.rate_rows(happened, now, length)]
+    return Listing(rows=rows, note=as_sentence(over_time.rates_known(happened, now, length)))
+
+
+def _length(parameters: TimeParameters) -> float:
+    try:
+        return read_duration(parameters.since)
+    except ValueError as error:
+        raise BadRequest(f"since: {error}") from None
+
+
+def busiest(job: ConsoleJob, parameters: TimeParameters) -> Listing[BusyItem]:
+    """Return the queues that spent most in a time."""
+    now, length = time.time(), _length(parameters)
+    found = job.look(lambda operator: operator.busiest(now - length, now))
+    return Listing(
+        rows=[BusyItem(*row) for row in over_time.busiest_rows(found)], note=as_sentence(over_time.busiest_known(found))
+    )
+
+
+def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[ForecastItem]:
+    """Return when each bound would end the crawl at the rates of the last hour; `note` says it in one sentence."""
+    if job.is_folder:
+        scanned = job.scanned()
+        found = job.over_time.forecasts(job.reader, job.sample_now().totals, scanned.scan.held if scanned else None)
+    else:
+        scanned, now = None, time.time()
+        found = job.look(lambda operator: operator.forecasts(now, over_time.HOUR))
+    return Listing(
+        rows=[ForecastItem(*row) for row in over_time.forecast_table(found)],
+        as_of=scanned.when if scanned else None,
+        note=over_time.forecast_sentence(found),
+    )
+
+
+def groups(job: ConsoleJob, parameters: ListingParameters) -> GroupsListed:
+    """Return the number of groups in each state, and the fullest groups."""
+    return job.look(lambda operator: operator.groups(parameters.limit))
+
+
+def quota_item(use: QuotaUse) -> QuotaItem:
+    """Return the use of a limit as a row."""
+    return QuotaItem(use.kind, use.name, use.amount, use.used, use.limit, use.share)
+
+
+def quotas(job: ConsoleJob, parameters: ListingParameters) -> Listing[QuotaItem]:
+    """Return the limits of quotas, the fullest first."""
+    found = job.look(lambda operator: operator.quotas())
+    rows = [quota_item(use) for use in found[: parameters.limit]]
+    return Listing(rows=rows, note=_left_out(len(found) - len(rows)))
+
+
+def labels(job: ConsoleJob, parameters: ListingParameters) -> Listing[LabelTotals]:
+    """Return what was fetched with each label of seeds, those with most first."""
+    found = job.look(lambda operator: operator.labels())
+    rows = found[: parameters.limit]
+    return Listing(rows=rows, note=_left_out(len(found) - len(rows)))
+
+
+def audit(job: ConsoleJob, parameters: AuditParameters) -> Listing[AuditItem]:
+    """Return who changed what, when and why, the newest first."""
+    query = query_of(parameters, id=parameters.id, command=parameters.command, who=parameters.who, q=parameters.q)
+    found = audit_page.build(job, query)
+    query.check_names()
+    places = found["places"] or {}
+    rows = [
+        audit_item(entry, can_undo=entry.id in found["undoable"], partitions=places.get(entry.id, ""))
+        for entry in found["rows"]
+    ]
+    return Listing(rows=rows, next=next_of(found), note=found["in_progress"])
+
+
+def audit_item(entry: AuditEntry, *, can_undo: bool | None = None, partitions: str = "") -> AuditItem:
+    """Return an entry of the audit as a row."""
+    return AuditItem(
+        id=entry.id, when=entry.when, command=entry.command, who=entry.who, reason=entry.reason,
+        sentence=sentence(entry), args=entry.args, effect=entry.effect, error=entry.error, line=entry.line,
+        can_undo=can_undo, partitions=partitions,
+    )  # fmt: skip
+
+
+def adjustments(job: ConsoleJob, parameters: ListingParameters) -> Listing[AdjustmentItem]:
+    """Return the adjustments in force, in the order in which they apply: the later ones win."""
+    query = query_of(parameters)
+    found = adjustments_page.build(job, query)
+    query.check_names()
+    rows = [
+        AdjustmentItem(
+            id=one.id, match=one.match, set=one.set, who=entry and entry.who, when=entry and entry.when,
+            reason=entry and entry.reason,
+        )
+        for one, entry in found["rows"]
+    ]  # fmt: skip
+    return Listing(rows=rows, next=next_of(found), note=as_sentence(found["missing"]))

@@ -1,0 +1,333 @@
+"""Resources of the API on queues and URIs: listings, one queue, explanations, leases, seeds, dead letters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueState
+from budgetfrontier.reports.explanation import Outlook
+from budgetfrontier.reports.lease_rows import lease_rows
+from budgetfrontier.reports.seed_fates import SeedStatus
+from budgetfrontier.rules.seeds import SeedFate
+from budgetfrontier.storage.group_listing import GroupRow
+from budgetfrontier.tools.console.api import Listing, ListingParameters, ScanPending, described
+from budgetfrontier.tools.console.api.crawl_resources import (
+    AuditItem,
+    QuotaItem,
+    audit_item,
+    next_of,
+    query_of,
+    quota_item,
+)
+from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.pages import dead_letters as dead_letters_page
+from budgetfrontier.tools.console.pages import partitioned
+from budgetfrontier.tools.console.pages import queue as queue_page
+from budgetfrontier.tools.console.pages import queues as queues_page
+from budgetfrontier.tools.console.pages import retired as retired_page
+from budgetfrontier.tools.console.pages import seeds as seeds_page
+from budgetfrontier.tools.console.query import Query
+from budgetfrontier.tools.console.rendering import as_sentence
+
+
+class QueueItem(msgspec.Struct, kw_only=True):
+    """A queue. Times are epoch seconds, 0 for never; a `total_budget` of -1 is none."""
+
+    queue: str
+    state: QueueState
+    precedence: int
+    queued: int
+    enqueued: int
+    balance: int
+    balance_replenish_amount: int
+    total_budget: int
+    expenditure: int
+    last_cost: int
+    average_cost: float
+    wake_time: float
+    errors: int
+    last_enqueued: str
+    last_leased: str
+    bytes: int
+    last_lease_time: int
+    backoff: float
+    overloaded_until: float
+    future: int
+    out: int
+    penalties: int
+    by_name: bool
+    failure: str
+    failed_at: float
+
+
+class QueuesParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of the listing of queues."""
+
+    state: Annotated[QueueState | None, described("only queues in this state")] = None
+    q: Annotated[
+        str,
+        described(
+            "only queues with this text in their keys (sort=queue: at their beginning); of a crawl in partitions, "
+            "those that match this pattern"
+        ),
+    ] = ""
+    sort: Annotated[
+        Literal["", "turn", "queue", "queued", "enqueued", "expenditure", "average_cost", "errors", "balance"],
+        described(
+            "the order: turn (of one state), queue (the key), or an amount, the largest first, as of the latest scan"
+        ),
+    ] = ""
+    reverse: Annotated[bool, described("the smallest first")] = False
+
+
+class QueueParameters(msgspec.Struct, forbid_unknown_fields=True):
+    """The parameters of one queue."""
+
+    key: Annotated[str, described("the key of the queue, such as example.org", min_length=1)]
+
+
+class TargetParameters(msgspec.Struct, forbid_unknown_fields=True):
+    """The parameters of an explanation."""
+
+    target: Annotated[str, described("a URL, or the key of a queue", min_length=1)]
+
+
+class PendingItem(msgspec.Struct, kw_only=True):
+    """A URI of a queue, in the order in which they are leased. `when` is set if it is scheduled for later."""
+
+    url: str
+    cost: int
+    terms: dict[str, int]
+    """The terms of its cost, if the cost policy has them."""
+    precedence: int | None
+    priority: int
+    attempts: int
+    deliveries: int
+    leased: bool
+    when: float | None
+
+
+class PatternItem(msgspec.Struct):
+    """A pattern of the paths of a queue, how many URIs of the sample fit it, and one of them."""
+
+    pattern: str
+    uris: int
+    example: str
+
+
+class SettingItem(msgspec.Struct):
+    """A setting in force for the first URI of a queue; `source` is the override or adjustment that sets it, or ""."""
+
+    name: str
+    value: str
+    source: str
+
+
+class QueueDetail(msgspec.Struct, kw_only=True):
+    """A queue with its group, the quotas of its next URI, its settings, its first URIs, and the commands about it."""
+
+    queue: QueueItem
+    group: GroupRow | None
+    quotas: list[QuotaItem]
+    settings: list[SettingItem]
+    head: list[PendingItem]
+    patterns: list[PatternItem]
+    sampled: int
+    """The URIs, spread over the queue, of which the patterns are."""
+    history: list[AuditItem]
+
+
+class ReasonItem(msgspec.Struct):
+    """One step of the chain of reasons. `code` is stable, for programs; `command` would remove the reason."""
+
+    code: str
+    text: str
+    command: str | None
+
+
+class ExplanationItem(msgspec.Struct, kw_only=True):
+    """Why a URL or a queue is not being crawled, and when it would be. `when` is the earliest time, if it is known."""
+
+    target: str
+    kind: str
+    queue: str | None
+    verdict: Outlook
+    when: float | None
+    scope: dict[str, Any] | None
+    past: dict[str, Any] | None
+    reasons: list[ReasonItem]
+    settings: list[dict[str, Any]]
+
+
+class RetiredItem(msgspec.Struct):
+    """A retired queue: why, the total budget that gives it one more session if that holds it, and the commands."""
+
+    queue: QueueItem
+    why: str
+    budget: int | None
+    commands: list[str]
+
+
+class LeasesParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of the leases."""
+
+    queue: Annotated[str, described("only leases of the queue with this key")] = ""
+
+
+class LeaseItem(msgspec.Struct):
+    """A lease: `age` is in seconds, `deadline` and `began` are times."""
+
+    id: int
+    queue: str
+    url: str
+    age: float
+    deliveries: int
+    attempt: int
+    landed: bool
+    deadline: float
+    began: float
+    cost: int
+    via: str
+
+
+class SeedsParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of the seeds."""
+
+    fate: Annotated[SeedFate | None, described("only seeds with this fate")] = None
+
+
+class SeedItem(msgspec.Struct):
+    """A seed: `code` is the status of its last fetch, if it is known, `status` its fate in Heritrix's terms."""
+
+    code: int | None
+    status: SeedStatus
+    seed: str
+    redirect: str
+    queue: str
+    label: str
+    origin: str
+    detail: str
+
+
+class DeadLettersParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of the dead letters."""
+
+    reason: Annotated[str, described("only those with this reason, without the name of the host")] = ""
+    queue: Annotated[str, described("only those of the queue with this key")] = ""
+
+
+class DeadLetterItem(msgspec.Struct, kw_only=True):
+    """A URI that has failed for good. `id` is what `replay` and `drop` take."""
+
+    id: int
+    queue: str
+    url: str
+    via: str | None
+    cost: int
+    reason: str
+    time: float
+    deliveries: int
+    attempts: int
+
+
+def _queue_item(record: Any) -> QueueItem:
+    return msgspec.convert(record, QueueItem, from_attributes=True)
+
+
+def queues(job: ConsoleJob, parameters: QueuesParameters) -> Listing[QueueItem]:
+    """Return queues, sorted and filtered. Raises ScanPending if an order by an amount is not there yet."""
+    p = parameters
+    query = query_of(p, state=p.state, q=p.q, sort=p.sort, reverse="1" if p.reverse else "")
+    found = (queues_page.build if job.is_folder else partitioned.queues)(job, query)
+    query.check_names()
+    if found["waits"]:
+        raise ScanPending(found["scan_error"] or f"{found['scan_progress'] or 0.0:.0%} of the queues are read")
+    cut = "The search was given up after 5,000 queues; `next` goes on there." if found["cut"] else ""
+    return Listing(
+        rows=[_queue_item(record) for record in found["rows"]],
+        next=next_of(found),
+        as_of=found["as_of"],
+        note=found["missing"] or cut,
+    )
+
+
+def queue(job: ConsoleJob, parameters: QueueParameters) -> QueueDetail:
+    """Return one queue, given in any spelling of its host."""
+    found = queue_page.build(job, Query({}, target=parameters.key))
+    return QueueDetail(
+        queue=_queue_item(found["queue"]),
+        group=found["group"],
+        quotas=[quota_item(use) for use in found["quotas"]],
+        settings=[SettingItem(row["name"], row["value"], row["source"]) for row in found["settings"]],
+        head=[_pending(row) for row in found["head"]],
+        patterns=[PatternItem(*one) for one in found["patterns"]],
+        sampled=found["sampled"],
+        history=[audit_item(entry) for entry, _ in found["history"]],
+    )
+
+
+def _pending(row: dict[str, Any]) -> PendingItem:
+    item = row["item"]
+    uri: CrawlUri = item.uri
+    return PendingItem(
+        url=uri.url, cost=item.cost, terms={term.text: term.amount for term in row["terms"]},
+        precedence=uri.precedence, priority=uri.priority, attempts=item.attempts, deliveries=item.deliveries,
+        leased=item.leased, when=item.when,
+    )  # fmt: skip
+
+
+def explain(job: ConsoleJob, parameters: TargetParameters) -> ExplanationItem:
+    """Return why a URL or a queue is not being crawled."""
+    found = job.look(lambda operator: operator.explain(parameters.target))
+    return msgspec.convert(found.to_dict(), ExplanationItem)
+
+
+def retired(job: ConsoleJob, parameters: ListingParameters) -> Listing[RetiredItem]:
+    """Return the retired queues in the order of their retirement, with what would revive each."""
+    query = query_of(parameters)
+    found = retired_page.build(job, query)
+    query.check_names()
+    rows = [
+        RetiredItem(_queue_item(row["queue"]), row["why"], row["budget"], list(row["commands"]))
+        for row in found["rows"]
+    ]
+    return Listing(rows=rows, next=next_of(found))
+
+
+def leases(job: ConsoleJob, parameters: LeasesParameters) -> Listing[LeaseItem]:
+    """Return the leases that were out at the last commit, the oldest first."""
+    found = job.look(lambda operator: operator.leases(parameters.queue or None))
+    rows = sorted(lease_rows(found.rows, time.time()), key=lambda row: row["began"])
+    limit = parameters.limit
+    cut = f"{len(rows) - limit:,} leases more than `limit` were left out." if len(rows) > limit else ""
+    return Listing(
+        rows=[LeaseItem(**row) for row in rows[:limit]], note=" ".join(filter(None, (as_sentence(found.left_out), cut)))
+    )
+
+
+def seeds(job: ConsoleJob, parameters: SeedsParameters) -> Listing[SeedItem]:
+    """Return the list of seeds with the fate of each."""
+    query = query_of(parameters, fate=parameters.fate)
+    found = seeds_page.build(job, query)
+    query.check_names()
+    rows: Sequence[dict[str, Any]] = [*found["rows"], *found["unlisted"]]
+    return Listing(rows=[msgspec.convert(row, SeedItem) for row in rows], next=next_of(found))
+
+
+def dead_letters(job: ConsoleJob, parameters: DeadLettersParameters) -> Listing[DeadLetterItem]:
+    """Return the dead letters, the oldest first."""
+    query = query_of(parameters, reason=parameters.reason, queue=parameters.queue)
+    found = dead_letters_page.build(job, query)
+    query.check_names()
+    return Listing(rows=[_letter(one) for one in found["rows"]], next=next_of(found))
+
+
+def _letter(one: DeadLetter) -> DeadLetterItem:
+    return DeadLetterItem(
+        id=one.id, queue=one.queue, url=one.uri.url, via=one.uri.via, cost=one.cost, reason=one.reason,
+        time=one.time, deliveries=one.deliveries, attempts=one.attempts,
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""The table of the API's resources: to add one is to add its entry here."""
+
+from __future__ import annotations
+
+from budgetfrontier.core.model import Run
+from budgetfrontier.storage.group_listing import GroupsListed
+from budgetfrontier.storage.label_totals import LabelTotals
+from budgetfrontier.tools.console.api import JOB, ApiResource, Listing, ListingParameters, NoParameters
+from budgetfrontier.tools.console.api import crawl_resources as crawl
+from budgetfrontier.tools.console.api import queue_resources as queues
+
+RESOURCES = (
+    ApiResource("GET", "/jobs", "the jobs, the ill ones first", NoParameters, Listing[crawl.JobItem], crawl.jobs),
+    ApiResource("GET", JOB, "a job: verdict, totals, problems", NoParameters, crawl.JobOverview, crawl.overview),
+    ApiResource(
+        "GET", f"{JOB}/queues", "the queues, sorted and filtered",
+        queues.QueuesParameters, Listing[queues.QueueItem], queues.queues,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/queue", "one queue: settings, first URIs, patterns, history",
+        queues.QueueParameters, queues.QueueDetail, queues.queue,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/explain", "why a URL or a queue is not being crawled",
+        queues.TargetParameters, queues.ExplanationItem, queues.explain,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/retired", "the retired queues, with what would revive each",
+        ListingParameters, Listing[queues.RetiredItem], queues.retired, of_partitions=False,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/leases", "the URIs that are out, the oldest first",
+        queues.LeasesParameters, Listing[queues.LeaseItem], queues.leases,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/dead-letters", "the URIs that have failed for good, the oldest first",
+        queues.DeadLettersParameters, Listing[queues.DeadLetterItem], queues.dead_letters, of_partitions=False,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/seeds", "the seeds with the fate of each",
+        queues.SeedsParameters, Listing[queues.SeedItem], queues.seeds, of_partitions=False,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/groups", "the groups of queues, the fullest first", ListingParameters, GroupsListed, crawl.groups
+    ),
+    ApiResource(
+        "GET", f"{JOB}/quotas", "the limits of quotas, the fullest first",
+        ListingParameters, Listing[crawl.QuotaItem], crawl.quotas,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/labels", "what was fetched with each label of seeds",
+        ListingParameters, Listing[LabelTotals], crawl.labels,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/rates", "the rates of a time, beside those of the time before",
+        crawl.TimeParameters, Listing[crawl.RateItem], crawl.rates,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/busiest", "the queues that spent most in a time",
+        crawl.TimeParameters, Listing[crawl.BusyItem], crawl.busiest,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/forecast", "when the crawl would end, by each bound",
+        NoParameters, Listing[crawl.ForecastItem], crawl.forecast,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/runs", "the runs, the newest last", ListingParameters, Listing[Run], crawl.runs
+    ),
+    ApiResource(
+        "GET", f"{JOB}/adjustments", "the adjustments in force, in the order in which they apply",
+        ListingParameters, Listing[crawl.AdjustmentItem], crawl.adjustments,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/audit", "who changed what, when and why, the newest first",
+        crawl.AuditParameters, Listing[crawl.AuditItem], crawl.audit,
+    ),
+)  # fmt: skip
+"""All resources."""

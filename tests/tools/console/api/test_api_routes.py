@@ -1,0 +1,138 @@
+"""The API: each resource answers as the document says, listings page by cursors, and errors are problems."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import pytest
+
+from budgetfrontier.tools.console.api import MOST_ROWS, PREFIX, ApiResource
+from budgetfrontier.tools.console.api.openapi import PROBLEM, ApiProblem
+from budgetfrontier.tools.console.api.resource_table import RESOURCES
+from budgetfrontier.tools.console.app import Console
+from tests.tools.console.conftest import TOKEN, Client, visit
+
+READING = [one for one in RESOURCES if one.method == "GET"]
+REQUIRED = {"queue": "key=capped.test", "explain": "target=http://capped.test/1"}
+"""The query of resources that need one."""
+
+
+def path_of(resource: ApiResource, job: str = "job") -> str:
+    return PREFIX + resource.path.replace("{job}", job) + f"?{REQUIRED.get(resource.name, '')}".rstrip("?")
+
+
+def asked(folders: Path | tuple[Path, ...], *paths: str, **options: Any) -> list[tuple[int, str, bytes]]:
+    """The status, the type and the body of each answer."""
+
+    async def act(client: Client, console: Console) -> list[tuple[int, str, bytes]]:
+        found = []
+        for path in paths:
+            async with client.get(PREFIX + path.removeprefix(PREFIX), **options) as answer:
+                found.append((answer.status, answer.content_type, await answer.read()))
+        return found
+
+    return visit(folders, act)
+
+
+def test_each_resource_answers_with_what_its_struct_says(job: Path) -> None:
+    for resource, (status, kind, body) in zip(READING, asked(job, *map(path_of, READING)), strict=True):
+        assert (status, kind) == (200, "application/json"), (resource.path, body)
+        found = msgspec.json.decode(body, type=resource.result)
+        if hasattr(found, "rows") and resource.name not in ("leases", "quotas", "labels", "adjustments"):
+            assert found.rows, resource.path
+
+
+def test_the_document_names_parameters_and_answers(job: Path) -> None:
+    ((status, kind, body),) = asked(job, "/openapi.json")
+    document = json.loads(body)
+    assert (status, kind) == (200, "application/json") and document["openapi"] == "3.1.0"
+    operations = [one for path in document["paths"].values() for one in path.values()]
+    assert len({one["operationId"] for one in operations}) == len(operations) == len(RESOURCES)
+    listing = document["paths"][f"{PREFIX}/jobs/{{job}}/queues"]["get"]
+    parameters = {one["name"]: one for one in listing["parameters"]}
+    assert list(parameters) == ["job", "limit", "cursor", "state", "q", "sort", "reverse"]
+    assert parameters["limit"]["schema"] == {"type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": 50}
+    assert "$ref" in parameters["state"]["schema"] and parameters["state"]["description"]
+    text = body.decode()
+    for reference in {part.partition('"')[0] for part in text.split('"$ref": "#/components/schemas/')[1:]}:
+        assert reference in document["components"]["schemas"]
+    assert "security" not in document
+
+
+@pytest.mark.parametrize(
+    "path", ["queues?sort=queue", "queues?sort=queued", "queues?state=RETIRED&sort=turn", "retired?", "seeds?"]
+)
+def test_a_cursor_leads_through_all_rows(job: Path, path: str) -> None:
+    async def act(client: Client, console: Console) -> tuple[list[Any], list[Any]]:
+        async def rows(more: str) -> dict[str, Any]:
+            async with client.get(f"{PREFIX}/jobs/job/{path}{more}") as answer:
+                found = await answer.json()
+                assert answer.status == 200, found
+                return dict(found)
+
+        whole, found, following = await rows("&limit=1000"), [], ""
+        while True:
+            part = await rows(f"&limit=1{following}")
+            found += part["rows"][:1]
+            if part["next"] is None:
+                return whole["rows"], found
+            following = f"&cursor={quote(part['next'])}"
+
+    whole, found = visit(job, act)
+    assert len(whole) > 1 and [*map(json.dumps, found)] == [*map(json.dumps, whole[: len(found)])]
+
+
+def test_pages_of_queues_have_the_filters_of_the_console(job: Path) -> None:
+    paths = [f"/jobs/job/queues?{query}" for query in ("state=RETIRED", "q=capped&sort=queued", "sort=queued&limit=2")]
+    found = [[row["queue"] for row in json.loads(body)["rows"]] for _, _, body in asked(job, *paths)]
+    assert sorted(found[0]) == ["capped.test", "named.test"] and found[1] == ["capped.test"]
+    assert found[2] == ["snoozed.test", "capped.test"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/jobs/nowhere", 404, "There is no job 'nowhere' here"),
+        ("/nothing", 404, "openapi.json has all of them"),
+        ("/jobs/job/queue?key=cappd.test", 404, "did you mean capped.test"),
+        ("/jobs/job/queue", 400, "missing: key"),
+        ("/jobs/job/queues?limit=0", 400, "limit: expected int >= 1"),
+        ("/jobs/job/queues?limit=x", 400, "limit: expected int, got str"),
+        ("/jobs/job/queues?stat=RETIRED", 400, "did you mean state"),
+        ("/jobs/job/queues?state=RETIRED&state=READY", 400, "more than once"),
+        ("/jobs/job/queues?cursor=7", 400, "begin without a cursor"),
+        ("/jobs/job/queues?cursor=after:zz", 400, "go back to the first"),
+        ("/jobs/job/seeds?cursor=start:3", 400, "start"),
+        ("/jobs/job/rates?since=long", 400, "since"),
+    ],
+)
+def test_errors_are_problems_that_say_what_to_do(job: Path, path: str, status: int, words: str) -> None:
+    ((found, kind, body),) = asked(job, path)
+    problem = msgspec.json.decode(body, type=ApiProblem)
+    assert (found, kind, problem.status) == (status, PROBLEM, status) and words in problem.detail, problem
+
+
+def test_several_jobs_have_the_names_of_their_pages(job: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(job, other)
+    listing, one = asked((job, other), "/jobs", "/jobs/other")
+    assert sorted(row["name"] for row in json.loads(listing[2])["rows"]) == ["job", "other"]
+    assert json.loads(one[2])["name"] == "other"
+
+
+def test_a_console_with_a_token_asks_for_it(job: Path) -> None:
+    async def act(client: Client, console: Console) -> list[tuple[int, str | None, str]]:
+        found = []
+        for headers in ({}, {"Authorization": "Bearer another"}, {"Authorization": f"Bearer {TOKEN}"}):
+            async with client.get(f"{PREFIX}/jobs", headers=headers, allow_redirects=False) as answer:
+                found.append((answer.status, answer.headers.get("WWW-Authenticate"), answer.content_type))
+        async with client.get(f"{PREFIX}/openapi.json", headers=headers) as answer:
+            assert (await answer.json())["security"] == [{"token": []}]
+        return found
+
+    assert visit(job, act, token=TOKEN) == [(401, "Bearer", PROBLEM)] * 2 + [(200, None, "application/json")]
