@@ -5,11 +5,14 @@ All texts are escaped here; numbers are drawn to scale.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from itertools import groupby
+from math import ceil, floor, log2, log10
 
 from budgetfrontier.core.model import QueueState
+from budgetfrontier.core.units import format_time
 from budgetfrontier.reports.format import clean, percent, span
 
 STATES = (
@@ -61,6 +64,20 @@ def states_bar(counts: Mapping[str, int], *, link: str = "") -> str:
     return f'{bar}{"".join(parts)}</svg>\n<ul class="legend">{"".join(legend)}</ul>\n'
 
 
+def strip(parts: Iterable[tuple[str, str, float]], *, label: str) -> str:
+    """Return a bar of the parts of a whole, each with its name, its class of color, and its amount."""
+    shown = [part for part in parts if part[2] > 0]
+    whole, left, drawn = sum(part[2] for part in shown) or 1, 0.0, []
+    for name, kind, amount in shown:
+        width = 1000 * amount / whole
+        shape = f'x="{left:.1f}" width="{max(width, 3.0):.1f}" height="10"'
+        drawn.append(f'<rect class="{kind}" {shape}><title>{text(name)} {amount:,}</title></rect>')
+        left += width
+    said = text(f"{label}: " + ", ".join(f"{name} {amount:,}" for name, _, amount in shown))
+    head = f'<svg class="strip" viewBox="0 0 1000 10" preserveAspectRatio="none" role="img" aria-label="{said}">'
+    return f"{head}{''.join(drawn)}</svg>"
+
+
 def share_bar(part: float, whole: float, *, kind: str = "s-ready") -> str:
     """Return a small bar that shows a part of a whole; the excess is drawn in the color of RETIRED."""
     share = part / whole if whole > 0 else 1.0
@@ -89,14 +106,130 @@ def ranking(rows: Iterable[tuple[str, str, int] | tuple[str, str, int, int]]) ->
     return f'<table class="ranking">{"".join(lines)}</table>\n' if lines else '<p class="none">None.</p>\n'
 
 
-def curve(values: Sequence[float], *, label: str) -> str:
-    """Return a small curve of values at equal intervals, the newest to the right, scaled from 0 to the largest."""
-    most = max(values, default=0.0)
+def curve(values: Sequence[float | None], *, label: str) -> str:
+    """Return a small curve of values at equal intervals, the newest to the right, scaled from 0 to the largest.
+
+    None is a value that is not known: the curve has a gap there.
+    """
+    most = max((value for value in values if value is not None), default=0.0)
     if len(values) < 2 or most <= 0:
         return f'<svg class="curve" viewBox="0 0 200 40" role="img" aria-label="{escape(label)}: no data"></svg>'
-    step = 200 / (len(values) - 1)
-    points = [f"{at * step:.1f},{38 - 36 * max(value, 0.0) / most:.1f}" for at, value in enumerate(values)]
-    area = f'<polygon class="area" points="0,40 {" ".join(points)} 200,40"/>'
-    line = f'<polyline class="line" points="{" ".join(points)}"/>'
     head = '<svg class="curve" viewBox="0 0 200 40" preserveAspectRatio="none" role="img"'
-    return f'{head} aria-label="{escape(label)}, at most {most:,.1f}">{area}{line}</svg>'
+    return f'{head} aria-label="{escape(label)}, at most {most:,.1f}">{_drawn(values, most, 200, 40)}</svg>'
+
+
+def _drawn(values: Sequence[float | None], most: float, width: int, height: int, kind: str = "") -> str:
+    """Return areas with lines above them, one for each run of values without a gap."""
+    step, parts = width / max(len(values) - 1, 1), []
+    places = [(at * step, value) for at, value in enumerate(values)]
+    for known, run in groupby(places, key=lambda place: place[1] is not None):
+        if not known:
+            continue
+        found = list(run)
+        points = " ".join(f"{x:.1f},{height - 1 - (height - 3) * max(y or 0.0, 0.0) / most:.1f}" for x, y in found)
+        left, right = found[0][0], found[-1][0]
+        if len(found) == 1:  # a value alone has no length
+            points, right = f"{points} {left + step / 2:.1f},{points.partition(',')[2]}", left + step / 2
+        parts.append(f'<polygon class="area{kind}" points="{left:.1f},{height} {points} {right:.1f},{height}"/>')
+        parts.append(f'<polyline class="line{kind}" points="{points}"/>')
+    return "".join(parts)
+
+
+_STEPS = (60, 300, 600, 900, 1800, *(3600 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 120, 168)))
+"""The seconds between two times at an axis."""
+_TIMES = 5  # at an axis, at the most
+_LEAST_PLACE, _MOST_PLACE = 4, 96  # percent of the width between which a time is written
+
+
+def chart(
+    values: Sequence[float | None],
+    *,
+    since: float,
+    until: float,
+    label: str,
+    write: Callable[[float], str],
+    binary: bool = False,
+    hover: bool = False,
+) -> str:
+    """Return a chart of values at equal intervals between two times (epoch seconds), with both axes.
+
+    Where nothing is known, it is shaded. `write` returns an amount as text; round amounts are `binary` for sizes. With
+    `hover`, each value shows its amount and its time.
+    """
+    top = _round_up(max((value for value in values if value is not None), default=0.0), binary=binary)
+    if not any(value is not None for value in values):
+        top = 0.0
+    grid = "".join(f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>' for y in (16, 58, 100))
+    amounts = ((12, top), (54, top / 2)) if top else ()
+    texts = "".join(f'<text class="tick" x="0" y="{y}">{text(write(amount))}</text>' for y, amount in amounts)
+    texts += "".join(_time(when, since, until, name) for when, name in _axis(since, until))
+    inner = _unknown(values) + (_drawn(values, top, 1000, 84) if top else "")
+    inner += "".join(_hovered(values, since, until, write)) if hover else ""
+    plot = f'<svg class="plot" y="16" height="84" viewBox="0 0 1000 84" preserveAspectRatio="none">{inner}</svg>'
+    described = f"{text(label)}, at most {text(write(top))}" if top else f"{text(label)}: nothing is known"
+    return f'<svg class="chart" height="118" role="img" aria-label="{described}">{grid}{plot}{texts}</svg>'
+
+
+def _round_up(amount: float, *, binary: bool) -> float:
+    """Return the next amount that is 1, 2 or 5 times a power of ten, or a power of two of bytes; at least 1."""
+    if binary:
+        return float(2 ** ceil(log2(max(amount, 1.0))))
+    power = 10.0 ** floor(log10(max(amount, 1.0)))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= amount)
+
+
+def _axis(since: float, until: float) -> Iterator[tuple[float, str]]:
+    """Yield round times of an axis, each as text: of a day, or the day."""
+    step = next((step for step in _STEPS if (until - since) / step <= _TIMES), _STEPS[-1])
+    pattern = "%H:%M" if step < 86_400 else "%d %b"
+    when = ceil(since / step) * step
+    while when <= until:
+        yield when, format_time(when, pattern)
+        when += step
+
+
+def _time(when: float, since: float, until: float, name: str) -> str:
+    place = 100 * (when - since) / (until - since)
+    if not _LEAST_PLACE <= place <= _MOST_PLACE:
+        return ""
+    mark = f'<line class="grid" x1="{place:.1f}%" x2="{place:.1f}%" y1="100" y2="104"/>'
+    return f'{mark}<text class="tick" x="{place:.1f}%" y="115" text-anchor="middle">{name}</text>'
+
+
+def _unknown(values: Sequence[float | None]) -> str:
+    """Return shades where nothing is known."""
+    step, parts = 1000 / max(len(values), 1), []
+    for known, run in groupby(enumerate(values), key=lambda place: place[1] is not None):
+        found = [at for at, _ in run]
+        if not known:
+            shape = f'x="{found[0] * step:.1f}" width="{len(found) * step:.1f}" height="84"'
+            parts.append(f'<rect class="unknown" {shape}><title>not known: nothing ran</title></rect>')
+    return "".join(parts)
+
+
+def _hovered(
+    values: Sequence[float | None], since: float, until: float, write: Callable[[float], str]
+) -> Iterator[str]:
+    step, length = 1000 / max(len(values), 1), (until - since) / max(len(values), 1)
+    for at, value in enumerate(values):
+        if value is not None:
+            when = format_time(since + at * length, "%Y-%m-%d %H:%M")
+            shape = f'x="{at * step:.1f}" width="{step:.1f}" height="84"'
+            yield f'<rect class="at" {shape}><title>{when}: {text(write(value))}</title></rect>'
+
+
+def horizon(seconds: float, earliest: float | None, latest: float | None) -> str:
+    """Return a bar from now to a time in the future, with the times between which it may be.
+
+    It is drawn to twice the time, so that what is likely is in its middle. With `earliest` alone, there is no latest.
+    """
+    whole = 2 * seconds or 1.0
+    first = 1000 * min((seconds if earliest is None else earliest) / whole, 1.0)
+    end = whole if latest is None and earliest is not None else max(latest or 0.0, seconds)
+    last = 1000 * min(end, whole) / whole
+    return (
+        '<svg class="horizon" viewBox="0 0 1000 12" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="ground" width="1000" height="12"/><rect class="fill" width="{first:.1f}" height="12"/>'
+        f'<rect class="maybe" x="{first:.1f}" width="{max(last - first, 0.0):.1f}" height="12"/>'
+        '<rect class="now" x="498.5" width="3" height="12"/></svg>'
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from math import ceil
 
-from budgetfrontier.core.units import counted, describe_duration, format_size
+from budgetfrontier.core.units import counted, describe_duration, format_count, format_size
 
 __all__ = ("between", "called", "clean", "counted", "figure", "percent", "time_left", "without_password")
 
@@ -62,6 +62,20 @@ def figure(name: str, amount: float | None) -> str:
     if amount is None:
         return "-"
     return format_size(round(amount)) if name == "bytes" else f"{round(amount):,}"
+
+
+def figure_at_axis(name: str, amount: float) -> str:
+    """Format an amount of a figure briefly, for the axis of a chart.
+
+    >>> figure_at_axis("bytes", 2048.0), figure_at_axis("fetched", 50_000.0), figure_at_axis("fetched", 0.5)
+    ('2.0 KiB', '50k', '0.5')
+    """
+    if name == "bytes":
+        return format_size(round(amount))
+    if amount < 10_000:
+        return f"{amount:,g}"
+    number = format_count(round(amount))
+    return f"{float(number[:-1]):g}{number[-1]}"
 
 
 def time_left(seconds: float | None) -> str:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.core.units import format_size, short_duration
-from budgetfrontier.reports.charts import curve, ranking, states_bar, style_sheet, text
-from budgetfrontier.reports.format import between, called, counted, figure, percent, time_left
-from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
+from budgetfrontier.reports.charts import chart, ranking, states_bar, style_sheet, text
+from budgetfrontier.reports.format import between, called, counted, figure, figure_at_axis, percent, time_left
+from budgetfrontier.reports.over_time import SPAN_WORDS, forecast_sentence, forecast_table
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import groups_line, state_line, summary_line
 from budgetfrontier.reports.totals import by_outcome, refusals, tiles
+from budgetfrontier.reports.wrong_now import PresentProblem, worst
 from budgetfrontier.rules.verdict import process_line
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def render(
     now: float | None = None,
     overview: Overview | None = None,
     over_time: OverTime | None = None,
-    wrong: Sequence[str] = (),
+    wrong: Sequence[PresentProblem] = (),
 ) -> str:
     """Return the report as an HTML document, with at most `limit` queues in each table; else as the text report.
 
@@ -58,7 +60,7 @@ def render(
 
 
 def _document(
-    report: Report, overview: Overview, over_time: OverTime | None, wrong: Sequence[str], now: float
+    report: Report, overview: Overview, over_time: OverTime | None, wrong: Sequence[PresentProblem], now: float
 ) -> Iterator[str]:
     stamp = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.generated))
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
@@ -69,12 +71,13 @@ def _document(
     yield f'<p class="dim">{text(summary_line(report))}</p>\n'
     found = report.verdict
     remedy = f"<p><code>{text(found.remedy)}</code></p>" if found.remedy else ""
-    yield f'<div class="verdict {found.level}"><p><b>{text(found.text)}</b></p>{remedy}'
-    yield f'<p class="stamp">Process: {text(process_line(report.standing))}</p></div>\n'
+    level = worst([found.level, *(problem.level for problem in wrong)])
+    yield f'<div class="verdict {level}"><p><b>{text(found.text)}</b></p>{remedy}'
     if wrong:
-        lines = "".join(f"<li>{text(line)}</li>" for line in wrong)
+        lines = "".join(f'<li class="{problem.level}">{text(problem.text)}</li>' for problem in wrong)
         yield f'<ul class="wrong" aria-label="What is wrong now">{lines}</ul>\n'
-    yield f"<h2>Queues by state<small>{sum(report.totals.queues.values()):,}</small></h2>\n"
+    yield f'<p class="stamp">Process: {text(process_line(report.standing))}</p></div>\n'
+    yield f'<section class="card"><h2>Queues by state<small>{sum(report.totals.queues.values()):,}</small></h2>\n'
     yield states_bar(report.totals.queues)
     yield from _totals(report)
     if over_time is not None:
@@ -91,7 +94,8 @@ def _document(
 
 def _totals(report: Report) -> Iterator[str]:
     shown = "".join(f"<div><dt>{name}</dt><dd>{amount}</dd></div>" for name, amount in tiles(report.totals))
-    yield f'<dl class="tiles">{shown}</dl>\n<div class="columns">\n<section><h2>Attempts by outcome</h2>\n'
+    yield f'<dl class="tiles">{shown}</dl></section>\n<div class="columns wide">\n'
+    yield '<section class="card"><h2>Attempts by outcome</h2>\n'
     heads = f"<th>outcome</th><th{_NUMBER}>attempts</th><th{_NUMBER}>share</th><th{_NUMBER}>spent</th><th></th>"
     yield f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n'
     for row in by_outcome(report.totals):
@@ -99,23 +103,24 @@ def _totals(report: Report) -> Iterator[str]:
         share = "" if row.share is None else percent(row.share, 1)
         yield f"<tr><td>{row.name}</td><td{_NUMBER}>{attempts}</td><td{_NUMBER}>{share}</td>"
         yield f"<td{_NUMBER}>{row.spent:,}</td><td>{text(row.note)}</td></tr>\n"
-    yield "</tbody></table></div>\n</section>\n<section><h2>URIs refused by reason</h2>\n"
+    yield '</tbody></table></div>\n</section>\n<section class="card"><h2>URIs refused by reason</h2>\n'
     yield ranking((reason, "", count) for reason, count in refusals(report.totals))
     yield "</section></div>\n"
 
 
 def _over_time(found: OverTime) -> Iterator[str]:
-    if found.curves:
-        yield "<h2>Over time<small>per hour, in the last hour; curves over the last day and the last 30 days</small>"
-        yield "</h2>\n"
-        yield '<dl class="tiles">\n'
-        for one in found.curves:
-            amount = "-" if one.hour is None else f"{figure(one.name, one.hour.per_hour)}<small>/h</small>"
-            yield f"<div><dt>{called(one.name)}</dt><dd>{amount}</dd>"
-            yield curve(one.day, label=f"{called(one.name)} in the last day")
-            yield f"{curve(one.month, label=f'{called(one.name)} in the last 30 days')}</div>\n"
-        yield "</dl>\n"
-    yield "<h2>Forecast<small>at the rates of the last hour</small></h2>\n"
+    shown = found.curves
+    if shown.known:
+        yield f'<section class="card"><h2>Over time<small>per hour, in the last {SPAN_WORDS[shown.span]}; times are UTC'
+        yield '</small></h2>\n<div class="charts">\n'
+        for one in shown.figures:
+            amount = figure(one.name, one.rate.per_hour if one.rate else None)
+            yield f"<figure><figcaption>{called(one.name)} <b>{amount}<small>/h</small></b></figcaption>"
+            write, label = partial(figure_at_axis, one.name), f"{called(one.name)} per hour"
+            yield chart(one.points, since=shown.since, until=shown.until, label=label, write=write)
+            yield "</figure>\n"
+        yield "</div></section>\n"
+    yield '<section class="card"><h2>Forecast<small>at the rates of the last hour</small></h2>\n'
     yield f"<p>{text(forecast_sentence(found.forecasts))}</p>\n"
     heads = f"<th>bound</th><th{_NUMBER}>in</th><th>between</th><th>how sure</th><th>why</th>"
     yield f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n'
@@ -123,19 +128,19 @@ def _over_time(found: OverTime) -> Iterator[str]:
         name = f"<b>{text(bound)}</b>" if first else text(bound)
         yield f"<tr><td>{name}</td><td{_NUMBER}>{time_left(seconds)}</td><td>{between(earliest, latest)}</td>"
         yield f"<td>{text(sure)}</td><td>{text(why)}</td></tr>\n"
-    yield "</tbody></table></div>\n"
+    yield "</tbody></table></div></section>\n"
 
 
 def _spend(overview: Overview) -> Iterator[str]:
     spend = overview.spend()
-    yield '<div class="columns">\n<section><h2>Biggest spenders</h2>\n'
+    yield '<div class="columns">\n<section class="card"><h2>Biggest spenders</h2>\n'
     yield f"<p>{spend.total:,} spent by {counted(spend.spenders, 'queue')}, "
     yield f"{spend.penalties:,} of it in error penalties. "
     yield f"Gini {spend.gini:.2f}; the ten biggest spenders have {text(percent(spend.top10_share))}.</p>\n"
     yield ranking((queue.queue, "", queue.expenditure) for queue in spend.top[:10])
-    yield "</section>\n<section><h2>Longest queues</h2>\n"
+    yield '</section>\n<section class="card"><h2>Longest queues</h2>\n'
     yield ranking((queue.queue, "", queue.queued) for queue in overview.longest(10))
-    yield f"</section>\n<section><h2>Stranded</h2>\n<p>{counted(spend.stranded, 'URI')} in "
+    yield f'</section>\n<section class="card"><h2>Stranded</h2>\n<p>{counted(spend.stranded, "URI")} in '
     yield f"{counted(spend.stranding_count, 'retired queue')}.</p>\n"
     yield ranking((queue.queue, "", queue.queued) for queue in spend.stranding[:10])
     yield "</section></div>\n"

@@ -29,7 +29,11 @@ LATELY = 600.0
 """The seconds of the last minutes; their rates count if the crawl has changed its pace."""
 LONGEST = 30 * DAY
 """The longest time that can be looked at, beside the same time before it."""
-_POINTS = 96  # of a curve
+SPAN_WORDS = {"1h": "hour", "1d": "day", "7d": "7 days", "30d": "30 days"}
+SPANS = {"1h": HOUR, "1d": DAY, "7d": 7 * DAY, "30d": LONGEST}
+"""The times that can be looked at, in seconds."""
+POINTS = 96
+"""Points of a curve."""
 
 RATES = ("figure", "count", "per_hour", "before", "yesterday", "low", "high")
 RATES_DROP = ("low", "high")
@@ -46,27 +50,66 @@ Between = Callable[[float, float], Window]
 
 
 class Curve(NamedTuple):
-    """The rate of one figure in the last hour, and its curves over the last day and the last 30 days, per hour."""
+    """One figure over a time: its rate in all of it, and in equal parts of it, per hour."""
 
     name: str
-    hour: Rate | None
-    day: list[float]
-    month: list[float]
+    rate: Rate | None
+    points: list[float | None]
 
 
-def curves_of(rows: Sequence[Totals], now: float) -> list[Curve]:
-    """Return the curves of the overview; none before there are two rows. O(rows)."""
-    if len(rows) < 2:
-        return []
-    hour = window(rows, now - HOUR, now).rates
-    day, month = (curves(rows, now - length, now, _POINTS) for length in (DAY, LONGEST))
-    return [Curve(name, hour.get(name), day[name], month[name]) for name in SHOWN]
+class Curves(NamedTuple):
+    """The curves of a time, one of SPANS, until a moment (epoch seconds)."""
+
+    span: str
+    until: float
+    known: float
+    """The seconds of that time in which the crawl ran, and totals were kept."""
+    figures: list[Curve]
+    queued: list[float | None]
+    """The URIs that were queued in each part of the time."""
+
+    @property
+    def since(self) -> float:
+        """The time at which they begin."""
+        return self.until - SPANS[self.span]
+
+
+def curves_of(rows: Sequence[SeriesRow], now: float, span: str = "", figures: Sequence[str] = SHOWN) -> Curves:
+    """Return the curves of the time until now; without a span, of an hour or a day, as that holds all. O(rows)."""
+    length = SPANS[span := span or fitting(rows, now)]
+    found = window(rows, now - length, now)
+    drawn = curves(rows, now - length, now, POINTS)
+    return Curves(
+        span,
+        now,
+        found.seconds,
+        [Curve(name, found.rates.get(name), drawn[name]) for name in figures],
+        levels(rows, lambda row: row.queued, now - length, now),
+    )
+
+
+def fitting(rows: Sequence[Totals], now: float) -> str:
+    """Return the shortest span that a curve of all rows needs; a day at the most."""
+    return "1h" if not rows or rows[0].time >= now - HOUR else "1d"
+
+
+def levels(
+    rows: Sequence[SeriesRow], level: Callable[[SeriesRow], int], since: float, until: float
+) -> list[float | None]:
+    """Return a level of the totals at POINTS equal distances of a time; None before the first row."""
+    found: list[float | None] = []
+    at, last, length = 0, None, (until - since) / POINTS
+    for point in range(1, POINTS + 1):
+        while at < len(rows) and rows[at].time <= since + point * length:
+            last, at = level(rows[at]), at + 1
+        found.append(last)
+    return found
 
 
 class OverTime(NamedTuple):
     """The curves and forecasts of a crawl, as overviews show them."""
 
-    curves: list[Curve]
+    curves: Curves
     forecasts: list[forecasts.Forecast]
 
 

@@ -1,9 +1,11 @@
-"""The list of present faults of a crawl, beside its verdict."""
+"""The list of present problems of a crawl, beside its verdict."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from budgetfrontier.core.model import QueueState, Summary
 from budgetfrontier.core.units import format_size
@@ -12,25 +14,50 @@ from budgetfrontier.reports.overview import SpendDistribution
 
 _LITTLE = 1 << 30  # bytes of free disk
 _RETIRED, _PENALTIES, _ONE_QUEUE = 0.2, 0.25, 0.5  # shares worth a line
+_MANY_DEAD = 0.05  # of the URIs that have ended: a share worth a warning
+_LEVELS = ("bad", "warn", "good")
 
 
-def wrong_now(path: Path | None, totals: Summary, spend: SpendDistribution | None) -> list[str]:
-    """Return the present problems, a sentence each; `spend` is None as long as it is not known.
+class PresentProblem(NamedTuple):
+    """A problem in one sentence, with a stable `slug` for programs.
+
+    `level` is that of a verdict: "good" is a remark, "warn" something to look at, "bad" something that ends the crawl.
+    """
+
+    slug: str
+    level: str
+    text: str
+    queue: str = ""
+    """The key of the queue that it is about; "" if it is about many."""
+
+
+def worst(levels: Iterable[str]) -> str:
+    """Return the worst of the levels of a verdict and of problems."""
+    return min(levels, key=_LEVELS.index)
+
+
+def wrong_now(path: Path | None, totals: Summary, spend: SpendDistribution | None) -> list[PresentProblem]:
+    """Return the present problems; `spend` is None as long as it is not known.
 
     `path` is a folder on the disk to check, None for a crawl without one folder.
     """
     counts = totals.queues
-    found: list[str] = []
+    found: list[PresentProblem] = []
     queues = sum(counts.values()) or 1
     if (share := counts.get(QueueState.RETIRED, 0) / queues) > _RETIRED:
-        found.append(f"{percent(share)} of the queues are RETIRED.")
+        found.append(PresentProblem("retired", "warn", f"{percent(share)} of the queues are RETIRED."))
     if totals.dead:
-        found.append(f"{counted(totals.dead, 'dead letter')}: URIs that have failed for good.")
+        level = "warn" if totals.dead > _MANY_DEAD * (totals.succeeded + totals.failed) else "good"
+        text = f"{counted(totals.dead, 'dead letter')}: URIs that have failed for good."
+        found.append(PresentProblem("dead_letters", level, text))
     if path is not None and (free := shutil.disk_usage(path).free) < _LITTLE:
-        found.append(f"Only {format_size(free)} of the disk are free.")
+        found.append(PresentProblem("disk", "bad", f"Only {format_size(free)} of the disk are free."))
     if spend is not None and spend.total:
         if (share := spend.penalties / spend.total) > _PENALTIES:
-            found.append(f"{percent(share)} of what was spent are penalties for errors.")
+            text = f"{percent(share)} of what was spent are penalties for errors."
+            found.append(PresentProblem("penalties", "warn", text))
         if spend.spenders > 1 and (share := spend.top[0].expenditure / spend.total) > _ONE_QUEUE:
-            found.append(f"One queue, {spend.top[0].queue}, has spent {percent(share)} of the whole.")
+            key = spend.top[0].queue
+            text = f"One queue, {key}, has spent {percent(share)} of the whole."
+            found.append(PresentProblem("one_queue", "warn", text, key))
     return found

@@ -217,8 +217,8 @@ def _with_spread(count: float, seconds: float, low: float | None, high: float | 
     return Rate(count, per_hour, low, high)
 
 
-def curves(rows: Iterable[Totals], since: float, until: float, points: int) -> dict[str, list[float]]:
-    """Return the hourly rates of each figure in `points` equal parts of a time, 0.0 where nothing is known.
+def curves(rows: Iterable[Totals], since: float, until: float, points: int) -> dict[str, list[float | None]]:
+    """Return the hourly rates of each figure in `points` equal parts of a time, None where nothing is known.
 
     The change between two rows is spread evenly over the time between them, as in `window`. O(rows + points).
     """
@@ -235,6 +235,6 @@ def curves(rows: Iterable[Totals], since: float, until: float, points: int) -> d
             for name, change in changes.items():
                 counts[name][point] += change * inside
     return {
-        name: [count / ran * 3600 if ran else 0.0 for count, ran in zip(found, seconds, strict=True)]
+        name: [count / ran * 3600 if ran else None for count, ran in zip(found, seconds, strict=True)]
         for name, found in counts.items()
     }

@@ -114,9 +114,9 @@ def test_no_interval_is_lost_or_made_up_whatever_clocks_and_repairs_do(seed: int
 
 def test_a_curve_has_the_rate_of_each_part_of_a_time() -> None:
     rows = [row(0, 0), row(1, 10), row(2, 10), row(3, 40), row(5, 40, begins=True, run=1), row(6, 41, run=1)]
-    assert curves(rows, 0, 360, 6)["fetched"] == [600, 0, 1800, 0, 0, 60]
+    assert curves(rows, 0, 360, 6)["fetched"] == [600, 0, 1800, None, None, 60]
     assert curves(rows, 0, 360, 3)["fetched"] == [300, 1800, 60]
-    assert curves([], 0, 360, 2)["fetched"] == [0, 0]
+    assert curves([], 0, 360, 2)["fetched"] == [None, None]
     rows = [row(0, 0), row(1, 60), row(3, 60)]
     assert curves(rows, 0, 180, 1)["fetched"] == [1200], "a mean over time, not over intervals"
 
@@ -124,8 +124,8 @@ def test_a_curve_has_the_rate_of_each_part_of_a_time() -> None:
 def test_a_curve_may_begin_within_an_interval_and_end_within_another() -> None:
     rows = [row(60, 0), row(62, 120), row(66, 120), row(67, 240)]
     assert curves(rows, 61 * 60, 67 * 60, 3)["fetched"] == [1800, 0, 3600]
-    assert curves(rows, 50 * 60, 62 * 60, 2)["fetched"] == [0, 3600]
-    assert curves(rows, 30 * 60, 50 * 60, 2)["fetched"] == [0, 0]
+    assert curves(rows, 50 * 60, 62 * 60, 2)["fetched"] == [None, 3600]
+    assert curves(rows, 30 * 60, 50 * 60, 2)["fetched"] == [None, None]
 
 
 def test_the_smallest_part_of_an_interval_counts_as_what_it_is() -> None:

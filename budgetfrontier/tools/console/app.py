@@ -28,7 +28,7 @@ from budgetfrontier.tools.console.api.api_routes import NO_RESOURCE, Api, is_of_
 from budgetfrontier.tools.console.downloads import Downloads
 from budgetfrontier.tools.console.event_streams import EventStreams
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.pages import ConsolePage
+from budgetfrontier.tools.console.pages import GROUPS, ConsolePage
 from budgetfrontier.tools.console.pages.index import build as build_index
 from budgetfrontier.tools.console.pages.table import PAGES
 from budgetfrontier.tools.console.query import BadRequest, NotThere, Query, ServiceUnavailable
@@ -244,7 +244,7 @@ class Console:
             "job_name": job.name or job.title if job else "",
             "job_folder": job.place if job else "",
             "base": job.base if job else "",
-            "pages": [one for one in self.pages if one.listed and (session or not one.steers)] if job else [],
+            "groups": self._groups(steers=session is not None) if job else [],
             "here": page.path if page else None,
             "several": any(one.name for one in self.jobs),
             "session": session if session and session.csrf else None,
@@ -253,6 +253,11 @@ class Console:
             "live_url": "",
             "now": time.time(),
         }
+
+    def _groups(self, *, steers: bool) -> list[tuple[str, list[ConsolePage]]]:
+        """Return the groups of the navigation with their pages."""
+        listed = [one for one in self.pages if one.listed and (steers or not one.steers)]
+        return [(name, [one for one in listed if one.group == name]) for name in GROUPS]
 
     def _message(self, request: web.Request, status: int, title: str, text: str) -> web.Response:
         if is_of_api(request.path):

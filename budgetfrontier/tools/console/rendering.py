@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -16,7 +17,7 @@ from markupsafe import Markup
 from budgetfrontier.core.units import format_duration, format_size, format_time
 from budgetfrontier.reports import charts
 from budgetfrontier.reports.audit_sentences import sentence
-from budgetfrontier.reports.format import between, called, clean, counted, figure, percent, time_left
+from budgetfrontier.reports.format import between, called, clean, counted, figure, figure_at_axis, percent, time_left
 from budgetfrontier.tools.console import audit_text
 from budgetfrontier.tools.console.static_files import STYLE
 
@@ -44,6 +45,7 @@ def environment() -> Environment:
         "counted": counted,
         "utc": utc,
         "ago": ago,
+        "day": day,
         "called": called,
         "short": short,
         "sentence": sentence,
@@ -59,6 +61,9 @@ def environment() -> Environment:
         "share_bar": _markup(charts.share_bar),
         "ranking": _markup(charts.ranking),
         "curve": _markup(charts.curve),
+        "chart": _chart,
+        "horizon": _markup(charts.horizon),
+        "strip": _markup(charts.strip),
         "figure": figure,
         "time_left": time_left,
         "between": between,
@@ -83,6 +88,12 @@ def _shown(value: Any) -> Any:
 
 def _markup(function: Any) -> Any:
     return lambda *args, **options: Markup(function(*args, **options))
+
+
+def _chart(points: Sequence[float | None], *, name: str, **options: Any) -> Markup:
+    """Return a chart of a figure over time; `name` is that of the figure."""
+    write = partial(figure_at_axis, name)
+    return Markup(charts.chart(points, write=write, binary=name == "bytes", **options))
 
 
 def short(value: str, most: int = 160) -> Markup:
@@ -125,7 +136,7 @@ def link(context: Context, path: str, /, **values: object) -> str:
 def link_to(base: str, path: str, /, **values: object) -> str:
     """Return a link to a page below `base`, with the values that are not empty."""
     query = urlencode({name: value for name, value in values.items() if value not in (None, "")})
-    return f"{base}{path}{'?' if query else ''}{query}" or "/"
+    return f"{base}{path}" + (f"?{query}" if query else "") if base or path else f"/?{query}".rstrip("?")
 
 
 def utc(when: float) -> Markup:
@@ -144,6 +155,11 @@ def ago(when: float) -> str:
     if seconds == 0:
         return "now"
     return f"{format_duration(seconds)} ago" if seconds > 0 else f"in {format_duration(-seconds)}"
+
+
+def day(when: float) -> Markup:
+    """Return a time in UTC to the minute, with the day of the week."""
+    return Markup('<time datetime="{}">{}</time>').format(format_time(when), format_time(when, "%a %d %b %H:%M"))
 
 
 def page(made: Environment, template: str, context: Mapping[str, Any]) -> str:

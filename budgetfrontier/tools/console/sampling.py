@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import pairwise
 from typing import NamedTuple
 
 from budgetfrontier.core.model import Summary
 from budgetfrontier.rules.rates import FIGURES, SHOWN
 from budgetfrontier.storage.view import View
 
-KEPT = 900
+KEPT = 61
 """Seconds of samples that are kept."""
-POINTS = 90
-"""Points of a curve over them."""
 
 
 class Sample(NamedTuple):
@@ -26,12 +23,10 @@ class Sample(NamedTuple):
 
 
 class RatePerSecond(NamedTuple):
-    """A rate a second: over the last minute, over all that is kept, and as a curve."""
+    """A rate a second, over the last minute."""
 
     name: str
     now: float
-    mean: float
-    curve: list[float]
 
 
 def _count(totals: Summary, name: str) -> int:
@@ -45,7 +40,7 @@ def read(view: View, *, now: float) -> Sample:
 
 
 class Samples:
-    """The samples of one job, at most one a second, for the last quarter of an hour."""
+    """The samples of one job, at most one a second, for the last minute."""
 
     def __init__(self) -> None:
         self._kept: deque[Sample] = deque(maxlen=KEPT)
@@ -68,10 +63,6 @@ class Samples:
         """The newest sample."""
         return self._kept[-1] if self._kept else None
 
-    def seconds(self) -> float:
-        """Return the time between the first and the last sample."""
-        return self._kept[-1].when - self._kept[0].when if self._kept else 0.0
-
     def rates(self) -> list[RatePerSecond]:
         """Return the rates of the totals in SHOWN; none before there are two samples."""
         kept = list(self._kept)
@@ -79,17 +70,7 @@ class Samples:
             return []
         last = kept[-1]
         recent = next(sample for sample in kept if sample.when >= last.when - 60 or sample is last)
-        step = max(len(kept) // POINTS, 1)
-        points = kept[::-step][::-1]
-        found = []
-        for name in SHOWN:
-            values = [
-                max(_count(after.totals, name) - _count(before.totals, name), 0) / (after.when - before.when)
-                for before, after in pairwise(points)
-                if after.when > before.when
-            ]
-            found.append(RatePerSecond(name, _rate(recent, last, name), _rate(kept[0], last, name), values))
-        return found
+        return [RatePerSecond(name, _rate(recent, last, name)) for name in SHOWN]
 
 
 def _rate(before: Sample, after: Sample, name: str) -> float:

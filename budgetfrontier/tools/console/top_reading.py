@@ -49,7 +49,8 @@ class JobReading:
         shown.as_of = scanned.when if scanned else None
         found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
         shown.forecast = forecast_sentence(found)
-        shown.wrong = wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None)
+        found_now = wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None)
+        shown.wrong = [problem.text for problem in found_now]
         shown.progress, shown.scan_error = job.scans.progress, job.scans.error
         return shown
 

@@ -272,7 +272,7 @@ def last_hour(rows: Sequence[SeriesRow], now: float) -> tuple[dict[str, float], 
     """Return the rates a second in the last hour while a process ran, and those of fetches in each minute of it."""
     rates = window(rows, now - HOUR, now).rates
     minutes = curves(rows, now - HOUR, now, 60)["fetched"]
-    return {name: rate.per_hour / 3600 for name, rate in rates.items()}, [rate / 3600 for rate in minutes]
+    return {name: rate.per_hour / 3600 for name, rate in rates.items()}, [(rate or 0.0) / 3600 for rate in minutes]
 
 
 def spark(values: Sequence[float]) -> str:

@@ -7,7 +7,7 @@ import time
 
 from budgetfrontier.core.model import Summary
 from budgetfrontier.reports import over_time
-from budgetfrontier.reports.over_time import Curve, curves_of
+from budgetfrontier.reports.over_time import Curves, curves_of
 from budgetfrontier.rules.forecasts import Forecast, Held, Limit
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.series import SeriesRow
@@ -20,7 +20,7 @@ class OverTimeOfJob:
 
     def __init__(self) -> None:
         self._rows: list[SeriesRow] = []
-        self._curves: list[Curve] = []
+        self._curves: dict[str, Curves] = {}
         self._limits: dict[str, Limit] = {}
         self._read = 0.0
         self._reading = threading.Lock()
@@ -33,13 +33,16 @@ class OverTimeOfJob:
                 with reader.view() as view:
                     rows = over_time.read(view, now - over_time.earliest(over_time.LONGEST), now)
                     self._limits = over_time.limits_left(view, reader.path, now)
-                self._rows, self._curves, self._read = rows, curves_of(rows, now), now
+                self._rows, self._curves, self._read = rows, {}, now
             return self._rows, self._read
 
-    def curves(self, reader: Reader) -> list[Curve]:
-        """Return the curves of the overview."""
-        self.rows(reader)
-        return self._curves
+    def curves(self, reader: Reader, span: str = "") -> Curves:
+        """Return the curves of a span, or of the one that fits."""
+        rows, now = self.rows(reader)
+        with self._reading:
+            if span not in self._curves:
+                self._curves[span] = curves_of(rows, now, span)
+            return self._curves[span]
 
     def forecasts(self, reader: Reader, totals: Summary, holds: Held | None) -> list[Forecast]:
         """Return when each bound would end the crawl; `holds` are the holdings of the queues, as of the last scan."""

@@ -185,10 +185,10 @@ def test_the_page_in_one_file_has_what_the_consoles_overview_has_over_time(job: 
     rows = {row["bound"]: row for row in rows_of(cli, job, "--kind", "forecast")[0]}
     first = next(row for row in rows.values() if row["first"])
     page = cli("report", job, "--format", "html").out
-    assert page.count("in the last 30 days, at most") >= 3, "curves"
+    assert page.count('<svg class="chart"') == 6 and page.count(" per hour, at most ") >= 3, "charts"
     assert f"<b>{first['bound']}</b>" in page and "the crawl ends in" in page
     assert all(f">{bound}<" in page for bound in rows)
-    assert re.search(r"fetched</dt><dd>1[78]\d<small>/h", page)
+    assert re.search(r"fetched <b>1[78]\d<small>/h", page)
     with Frontier.open(job / "frontier", make_settings(queue_total_budget=1), clock=ManualClock(time.time())) as f:
         f.commit()
         f.retire("a.test")

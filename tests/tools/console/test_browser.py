@@ -99,7 +99,7 @@ def test_pages_can_be_read_without_scripts_at_any_width(hostile: str, devtools: 
                     if width == 390:  # a field is below its label, and not beside that of another one
                         assert await page.value(APART) == [], path
                     ground = await page.value("getComputedStyle(document.body).backgroundColor")
-                    assert (ground == "rgb(255, 255, 255)") == (scheme == "light"), path
+                    assert (ground == "rgb(245, 246, 248)") == (scheme == "light"), path
 
     asyncio.run(act())
 

@@ -57,7 +57,7 @@ def test_a_figure_is_the_same_on_every_page_in_top_and_in_the_report(
     job = ConsoleJob("", busy, busy / "frontier")
     try:
         page = {row[0]: row for row in rates.build(job, Query({"span": "1h"}))["rates"]}
-        overview = {curve.name: curve for curve in job.over_time.curves(job.reader)}
+        overview = {curve.name: curve for curve in job.over_time.curves(job.reader).figures}
         top, _ = last_hour(JobReading(job).read().series, now)
     finally:
         job.close()
@@ -66,7 +66,7 @@ def test_a_figure_is_the_same_on_every_page_in_top_and_in_the_report(
         assert page[name][1:7] == tuple(row[column] for column in RATES[1:]), name
         assert round(top[name] * 3600, 1) == row["per_hour"], name
         if name in overview:
-            hour = overview[name].hour
+            hour = overview[name].rate
             assert hour is not None and round(hour.per_hour, 1) == row["per_hour"], name
 
 

@@ -24,6 +24,7 @@ from rich.console import Console, Group
 
 from budgetfrontier import CrawlUri, Frontier, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.reports.wrong_now import PresentProblem
 from budgetfrontier.storage.queue_listing import queues
 from budgetfrontier.storage.series import SeriesRow
 from budgetfrontier.tools.cli import main
@@ -117,7 +118,7 @@ def test_a_usual_screen_has_the_forecast_warnings_budgets_and_queues(job: Path, 
 
 
 def test_warnings_that_leave_no_room_for_queues_are_cut_with_words(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    many = [f"warning {n}" for n in range(20)]
+    many = [PresentProblem("dead_letters", "good", f"warning {n}") for n in range(20)]
     monkeypatch.setattr("budgetfrontier.tools.console.top_reading.wrong_now", lambda *args: many)
     lines = drawn(job, Controls(), width=80)
     at = lines.index("… A higher terminal has the rest.")

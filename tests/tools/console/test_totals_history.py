@@ -34,7 +34,7 @@ def test_rates_of_the_last_hour_and_the_end_at_that_rate(tmp_path: Path) -> None
     an_hour(tmp_path, make_settings())
     status, text = get(tmp_path, "/")
     assert status == 200
-    assert "Over time" in text and "in the last 30 days" in text
+    assert "Over time" in text and 'href="/?span=30d"' in text and text.count('<svg class="chart"') == 6
     assert "No end is in sight" in text and "an hour more are scheduled than end" in text
     assert "budgets and politeness follow" in text
 
@@ -59,7 +59,7 @@ def test_a_new_frontier_has_no_curves(tmp_path: Path) -> None:
     Frontier.open(tmp_path / "frontier", make_settings()).close()
     status, text = get(tmp_path, "/")
     assert status == 200
-    assert "Over time" not in text and "Nothing waits" in text
+    assert "nothing is known of the last hour" in text and "Nothing waits" in text
 
 
 def test_a_forecast_is_told_in_whole_seconds() -> None:

@@ -215,6 +215,7 @@ def overview(job: ConsoleJob, parameters: NoParameters) -> JobOverview:
     """Return a job without its queues. O(1)."""
     report, missing = job.look(_head)
     scanned = job.scanned() if job.is_folder else None
+    spend = scanned.scan.spend if scanned else None
     return JobOverview(
         name=job.slug,
         crawl=report.crawl,
@@ -225,7 +226,7 @@ def overview(job: ConsoleJob, parameters: NoParameters) -> JobOverview:
         process=report.standing.process,
         hung=report.standing.process.alive and is_hung(report.standing),
         totals=report.totals,
-        wrong=wrong_now(job.path if job.is_folder else None, report.totals, scanned.scan.spend if scanned else None),
+        wrong=[one.text for one in wrong_now(job.path if job.is_folder else None, report.totals, spend)],
         removed_bytes=report.removed,
         note=missing,
     )

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 
+GROUPS = ("look", "problems", "change")
+"""The groups of the navigation, in their order."""
+
 Build = Callable[[ConsoleJob, Query], dict[str, Any]]
 
 
@@ -23,5 +26,7 @@ class ConsolePage(NamedTuple):
     build: Build
     every: float = 0.0
     listed: bool = True
+    group: str = "look"
+    """The group of the navigation that has it, one of GROUPS."""
     steers: bool = False
     """Whether it is only for those who may change the job."""

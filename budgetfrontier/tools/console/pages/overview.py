@@ -1,31 +1,64 @@
-"""The overview: the verdict, the queues by state, rates, and present faults."""
+"""The overview: the verdict with present problems, four figures, the queues by state, curves, and the forecast."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from budgetfrontier.core.model import QueueRecord
-from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
+from budgetfrontier.core.model import QueueRecord, Summary
+from budgetfrontier.core.units import describe_duration, format_size
+from budgetfrontier.reports.format import counted, figure, percent
+from budgetfrontier.reports.over_time import SPAN_WORDS, SPANS, Curves, forecast_sentence, forecast_table
 from budgetfrontier.reports.totals import tiles
-from budgetfrontier.reports.wrong_now import wrong_now
-from budgetfrontier.rules.verdict import verdict
+from budgetfrontier.reports.wrong_now import PresentProblem, worst, wrong_now
+from budgetfrontier.rules.forecasts import Forecast, binding
+from budgetfrontier.rules.rates import lasts
+from budgetfrontier.rules.verdict import Verdict, verdict
 from budgetfrontier.storage.process import process
-from budgetfrontier.storage.report import bloom_use
+from budgetfrontier.storage.report import BloomUse, bloom_use
 from budgetfrontier.storage.standing import standing
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import key_path
-from budgetfrontier.tools.console.sampling import read
+from budgetfrontier.tools.console.sampling import RatePerSecond, read
 
-TOP = 10
+TOP = 8
 """Queues in each ranking."""
+_MANY_ERRORS, _MOST_ERRORS = 0.05, 0.25  # shares of attempts from which errors are shown as a warning, and as bad
+
+REMEDIES = {
+    "retired": ("/retired", "Raise their budgets"),
+    "over_budget": ("/retired", "Raise their budgets"),
+    "dead_letters": ("/dead-letters", "Replay or drop them"),
+    "penalties": ("/errors", "Which queues fail"),
+    "one_queue": ("", "Look at it"),
+    "leased": ("/leases", "Which URIs"),
+    "snoozed": ("/queues?state=SNOOZED", "Which queues"),
+    "paused": ("/steer", "Resume it"),
+    "disregarded": ("/errors", "By which rules"),
+    "refused": ("/errors", "For which reasons"),
+    "later": ("/queues", "Which queues"),
+}
+"""For the slug of a verdict or of a problem, the page with what mends it, and what that is."""
+
+
+class BigFigure(NamedTuple):
+    """One of the figures at the top: its amount, a note below it, the page that has more, and its curve."""
+
+    name: str
+    amount: str
+    unit: str
+    note: str
+    path: str
+    curve: list[float | None]
+    level: str = "good"
 
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the values of the overview. O(1): those that need all queues are from the latest scan."""
-    now = time.time()
+    span, now = query.choice("span", SPANS), time.time()
     with job.view() as view:  # one commit, for the verdict and for the figures below it
         sample = read(view, now=now)
         running = process(view, job.path)
@@ -33,36 +66,114 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         judged = verdict(standing(view, job.path, now=now, totals=sample.totals, running=running))
     scanned = job.scanned()
     found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
-    context: dict[str, Any] = {
+    drawn = job.over_time.curves(job.reader, span)
+    context: dict[str, Any] = judgement(
+        judged, wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None), job.base
+    ) | {
         "sample": sample,
         "totals": sample.totals,
         "process": running,
-        "verdict": judged,
-        "tiles": tiles(sample.totals),
-        "rates": job.samples.rates(),
-        "sampled": job.samples.seconds(),
-        "over_time": job.over_time.curves(job.reader),
+        "big": big_figures(sample.totals, drawn, job.samples.rates() if running.alive else []),
+        "tiles": [*tiles(sample.totals), *_storage(job, bloom)],
+        "curves": drawn,
+        "spans": list(SPANS),
         "forecast": forecast_sentence(found),
+        "binding": _ends(found),
         "forecasts": list(forecast_table(found)),
-        "file": (job.path / "data.mdb").stat().st_size,
-        "bloom": bloom,
-        "free": shutil.disk_usage(job.path).free,
         "scan": scanned.scan if scanned else None,
         "scan_progress": job.scans.progress,
         "scan_error": job.scans.error,
-        "wrong": wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None),
     }
     if scanned:
         spend = scanned.scan.spend
         context |= {
-            "top": ranked(job, spend.top, "expenditure"),
-            "longest": ranked(job, scanned.scan.longest, "queued"),
-            "stranding": ranked(job, spend.stranding, "queued"),
+            "spend": spend,
+            "rankings": rankings(job, spend.top, scanned.scan.longest, spend.stranding),
             "waiting_rows": [(f"precedence {grade}", "", count) for grade, count in scanned.scan.waiting[:TOP]],
         }
     return context
 
 
-def ranked(job: ConsoleJob, queues: list[QueueRecord], amount: str) -> list[tuple[str, str, int]]:
-    """Return the first queues with the paths of their pages, and an amount of each."""
-    return [(queue.queue, job.base + key_path(queue.queue), getattr(queue, amount)) for queue in queues[:TOP]]
+def _storage(job: ConsoleJob, bloom: BloomUse | None) -> Iterator[tuple[str, str]]:
+    """Yield the sizes of the frontier's file, of the rest of the disk, and of the Bloom filter if it has one."""
+    yield "file", format_size((job.path / "data.mdb").stat().st_size)
+    yield "free on disk", format_size(shutil.disk_usage(job.path).free)
+    if bloom:
+        share = percent(bloom.recorded / bloom.expected)
+        yield "Bloom filter", f"{share} of {bloom.expected:,} URIs; its error is {bloom.error:.1e}"
+
+
+def judgement(
+    judged: Verdict, problems: Sequence[PresentProblem], base: str, remedies: Mapping[str, tuple[str, str]] = REMEDIES
+) -> dict[str, Any]:
+    """Return the values of the bar with the verdict: its level is the worst of all that it says."""
+
+    def mends(slug: str, key: str = "") -> tuple[str, str] | None:
+        path, does = remedies.get(slug, ("", ""))
+        return (base + (key_path(key) if key else path), does) if does else None
+
+    return {
+        "verdict": judged,
+        "level": worst([judged.level, *(problem.level for problem in problems)]),
+        "remedy": mends(judged.slug),
+        "problems": [(problem, mends(problem.slug, problem.queue)) for problem in problems],
+    }
+
+
+def big_figures(totals: Summary, drawn: Curves, rates: Sequence[RatePerSecond]) -> list[BigFigure]:
+    """Return the four figures that matter: what is queued, the rate, the spend, and the errors."""
+    by_name = {curve.name: curve for curve in drawn.figures}
+    queues = sum(totals.queues.values())
+    fetched, spent = by_name["fetched"], by_name["spent"]
+    missed = [
+        None if one is None or other is None else one + other
+        for one, other in zip(by_name["failed"].points, by_name["buried"].points, strict=True)
+    ]
+    tried = totals.succeeded + totals.failed + totals.retried + totals.given_up
+    share = (totals.failed + totals.given_up) / tried if tried else 0.0
+    rate = next((one.now for one in rates if one.name == "fetched"), 0.0)
+    out = f", {totals.in_process:,} out" if totals.in_process else ""
+    level = "bad" if share >= _MOST_ERRORS else "warn" if share >= _MANY_ERRORS else "good"
+    failed = f"{totals.failed:,} failed, {counted(totals.dead, 'dead letter')}"
+    return [
+        BigFigure("queued", f"{totals.queued:,}", "", f"in {counted(queues, 'queue')}{out}", "/queues", drawn.queued),
+        BigFigure("rate", f"{rate:,.1f}", "/s", _pace(drawn, "fetched"), "/rates", fetched.points),
+        BigFigure(
+            "spent", f"{totals.expenditure:,}", "", _pace(drawn, "spent"), "/queues?sort=expenditure", spent.points
+        ),
+        BigFigure("errors", percent(share, 1) if tried else "-", "", failed, "/errors", missed, level),
+    ]
+
+
+def _pace(drawn: Curves, name: str) -> str:
+    """Return the rate of a figure in the time shown; if the crawl ran for a moment only, the amount of that moment."""
+    rate = next(curve.rate for curve in drawn.figures if curve.name == name)
+    if rate is None:
+        return f"nothing is known of the last {SPAN_WORDS[drawn.span]}"
+    if not lasts(drawn.known):
+        return f"{figure(name, rate.count)} in {describe_duration(max(round(drawn.known), 1))}"
+    return f"{figure(name, rate.per_hour)} an hour, in the last {SPAN_WORDS[drawn.span]}"
+
+
+def _ends(found: Sequence[Forecast]) -> Forecast | None:
+    """Return the bound that ends the crawl first, if that is in the future."""
+    first = binding(found)
+    return first if first is not None and first.seconds else None
+
+
+def rankings(
+    job: ConsoleJob, top: list[QueueRecord], longest: list[QueueRecord], stranding: list[QueueRecord]
+) -> dict[str, list[tuple[str, str, int]]]:
+    """Return the first queues of three orders with the paths of their pages, and an amount of each."""
+    orders = {"expenditure": top, "queued": longest, "stranded": stranding}
+    return {
+        name: [
+            (
+                queue.queue,
+                job.base + key_path(queue.queue),
+                queue.expenditure if name == "expenditure" else queue.queued,
+            )
+            for queue in queues[:TOP]
+        ]
+        for name, queues in orders.items()
+    }

@@ -8,12 +8,12 @@ from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.reports.operators import CrawlOperator, Selection
 from budgetfrontier.reports.totals import tiles
-from budgetfrontier.reports.wrong_now import wrong_now
+from budgetfrontier.reports.wrong_now import PresentProblem, wrong_now
 from budgetfrontier.rules.verdict import process_line
 from budgetfrontier.tools.console.columns import SORTS
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import ConsolePage, adjustments, audit, queue, steer
-from budgetfrontier.tools.console.pages.overview import TOP, ranked
+from budgetfrontier.tools.console.pages.overview import REMEDIES, TOP, judgement, rankings
 from budgetfrontier.tools.console.pages.queues import COLUMNS
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 from budgetfrontier.tools.console.query import BadRequest, Query
@@ -22,6 +22,11 @@ from budgetfrontier.tools.console.rendering import as_sentence
 FARTHEST = 4000
 """Rows before a page, at the most: all before it are sent by each owner."""
 
+_REMEDIES = {
+    **{slug: one for slug, one in REMEDIES.items() if one[0].partition("?")[0] in ("", "/queues", "/steer")},
+    **dict.fromkeys(("retired", "over_budget"), ("/queues?state=RETIRED", "Which queues")),
+}
+
 
 def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the values of the overview."""
@@ -29,21 +34,18 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
     current, whole = job.current(), job.whole()
     spend = whole.overview.spend()
     report = current.report
-    wrong = [as_sentence(current.missing)] if current.missing else []
-    wrong += wrong_now(None, report.totals, spend)
-    return {
-        "verdict": report.verdict,
+    wrong = wrong_now(None, report.totals, spend)
+    if current.missing:
+        wrong.insert(0, PresentProblem("missing_partitions", "bad", as_sentence(current.missing)))
+    return judgement(report.verdict, wrong, job.base, _REMEDIES) | {
         "process": process_line(report.standing),
         "totals": report.totals,
         "tiles": tiles(report.totals),
         "partitions": current.partitions,
         "told": current.when,
-        "wrong": wrong,
         "scanned": whole.when,
         "spend": spend,
-        "top": ranked(job, spend.top, "expenditure"),
-        "longest": ranked(job, whole.overview.longest(TOP), "queued"),
-        "stranding": ranked(job, spend.stranding, "queued"),
+        "rankings": rankings(job, spend.top, whole.overview.longest(TOP), spend.stranding),
     }
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from budgetfrontier.reports.over_time import DAY, HOUR, LONGEST, between, busiest_known, rate_rows, rates_known
-from budgetfrontier.rules.rates import curves
+from budgetfrontier.reports.over_time import (
+    SPANS,
+    between,
+    busiest_known,
+    curves_of,
+    fitting,
+    levels,
+    rate_rows,
+    rates_known,
+)
 from budgetfrontier.storage.series import SeriesRow
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import key_path
 
-SPANS = {"1h": HOUR, "1d": DAY, "7d": 7 * DAY, "30d": LONGEST}
-"""The times that can be looked at, in seconds."""
-POINTS = 120
-"""Points of a curve."""
 TOP = 20
 
 LEVELS: dict[str, Callable[[SeriesRow], int]] = {
@@ -29,19 +33,21 @@ LEVELS: dict[str, Callable[[SeriesRow], int]] = {
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the rates of a time until now: the rows of `report --kind rates`, with a curve each."""
-    span = query.choice("span", SPANS, "1d")
-    length = SPANS[span]
     rows, now = job.over_time.rows(job.reader)
-    drawn = curves(rows, now - length, now, POINTS)
+    span = query.choice("span", SPANS) or fitting(rows, now)
+    length = SPANS[span]
+    rates = list(rate_rows(between(rows), now, length))
+    drawn = [name for name, count, *_ in rates if count or name == "fetched"]
     busiest = job.reader.busiest(now - length, now)
-    inside = [row for row in rows if row.time >= now - length]
     return {
-        "span": span,
+        "curves": curves_of(rows, now, span, drawn),
         "spans": list(SPANS),
-        "rates": [(*row, drawn[row[0]]) for row in rate_rows(between(rows), now, length)],
+        "rates": rates,
         "known": rates_known(between(rows), now, length),
         "levels": [
-            (name, level(inside[-1]), [float(level(row)) for row in inside]) for name, level in LEVELS.items() if inside
+            (name, level(rows[-1]), found)
+            for name, level in LEVELS.items()
+            if any(found := levels(rows, level, now - length, now))
         ],
         "busiest": busiest,
         "busiest_known": busiest_known(busiest),

@@ -82,7 +82,7 @@
 
   const here = document.querySelector("nav.pages a[aria-current]");
   if (here) here.scrollIntoView({block: "nearest", inline: "center"}); // the row of pages scrolls on a narrow screen
-  const pages = () => [...document.querySelectorAll("nav.pages a")];
+  const pages = () => [...document.querySelectorAll("nav.pages div a")];
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
     const at = pages().findIndex((one) => one.hasAttribute("aria-current"));
