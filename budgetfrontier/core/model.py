@@ -23,6 +23,7 @@ __all__ = [
     "Lease",
     "Outcome",
     "Process",
+    "QueueHistory",
     "QueueRecord",
     "QueueState",
     "Run",
@@ -372,6 +373,27 @@ class FetchStats(msgspec.Struct, array_like=True, gc=False):
     def bytes(self) -> int:
         """The bytes of all attempts."""
         return self.success_bytes + self.error_bytes
+
+
+class QueueHistory(msgspec.Struct, kw_only=True):
+    """The attempts of a queue that ended with details: how often each outcome was, and means of about the last 64.
+
+    Once a count would exceed 65,535, all four are halved. A mean is None before the first attempt that has a value.
+    """
+
+    success: int
+    retry: int
+    failure: int
+    """FAILURE and DEAD."""
+    disregarded: int
+    seconds: float | None
+    """The duration of a fetch, of any outcome."""
+    links: float | None
+    """URIs discovered on a SUCCESS."""
+    novel: float | None
+    """The share of these that were new, so that they were admitted; None also if none was discovered."""
+    bytes: float | None
+    """The size of the response of a SUCCESS."""
 
 
 class Summary(msgspec.Struct, kw_only=True):

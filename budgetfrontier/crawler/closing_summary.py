@@ -80,7 +80,8 @@ def closing_summary(
         yield f"stopped: interrupted; to go on, {again}"
     if paused and not done and stop is not StopReason.POLICY:
         why = summary.pause_reason or "no reason given"
-        yield f"  it stays paused ({why}) until: {_shell('resume', job)}"
+        disk = crawl_states.is_paused_for_disk(summary.state, summary.pause_reason)
+        yield f"  it stays paused ({why})" + ("" if disk else f" until: {_shell('resume', job)}")
     yield f"  done: {ends(summary)}, {_disregarded(summary)}; {_spend(summary)}"
     if refused := refused_line(summary):
         yield f"  {refused}"

@@ -170,6 +170,7 @@ class Job:
         self._frontier = opened.enter_context(Frontier.open(frontier, self._settings, hooks=[self], program=CRAWL))
         self._cache = written.enter_context(contextlib.closing(CrawlCache(frontier / CACHE)))
         self._outputs = written.enter_context(Outputs(self._folder, self._settings, cache=self._cache))
+        self._frontier.internals.watch_disks([self._folder, self._folder / "logs", self._folder / "warcs"])
         written.callback(self._sync_outputs_only)
         self._sync = self._sync_all
 
@@ -271,7 +272,8 @@ class Job:
         if frontier.state is CrawlState.PAUSED:
             again = shlex.join(("budgetfrontier", "resume", str(self._folder)))
             why = frontier.summary().pause_reason
-            say(FINISHED if why == crawl_states.FINISH else f"the crawl is paused ({why}); `{again}` goes on")
+            on = "" if crawl_states.is_paused_for_disk(frontier.state, why) else f"; `{again}` goes on"
+            say(FINISHED if why == crawl_states.FINISH else f"the crawl is paused ({why}){on}")
         frontier.commit()  # makes the crawl visible to other processes from the start
         for warning in advice(self._settings):
             self._progress.warn(warning)

@@ -53,6 +53,8 @@ class Finisher:
         if rest > 0.0:  # else its wake time stays, for a clock may be set back
             self._rest(queue, rest, now)
         self._turns.settings.refresh(queue)
+        if fetch_seconds is not None:
+            tables.history.landed(lease, fetch_seconds)
         tables.leases.landed(lease)
         queue.landed += 1
         if queue.group:
@@ -79,7 +81,8 @@ class Finisher:
         if rest is None:
             rest = self._politeness(lease, ending, settings)
         found: Sequence[str | CrawlUri] = () if ending is None else ending.discovered  # type: ignore[assignment]  # it was checked
-        read = self._admitter.read(found, Tally(), lease.uri) if found else None
+        admitted = Tally() if found else None
+        read = None if admitted is None else self._admitter.read(found, admitted, lease.uri)
         queue = cached(queue_id) or tables.queues.get(queue_id)
         dirty(queue_id)
         delay = None
@@ -87,8 +90,10 @@ class Finisher:
             delay = self._heed(queue, lease, ending, settings, rest, now)
         elif rest > 0.0:
             self._rest(queue, rest, now)
-        if read is not None:
-            self._admitter.admit(read, Tally(), now, lease.uri)
+        if read is not None and admitted is not None:
+            self._admitter.admit(read, admitted, now, lease.uri)
+        if ending is not None:
+            tables.history.ended(lease, ending, 0 if admitted is None else admitted.added)
         if queue.revision != counters.settings_revision:
             self._turns.settings.refresh(queue)
         del out_now[lease.id]

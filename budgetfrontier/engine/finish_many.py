@@ -177,7 +177,7 @@ class BatchFinisher:
             if lease is None:
                 late.append(item.lease)
                 continue
-            finish(lease, item, now)
+            finish(lease, item if _kind(item) else None, now)  # one that says nothing is a bare lease
             if not counters.queued or counters.state is not _RUNNING:
                 self._guard.settle()
             if hooks.on_finish:
@@ -201,7 +201,7 @@ class BatchFinisher:
         observe, ranks = self._finisher.observe if tables.observed else None, in_force.ranks_queues
         ring_back, best_waiting = counters.ring_back, rotation.best_waiting
         items: Iterator[Finish | None] = repeat(None) if timed is None else iter(timed)
-        charged, cost_before = tables.busiest.charged, -1
+        charged, cost_before, remember = tables.busiest.charged, -1, tables.history.ended
         written = uncounted = spent = others = size = received = 0
         item: Finish | None = None
         try:
@@ -246,6 +246,8 @@ class BatchFinisher:
                 if size:
                     queue.bytes += size
                     received += size
+                if item is not None:
+                    remember(mine, item, 0)
                 if observe is not None:
                     if ranks:  # by its head
                         self._remove(ended[written:], now)
@@ -357,9 +359,9 @@ def _written(finish: Finish) -> tuple[int, int]:
 def _kind(item: Any) -> int:
     if isinstance(item, Lease):
         return _BARE
-    if item.outcome is not _SUCCESS or item.discovered or item.reason or item.delay or item.retire_queue:
+    if item.outcome is not _SUCCESS or item.discovered or item.reason or item.retire_queue:
         return _OTHER
-    if item.status >= ERROR:  # it is counted, or the host rests
+    if item.status >= ERROR or item.delay is not None:  # it is counted, or the host rests
         return _OTHER
-    said = item.size or item.address or item.novel is False
+    said = item.status or item.size or item.address or item.novel is not None
     return _TIMED if said or item.fetch_seconds is not None or item.crawl_delay is not None else _BARE

@@ -99,6 +99,8 @@ class Guard:
         self._steps = ClockSteps(clock)
         self.replicated = replicated
         """Whether all changes come from a log, which gives the same frontier whenever it is applied."""
+        self.on_look = _nothing
+        """Looks at the disks once every commit interval: `DiskGuard`."""
         self.on_tick = self.on_underway = self.on_abort = self.on_close = _nothing
         """What `Delivery` does once every commit interval, before a lease while a command is in progress, when an error
         drops what was not committed, and at the end."""
@@ -254,6 +256,7 @@ class Guard:
             self.commits.check_batch()
             return
         self.on_tick()
+        self.on_look()
         if self.kernel.rollout.waiting and not self.replicated:
             self.kernel.rollout.step()
             self.settle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 from math import inf
+from pathlib import Path
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, KeptTotals, KeptUrl, Lease
@@ -12,6 +13,7 @@ from budgetfrontier.engine import arguments, known_urls, lease_by_queue, regulat
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.api_commands import Steering
 from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.engine.disk_guard import DiskGuard
 from budgetfrontier.engine.guard import BROKEN, INSIDE, Guard
 from budgetfrontier.engine.known_urls import Known, KnownUrls
 from budgetfrontier.engine.regulation import Asked
@@ -35,6 +37,7 @@ class Internals:
         admitter: Admitter,
         steering: Steering,
         *,
+        disk_guard: DiskGuard,
         known: KnownUrls | None,
         replica: Replica | None,
     ) -> None:
@@ -43,6 +46,7 @@ class Internals:
         self._tables = guard.tables
         self._admitter = admitter
         self._steering = steering
+        self._disk_guard = disk_guard
         self._known = known
         self._replica = replica
 
@@ -123,6 +127,11 @@ class Internals:
         for uri in seeds:
             if not self._guard.operate(partial(self._tables.seeds.has, uri.url), changes=0):
                 yield uri
+
+    def watch_disks(self, folders: Iterable[Path]) -> None:
+        """Let `guards.min_free` hold for the disks of these folders, too, besides that of the frontier."""
+        self._guard.enter()
+        self._disk_guard.watch(folders)
 
     def postpone_commit(self, seconds: float) -> None:
         """Let the commit interval end in so many seconds; for a caller that syncs its own files meanwhile.

@@ -12,6 +12,7 @@ from budgetfrontier.engine.busiest_queues import BusiestQueues
 from budgetfrontier.engine.dead_letters import DeadLetterTable
 from budgetfrontier.engine.future import FutureTable
 from budgetfrontier.engine.group_table import GroupTable
+from budgetfrontier.engine.history import History
 from budgetfrontier.engine.host_table import HostTable
 from budgetfrontier.engine.lease_table import Leases
 from budgetfrontier.engine.link_table import LinkTable
@@ -43,7 +44,7 @@ class Tables:
     """The tables of one open frontier. Nothing else writes to them, but the table `seen`, which admission owns."""
 
     __slots__ = (
-        *("counters", "queues", "groups", "rotation", "leases", "pending", "tallies", "busiest", "in_force"),
+        *("counters", "queues", "groups", "rotation", "leases", "pending", "tallies", "busiest", "history", "in_force"),
         *("guarded", "observed", "observes_uris", "reassigns", "longest_delay", "__dict__"),
     )
     # What each URI looks up: CPython looks attributes up more slowly in a `__dict__` of more than 30.
@@ -70,6 +71,7 @@ class Tables:
         self.runs = Runs(env)
         self.busiest = BusiestQueues()
         self.tallies = Tallies(env, self.groups)
+        self.history = History(env)
         self.urls: UrlTable | None = None
         """The kept URLs; None without `frontier.keep_urls`."""
         self.suffix_list: str | None = None
@@ -183,6 +185,7 @@ class Tables:
         self.groups.flush()
         self.links.flush()
         self.tallies.flush()
+        self.history.flush()
         self.rotation.ring.settle()
         self.leases.flush()
         self._count()

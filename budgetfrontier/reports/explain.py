@@ -32,11 +32,10 @@ from budgetfrontier.reports.url_past import UNLESS_ALLOWED, Past, PastOf, tell
 from budgetfrontier.rules.attempts import attempts_told, waits_for_retry
 from budgetfrontier.rules.backoff import UNAVAILABLE
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
-from budgetfrontier.rules.crawl_states import FINISH
+from budgetfrontier.rules.crawl_states import FINISH, is_paused_for_disk
 from budgetfrontier.rules.uri_outcomes import ERROR, attempts_after_answer
 from budgetfrontier.rules.verdict import (
     SILENT,
-    after_policy_failure,
     has_failed_policy,
     is_hung,
     opener,
@@ -45,6 +44,7 @@ from budgetfrontier.rules.verdict import (
     raise_first,
     rest_sentence,
     verdict,
+    ways_on,
 )
 from budgetfrontier.settings import sheets
 from budgetfrontier.settings.overrides import Limits, QueueSettings
@@ -642,8 +642,8 @@ class _Explainer:
             # Starting a crawl that paused when it was finished also resumes it.
             starts = summary.pause_reason == FINISH and not standing.process.alive
             ways, command = "", None if starts else self._command("resume")
-            if has_failed_policy(standing):
-                ways, command = after_policy_failure(standing)
+            if has_failed_policy(standing) or is_paused_for_disk(summary.state, summary.pause_reason):
+                ways, command = ways_on(standing)
             explanation.add(
                 "paused",
                 f"{pause_sentence(standing)} Nothing is handed out. {ways}".rstrip(),

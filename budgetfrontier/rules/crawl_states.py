@@ -16,6 +16,8 @@ MORE_TO_CRAWL = "there is more to crawl"
 """The reason with which a program resumes a crawl that has paused at its finish: see `goes_on_after_finish`."""
 POLICY = "policy: "
 """The beginning of the reason of a crawl's pause after one of its policies failed."""
+DISK = "disk: "
+"""The beginning of the reason of a crawl's pause by `guards.min_free`."""
 
 
 def is_empty(*, queued: int, leases: int, future: int, future_retired: int) -> bool:
@@ -65,9 +67,21 @@ def reason_after_pause(state: CrawlState, reason: str | None, given: str) -> str
     """
     if state is CrawlState.TERMINATED:
         return reason
-    if not reason or reason in (FINISH, SCOPE) or reason.startswith(POLICY):
+    if not reason or reason in (FINISH, SCOPE) or reason.startswith((POLICY, DISK)):
         return given
     return reason
+
+
+def is_paused_for_disk(state: CrawlState, reason: str | None) -> bool:
+    """Return whether a crawl is paused because a disk is nearly full: then it resumes by itself."""
+    return state in (CrawlState.PAUSED, CrawlState.PAUSING) and (reason or "").startswith(DISK)
+
+
+def step_for_disk(state: CrawlState, reason: str | None, free: int, *, min_free: int, resume_at: int) -> str:
+    """Return the command that so many free bytes call for, "pause" or "resume"; "" if none. Other pauses stay."""
+    if is_paused_for_disk(state, reason):
+        return "resume" if free >= resume_at else ""
+    return "pause" if state is CrawlState.RUNNING and free < min_free else ""
 
 
 def goes_on_after_finish(total: Summary) -> bool:

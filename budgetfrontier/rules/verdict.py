@@ -13,7 +13,7 @@ import msgspec
 
 from budgetfrontier.core.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
 from budgetfrontier.core.units import counted, say_duration
-from budgetfrontier.rules.crawl_states import FINISH, LIMIT, POLICY, SCOPE
+from budgetfrontier.rules.crawl_states import DISK, FINISH, LIMIT, POLICY, SCOPE, is_paused_for_disk
 from budgetfrontier.rules.crawled import crawled
 from budgetfrontier.rules.run_history import SERVE, WORKER, may_crawl, steered_by
 
@@ -118,9 +118,9 @@ def verdict(standing: Standing) -> Verdict:
     if state in (CrawlState.PAUSED, CrawlState.PAUSING):
         if _used_up_limit(s) is not None:
             return Verdict("limit", "warn", pause_sentence(s))
-        slug, ways, remedy = ("paused" if state is CrawlState.PAUSED else "pausing"), "", _command(s, "resume")
-        if has_failed_policy(s):
-            ways, remedy = after_policy_failure(s)
+        slug, (ways, remedy) = ("paused" if state is CrawlState.PAUSED else "pausing"), ways_on(s)
+        if is_paused_for_disk(state, s.totals.pause_reason):
+            slug = "disk"
         return Verdict(slug, "warn", f"{pause_sentence(s)} {ways}".rstrip(), remedy)
     found = _at_work(s)
     if 0 < s.max_queued <= s.totals.queued:
@@ -290,8 +290,16 @@ def _stopped(s: Standing) -> Verdict:
         ways, remedy = after_policy_failure(s)
         text = f"{text} {ways}"
     elif s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):  # it stays so when it is started
-        text, remedy = f"{text} {pause_sentence(s)}", _command(s, "resume")
+        text, remedy = f"{text} {pause_sentence(s)}", ways_on(s)[1]
     return Verdict(slug, "bad" if stop is None or _stopped_badly(s) else "warn", text, remedy)
+
+
+def ways_on(standing: Standing) -> tuple[str, str | None]:
+    """Return what ends the pause of a crawl, beyond what `pause_sentence` says, and its command."""
+    s = standing
+    if is_paused_for_disk(s.totals.state, s.totals.pause_reason):
+        return "", None if s.process.alive or s.process.server is not None else s.start
+    return after_policy_failure(s) if has_failed_policy(s) else ("", _command(s, "resume"))
 
 
 def has_failed_policy(standing: Standing) -> bool:
@@ -336,7 +344,7 @@ def _unused(s: Standing) -> Verdict:
     commit = _commit_clause(s)
     text = f"Nobody uses this crawl: {opener(s.process)}{end}{commit}."
     if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):
-        ways, remedy = after_policy_failure(s) if has_failed_policy(s) else ("", _command(s, "resume"))
+        ways, remedy = ways_on(s)
         return Verdict("paused", "warn", f"{pause_sentence(s)} {text} {ways}".rstrip(), remedy)
     return Verdict("unused", "warn" if end else "good", text)
 
@@ -389,6 +397,8 @@ def pause_sentence(s: Standing) -> str:
         why = "its scope has changed, and would disregard many of the URIs that wait"
         ways = "resume it to agree, or change the scope back and start it again"
         return f"The crawl is paused, because {why}: {ways}{leases}."
+    if is_paused_for_disk(s.totals.state, s.totals.pause_reason):
+        return f"The crawl is paused: {(s.totals.pause_reason or '').removeprefix(DISK)}{leases}."
     return f"The crawl is {_steered(s, 'paused', s.totals.pause_reason or '')}{leases}."
 
 

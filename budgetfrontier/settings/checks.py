@@ -25,6 +25,10 @@ NO_TOTAL_BANDWIDTH = (
     "a crawl in partitions (cluster.kafka) has no bandwidth of its own, for each partition is crawled by itself: limit "
     "queues with frontier.politeness.max_bandwidth"
 )
+NO_DISK_IN_PARTITIONS = (
+    "a crawl in partitions (cluster.kafka) does not pause for a disk: each worker has its own, and the others would go "
+    "on; watch the disks of the machines"
+)
 
 STAR: Final = "star"
 """The total budget of groups that follows from the links to their registered domains."""

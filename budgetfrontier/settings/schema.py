@@ -230,6 +230,23 @@ class BackoffSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 1800.0
 
 
+class GuardSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Guards: when a crawl leases nothing, although there is something to crawl."""
+
+    min_free: Annotated[
+        int, Field("pause the crawl when a disk that it writes to has less than this free; 0: never", SIZE)
+    ] = 0
+    resume_at: Annotated[
+        int | None,
+        Field("and resume it once so much is free again; null: min_free and a quarter of it", optional(SIZE)),
+    ] = None
+
+    @property
+    def resumes_at(self) -> int:
+        """The free bytes at which a pause for the disk ends."""
+        return self.min_free + self.min_free // 4 if self.resume_at is None else self.resume_at
+
+
 class RevisitSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Revisits: when a fetched page is fetched again."""
 
@@ -410,6 +427,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetrySettings = RetrySettings()
     backoff: BackoffSettings = BackoffSettings()
     quotas: QuotaSettings = QuotaSettings()
+    guards: GuardSettings = GuardSettings()
     revisit: RevisitSettings = RevisitSettings()
     group: OfGroupSettings = OfGroupSettings()
     star: StarSettings = StarSettings()

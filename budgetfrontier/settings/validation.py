@@ -20,6 +20,7 @@ from budgetfrontier.settings.checks import (
     LABELS_IN_PARTITIONS,
     NEEDS_EXACT,
     NEEDS_URLS,
+    NO_DISK_IN_PARTITIONS,
     NO_LIMIT,
     NO_PARTITIONS,
     NO_TOTAL_BANDWIDTH,
@@ -215,6 +216,8 @@ class Validator:
                 self._add(("groups", index), found)
         if frontier.max_bandwidth:
             self._add(("frontier", "max_bandwidth"), NO_TOTAL_BANDWIDTH)
+        if frontier.guards.min_free:
+            self._add(("frontier", "guards", "min_free"), NO_DISK_IN_PARTITIONS)
         try:
             refused = policy_factory.partition_objection(frontier)
         except SettingsError:  # there is no such policy, or it cannot be imported: said elsewhere
@@ -648,6 +651,8 @@ def _conflict(section: msgspec.Struct) -> str | None:
     match section:
         case schema.PolitenessSettings() if section.min_delay > section.max_delay:
             return _longer(section.min_delay, section.max_delay)
+        case schema.GuardSettings() if section.resume_at is not None and section.resume_at < section.min_free:
+            return "resume_at is less than min_free: the crawl would pause again at once"
         case schema.CanonicalizationSettings() if section.ignore_params and section.keep_params:
             return "ignore_params and keep_params exclude each other; use one of them"
         case schema.FrontierSettings() if section.update_priority and not section.keep_urls:

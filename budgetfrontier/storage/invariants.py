@@ -15,7 +15,7 @@ import lmdb
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlState, CrawlUri, QueueRecord, QueueState
 from budgetfrontier.errors import CorruptFrontier, SettingsError
-from budgetfrontier.rules import crawl_states, duplicates, queue_states, queued_totals, star
+from budgetfrontier.rules import crawl_states, duplicates, queue_history, queue_states, queued_totals, star
 from budgetfrontier.rules.group_limits import add, without_queues
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
@@ -101,9 +101,10 @@ class _Checker:
         self._check_filter()
         meta.read_assignments(self._txn, self._db[keys.META])
         self._check_audit()
-        self._check_history()
+        self._check_runs()
         self._check_seeds()
         self._check_hosts()
+        self._check_history()
         self._check_tallies()
         self._check_links()
         self._check_preloaded()
@@ -372,7 +373,7 @@ class _Checker:
             if keys.u64.unpack(key)[0] > self._counters.audit:
                 self._report(f"audit: entry {keys.u64.unpack(key)[0]} is beyond the last one")
 
-    def _check_history(self) -> None:
+    def _check_runs(self) -> None:
         for key, value in self._items(keys.RUNS):
             keys.u32.unpack(key)
             decode_run(value)
@@ -401,6 +402,17 @@ class _Checker:
         for key, value in self._items(keys.HOSTS):
             if why := host_objection(key, decode_host(value)):
                 self._report(f"hosts: {key!r}: {why}")
+
+    def _check_history(self) -> None:
+        """Compare the histories of queues with their records."""
+        for key, value in self._items(keys.HISTORY):
+            queue, row = self._queues.get(keys.u32.unpack(key)[0]), keys.history.unpack(value)
+            if queue is None:
+                self._report(f"history: {key.hex()} is of no queue")
+            elif why := queue_history.objection(row):
+                self._report(f"history: of queue {queue.queue}: {why}")
+            elif queue_history.charged(row) > queue.charges:
+                self._report(f"history: of queue {queue.queue}: more attempts than the {queue.charges} charged to it")
 
     def _check_tallies(self) -> None:
         """Compare what was fetched of hosts, of queues and with labels with the totals, which count all of it."""

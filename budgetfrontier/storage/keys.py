@@ -41,12 +41,13 @@ PARKED = "parked"  # group id, position -> queue id (SNOOZED queues that wait fo
 GROUP_WAKES = "group_wakes"  # wake time, group id -> nothing
 LINKS = "links"  # registered domain -> LinksRow
 PRELOADED = "preloaded"  # number of a file, fingerprint -> value: precedences of URIs that were read from it
+HISTORY = "history"  # queue id -> counts by outcome, and running means: `rules.queue_history`
 DEGREES = "degrees"  # in-degree of registered domains -> the number of those that have it
 
 TABLES = (
     META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT, RUNS,
     SERIES, URLS, SEEDS, SEED_KEYS, HOSTS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES, INELIGIBLE,
-    TALLIES, LINKS, DEGREES, PRELOADED,
+    TALLIES, LINKS, DEGREES, PRELOADED, HISTORY,
 )  # fmt: skip
 
 # Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction
@@ -102,6 +103,7 @@ _ARRIVAL = slice(9, 17)
 series = Layout(">BI")  # resolution: `rules.series_periods`; seconds
 preloaded = Layout(">H16s")  # number of a file, fingerprint
 value = Layout(">b")  # the value of a URI in such a file
+history = Layout(">4H4e")
 delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)

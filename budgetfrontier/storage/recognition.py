@@ -98,6 +98,7 @@ SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
     keys.LINKS: lambda key, value: b"\0" not in key and _decodes(decode_links, value),
     keys.PRELOADED: lambda key, value: len(key) == keys.preloaded.size and len(value) == keys.value.size,
     keys.URLS: lambda key, value: len(key) == FINGERPRINT and _decodes(decode_url, value),
+    keys.HISTORY: lambda key, value: len(key) == keys.u32.size and len(value) == keys.history.size,
     keys.TALLIES: lambda key, value: _decodes(tally_of, key) and _decodes(decode_tally, value),
 }
 """Tests for the records of each table. Tables that are rebuilt from others are left out."""

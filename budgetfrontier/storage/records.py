@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
+from math import isnan
 from typing import Annotated, Any
 
 import msgspec
@@ -15,11 +16,14 @@ from budgetfrontier.core.model import (
     GroupRecord,
     KeyPosition,
     Number,
+    QueueHistory,
     QueueId,
     QueueRecord,
     RunRow,
     StoredLease,
 )
+from budgetfrontier.rules.queue_history import UNIT
+from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import decoder, encode
 from budgetfrontier.storage.uri_values import expand, restore_uri, tries
@@ -291,6 +295,23 @@ decode_progress = decoder(Progress)
 decode_filter = decoder(FilterRow)
 decode_preloaded = decoder(list[PreloadedRow])
 decode_tally = decoder(FetchStats)
+
+
+def decode_history(value: bytes) -> QueueHistory:
+    """Return the history of a queue. Raises Damage."""
+    *counts, seconds, links, new, size = keys.history.unpack(value)
+    success, retry, failure, disregarded = counts
+    return QueueHistory(
+        success=success,
+        retry=retry,
+        failure=failure,
+        disregarded=disregarded,
+        seconds=None if isnan(seconds) else seconds,
+        links=None if isnan(links) else links,
+        novel=new / links if links > 0 else None,
+        bytes=None if isnan(size) else size * UNIT,
+    )
+
 
 _TALLIED = {"host": b"h", "queue": b"q", "label": b"l", "group": b"g"}
 _LONGEST_NAME = 500  # bytes

@@ -16,6 +16,7 @@ from budgetfrontier.core.model import (
     DeadLetter,
     FetchStats,
     GroupRecord,
+    QueueHistory,
     QueueRecord,
     QueueState,
     StoredLease,
@@ -36,6 +37,7 @@ from budgetfrontier.storage.records import (
     decode_dead,
     decode_future,
     decode_group,
+    decode_history,
     decode_host,
     decode_lease,
     decode_links,
@@ -210,6 +212,11 @@ class View:
         """Return what has been fetched of a host or a queue, or with a label, as far as it was counted."""
         value = self.txn.get(tally_key(kind, name), db=self.db[keys.TALLIES])
         return FetchStats() if value is None else decode_tally(value)
+
+    def history(self, queue_id: int) -> QueueHistory | None:
+        """Return what is remembered of the attempts of a queue; None if none has ended with details."""
+        value = self.txn.get(keys.u32.pack(queue_id), db=self.db[keys.HISTORY])
+        return None if value is None else decode_history(value)
 
     def compact_queues(self) -> Iterator[QueueRecord]:
         """Yield every queue as stored, with URLs in their short form, in order of creation.

@@ -25,6 +25,7 @@ from budgetfrontier.crawler.fetch.response import FetchResult
 from budgetfrontier.crawler.main_loop import SHORTEST_SLEEP
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.robots import Robots
+from budgetfrontier.engine import disk_guard
 from budgetfrontier.engine.remote import steer
 from budgetfrontier.reports.explain import explain
 from tests.crawler.site import Page, Site, linking, redirect, reopened, run, text
@@ -301,6 +302,25 @@ def test_limits_stop_a_crawl_and_the_same_command_goes_on(tmp_path: Path) -> Non
         assert sum(site.hits.values()) == 20
         run(site.settings(HOME, fetch={"robots": "ignore"}), tmp_path)
     assert len(site.hits) == 51 and set(site.hits.values()) == {1}
+
+
+def test_a_crawl_waits_while_the_disk_of_its_outputs_is_nearly_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def usage(folder: Path) -> SimpleNamespace:
+        asked.append(folder.name)
+        return SimpleNamespace(free=1 if folder.name == "logs" and asked.count("logs") <= 20 else 5000)
+
+    monkeypatch.setattr("shutil.disk_usage", usage)
+    monkeypatch.setattr(disk_guard, "LOOK_EVERY", 0.0)
+    with Site({"a.test/": linking("1", "2")}) as site:
+        frontier = {"commit_interval": 0, "guards": {"min_free": 1000}}
+        code, said = run(site.settings(HOME, frontier=frontier), tmp_path)
+    assert (code, len(site.hits), "crawl finished" in said) == (0, 4, True)
+    with Reader(tmp_path / "frontier") as reader:
+        assert [(entry.command, entry.who) for entry in reader.audit()] == [("pause", "guard"), ("resume", "guard")]
 
 
 def test_without_a_record_of_duplicates_a_second_run_does_not_fetch_the_seeds_again(tmp_path: Path) -> None:

@@ -132,15 +132,18 @@ def arrived(
 def finish(finisher: Finisher, lease: Lease, ending: Finish | None, now: float) -> None:
     """`Finisher.finish`: the rest, the URIs found, the charge, then the state."""
     tables, turns = finisher._tables, finisher._turns
-    ending = Finish(lease) if ending is None else ending
+    says, ending = ending is not None, Finish(lease) if ending is None else ending
     settings = tables.in_force.for_uri(lease.uri.url, lease.queue, lease.uri.source)
     rest = 0.0
     if not lease.landed and wake_times.calls_for_rest(ending.outcome):
         rest = tables.in_force.rest(lease.uri, settings, ending.fetch_seconds, ending.crawl_delay)
-    read = finisher._admitter.read(list(ending.discovered), Tally(), lease.uri)
+    tally = Tally()
+    read = finisher._admitter.read(list(ending.discovered), tally, lease.uri)
     queue = tables.queues.get(lease.queue_id)
     delay = finisher._heed(queue, lease, ending, settings, rest, now)
-    finisher._admitter.admit(read, Tally(), now, lease.uri)
+    finisher._admitter.admit(read, tally, now, lease.uri)
+    if says:
+        tables.history.ended(lease, ending, tally.added)
     turns.settings.refresh(queue)
     del tables.leases.out[lease.id]
     queue.out -= 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pickle
+import struct
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -88,6 +90,10 @@ FATES = {"SUCCESS": "SUCCEEDED", "FAILURE": "FAILED", "DISREGARDED": "DISREGARDE
 """What becomes of a seed by an outcome; DEAD ones are buried."""
 
 
+REMEMBERED = ("SUCCESS", "RETRY", "FAILURE", "DISREGARDED")
+"""The outcomes of which a queue has a history."""
+
+
 @dataclass(eq=False)
 class Uri:
     url: str
@@ -115,6 +121,32 @@ class Uri:
     @property
     def host(self) -> str:
         return self.url.split("/")[2]
+
+
+@dataclass
+class History:
+    """How often each outcome was, and the running means: of seconds, links, new links, KiB."""
+
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REMEMBERED, 0))
+    means: list[float] = field(default_factory=lambda: [math.nan] * 4)
+
+    def take(self, which: int, value: float, attempts: int) -> None:
+        """Each mean goes on by a part of the difference: one over the attempts, at the least a 64th."""
+        before = self.means[which]
+        value = min(value, 65504.0)
+        mean = value if math.isnan(before) else before + (value - before) / min(attempts, 64)
+        [self.means[which]] = struct.unpack("e", struct.pack("e", mean))
+
+    def duration(self, seconds: float | None, more: int = 0) -> None:
+        if seconds is not None:
+            self.take(0, seconds, sum(self.counts.values()) - self.counts["DISREGARDED"] + more)
+
+    def attempt(self, outcome: str, seconds: float | None, links: int, new: int, size: int) -> None:
+        self.counts[outcome] += 1
+        self.duration(None if outcome == "DISREGARDED" else seconds)
+        if outcome == "SUCCESS":
+            for which, value in enumerate((links, new, size / 1024), 1):
+                self.take(which, value, self.counts["SUCCESS"])
 
 
 @dataclass(eq=False)
@@ -150,6 +182,7 @@ class Queue:
     group: str = ""
     grouped: int = 0  # by which change of settings its group was chosen
     busy: float = 0.0  # until when its bytes take as long as its bandwidth allows
+    history: History | None = None  # None: no attempt has ended with details
 
     @property
     def wake(self) -> float:
@@ -1123,7 +1156,7 @@ class Model:
             self.settle()
             return False
         queue, uri, began = self.leases[number].queue, self.leases[number].uri, self.leases[number].began
-        dead = options["reason"] or ("retries exhausted" if outcome == "RETRY" else "dead")
+        given, dead = outcome, options["reason"] or ("retries exhausted" if outcome == "RETRY" else "dead")
         if outcome == "RETRY":
             uri.retries += 1
             outcome = "DEAD" if uri.retries > self.options["max_retries"] else "RETRY"
@@ -1141,7 +1174,9 @@ class Model:
             pause = max(pause, retry_delay)
         if outcome not in ("DEFERRED", "DISREGARDED"):
             self.let_rest(queue, pause)
-        self.schedule(*discovered, within=True, via=uri)
+        tally = self.schedule(*discovered, within=True, via=uri)
+        if given != "SUCCESS" or discovered or options != PLAIN:
+            self.remember(queue, uri, given, options, len(discovered), tally["ADDED"])
         by_address = any(one.get("by") == "ip" for one in self.options["groups"])
         if options["address"] and (self.options["queue_assignment_policy"] == "ip" or by_address):
             self.report_address(uri.host, options["address"])
@@ -1163,6 +1198,14 @@ class Model:
             self.after_finish(queue, options["retire_queue"])
         self.settle()
         return True
+
+    def remember(self, queue: Queue, uri: Uri, given: str, options: dict[str, Any], links: int, new: int) -> None:
+        """An end that says nothing is not remembered, nor one as DEFERRED; of prerequisites, only failures are."""
+        outcome = "FAILURE" if given == "DEAD" else given
+        if outcome != "DEFERRED" and (uri.directive > 0 or outcome in ("RETRY", "FAILURE")):
+            queue.history = queue.history or History()
+            seconds = None if uri.landed else options["fetch_seconds"]
+            queue.history.attempt(outcome, seconds, links, new, options["size"])
 
     def back_off(self, queue: Queue, asked: float | None) -> float:
         """For how long the host rests: 60 s, twice as long at each incident up to a day, forgiven after 30 minutes."""
@@ -1237,6 +1280,9 @@ class Model:
         if number in self.leases and not self.leases[number].uri.landed:
             queue = self.leases[number].queue
             self.leases[number].uri.landed = True
+            if fetch_seconds is not None:
+                queue.history = queue.history or History()
+                queue.history.duration(fetch_seconds, 1)
             rest = self.politeness(fetch_seconds, crawl_delay)
             self.let_rest(queue, rest)
             self.group_rest(queue, rest)

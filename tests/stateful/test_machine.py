@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 from collections import Counter
@@ -812,6 +813,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.agree_on_urls()
         self.agree_on_seeds()
         self.agree_on_tallies()
+        self.agree_on_history()
         same("hook", self.finishes, self.model.counts["finishes"])
         self.frontier.check()
 
@@ -879,6 +881,20 @@ class FrontierMachine(RuleBasedStateMachine):
         for (kind, name), mine in self.model.tallies.items():
             found = tables.tallies.get(kind, name)
             same(f"{kind} {name}", {amount: getattr(found, amount) for amount in AMOUNTS}, {**NO_TALLY, **mine})
+
+    def agree_on_history(self) -> None:
+        view = kernel(self.frontier).tables.flushed()
+        for key, mine in self.model.queues.items():
+            queue = self.frontier.queue(key)
+            found = None if queue is None else view.history(queue.id)
+            if mine.history is None or found is None:
+                assert mine.history is None and found is None
+                continue
+            seconds, links, new, size = mine.history.means
+            counts = found.success, found.retry, found.failure, found.disregarded
+            told = (*counts, found.seconds, found.links, found.novel, found.bytes)
+            means = (seconds, links, new / links if links else math.nan, size * 1024)
+            same(key, told, (*mine.history.counts.values(), *(None if math.isnan(mean) else mean for mean in means)))
 
     def teardown(self) -> None:
         if not hasattr(self, "frontier"):

@@ -27,6 +27,10 @@ def linked(domain: str, degree: int, ranked: int = 0, changed_after: int = 0) ->
     return keys.LINKS, domain.encode(), encode(LinksRow(degree, b"12345678", ranked, changed_after))
 
 
+def remembered(queue: bytes, success: int, links: float = 0, new: float = 0) -> tuple[str, bytes, bytes]:
+    return keys.HISTORY, queue, keys.history.pack(success, 0, 0, 0, 1.0, links, new, 1.0)
+
+
 DAMAGES: dict[str, tuple[Change, str]] = {
     "a sentinel": (lambda d: d.delete(keys.SEEN, keys.SENTINEL), "table seen: the sentinel is missing"),
     "the count of a queue": (lambda d: d.change_queue("ready.test", queued=99), "its record says 99 queued"),
@@ -50,6 +54,13 @@ DAMAGES: dict[str, tuple[Change, str]] = {
         lambda d: d.put(*tally("label", "x", errors=10**9)),
         "of kind label are more",
     ),
+    "the history of no queue": (lambda d: d.put(*remembered(b"\0\0\xff\xff", 1)), "0000ffff is of no queue"),
+    "more attempts than were charged": (
+        lambda d: d.put(*remembered(d.queue("ready.test"), 99)),
+        "history: of queue ready.test: more attempts",
+    ),
+    "a negative mean": (lambda d: d.put(*remembered(d.queue("ready.test"), 1, -1.0)), "a mean is negative"),
+    "more new links than links": (lambda d: d.put(*remembered(d.queue("ready.test"), 1, 1, 2)), "more links are new"),
     "an in-degree": (lambda d: d.put(*linked("x.test", 2)), "links: x.test: 8 bytes of linking domains, and an"),
     "the number of in-degrees": (lambda d: d.put(*linked("x.test", 1)), "the table of links says {1: 1}"),
     "in-degrees of no domain": (lambda d: d.put(keys.DEGREES, keys.u32.pack(3), keys.u32.pack(1)), "degrees: {3: 1}"),

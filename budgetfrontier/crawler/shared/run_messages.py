@@ -37,7 +37,8 @@ def beginning(remote: ServedCrawl, summary: Summary, *, given: Settings, folder:
         if summary.pause_reason == crawl_states.LIMIT:
             yield limit_sentence("a total of the crawl")
         else:
-            yield f"the crawl is paused ({summary.pause_reason}); `{resume}`{there} goes on"
+            disk = crawl_states.is_paused_for_disk(summary.state, summary.pause_reason)
+            yield f"the crawl is paused ({summary.pause_reason})" + ("" if disk else f"; `{resume}`{there} goes on")
     found = backlog(summary) if summary.succeeded + summary.failed else f"seeds: {seeds} new"
     yield f"crawl {given.crawl} on {remote.name}, outputs in {folder}: {found}"
 

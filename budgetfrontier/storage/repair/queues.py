@@ -57,6 +57,8 @@ class Findings:
     """With `errors`, the sums of the tallies by kind; `fetched_bytes` has those of queues by key."""
     errors: Counter[str] = field(default_factory=Counter)
     fetched_bytes: dict[str, int] = field(default_factory=dict)
+    attempts: dict[int, int] = field(default_factory=dict)
+    """By queue id: the attempts charged to it, as its history knows them."""
     degrees: Counter[int] = field(default_factory=Counter)
     """Registered domains by in-degree; `rankings`: the last one that any of their rows knows of."""
     rankings: int = 0
@@ -135,6 +137,7 @@ class QueueRebuild:
         queue.landed = self._findings.landed[number]
         queue.urls, queue.completed = self._findings.urls[number], self._findings.completed[number]
         queue.bytes = max(queue.bytes, self._findings.fetched_bytes.get(queue.queue, 0))
+        queue.charges = max(queue.charges, self._findings.attempts.get(number, 0))
         correct(queue, self._now)
         if queue.state in (INACTIVE, INELIGIBLE):
             floor = self._findings.settings.frontier.precedence_floor

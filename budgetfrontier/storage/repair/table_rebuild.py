@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.rules import duplicates, queue_keys, star, undoing
+from budgetfrontier.rules import duplicates, queue_history, queue_keys, star, undoing
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.settings.overrides import validate_override
@@ -95,6 +95,7 @@ class TableRebuild:
         self._copy_audit()
         self._copy_runs()
         self._copy_series()
+        self._copy_history()
         self._copy_tallies()
         self._copy_links()
         self._copy_preloaded()
@@ -292,6 +293,22 @@ class TableRebuild:
                 self._set_aside(keys.SERIES, key, value, e)
                 continue
             self._store(keys.SERIES, key, value, (key, value))
+
+    def _copy_history(self) -> None:
+        for key, value in self._source.records(keys.HISTORY):
+            try:
+                number, row = keys.u32.unpack(key)[0], keys.history.unpack(value)
+                if why := queue_history.objection(row):
+                    raise ValueError(why)
+                if number not in self._findings.names:
+                    raise ValueError("there is no such queue")
+            except ValueError as e:
+                self._set_aside(keys.HISTORY, key, value, e)
+                continue
+            if self._store(keys.HISTORY, key, value, (key, value)):
+                self._findings.attempts[number] = queue_history.charged(row)
+        if self._source.lacks(keys.HISTORY):
+            self._notes.note_change("history: some is lost; that of its queues begins anew")
 
     def _copy_tallies(self) -> None:
         for key, value in self._source.records(keys.TALLIES):

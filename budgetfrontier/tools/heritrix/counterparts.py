@@ -65,6 +65,10 @@ def _kilobytes(text: str) -> Any:
     return units.write_size(whole(text) * 1024)
 
 
+def _mebibytes(text: str) -> Any:
+    return units.write_size(whole(text) << 20)
+
+
 def _file_size(text: str) -> Any:
     """Return the size at which a file ends, as `output.warc_size` has it: 0 for -1, which is no limit in Heritrix."""
     if (size := whole(text)) == 0:
@@ -128,6 +132,7 @@ PLAIN: Mapping[str, Mapping[str, Counterpart]] = {
         "prefix": Counterpart("output.warc_prefix", _text),
         "maxFileSizeBytes": Counterpart("output.warc_size", _file_size, "1000000000"),
     },
+    "DiskSpaceMonitor": {"pauseThresholdMiB": Counterpart("frontier.guards.min_free", _mebibytes, "8192")},
     "StatisticsTracker": {"intervalSeconds": Counterpart("output.statistics", _seconds)},
 }
 """Properties with a counterpart that takes their value, by class."""
@@ -211,7 +216,6 @@ WITHOUT: Mapping[str, str] = {
     "FetchWhois": "there are no `whois:` URIs",
     "FetchFTP": "FTP is not fetched",
     "SourceQuotaEnforcer": "write a quota under frontier.quotas.label, or an override that matches label:NAME",
-    "DiskSpaceMonitor": "a crawl stops when its disk is full, and the same command continues it",
     "ReschedulingProcessor": "set frontier.revisit.after to fetch pages again",
     "BrowserProcessor": "pages are not opened in a browser",
     "HttpBasicAuthenticationCredential": "write `auth` under fetch.requests",
@@ -224,6 +228,8 @@ INSTEAD: Mapping[str, str] = {
     "BdbFrontier.recoveryLogEnabled": "no recovery log is needed",
     "BdbFrontier.dumpPendingAtClose": "`budgetfrontier export` writes the pending URIs",
     "FrontierPreparer.preferenceDepthHops": "URIs near a seed are not preferred",
+    "DiskSpaceMonitor.monitorPaths": "the disks of the job's folder, its logs and its WARC files are looked at",
+    "DiskSpaceMonitor.monitorConfigPaths": "the disks of the job's folder, its logs and its WARC files are looked at",
     "CrawlMetadata.operatorFrom": "write the header From under fetch.requests",
     "ActionDirectory.actionDir": "`budgetfrontier import` adds URIs to a running crawl",
     "FetchHTTP.ignoreCookies": "cookies that a host sets are never kept",

@@ -330,6 +330,46 @@ def test_totals_are_no_less_than_the_tallies(path: Path) -> None:
 
 # -- links to registered domains
 
+
+def remembered(success: int, links: float = 0, new: float = 0) -> bytes:
+    return keys.history.pack(success, 0, 0, 0, 1.0, links, new, 1.0)
+
+
+LOST_HISTORY: dict[str, tuple[Change, str]] = {
+    "one that cannot be read": (lambda d: d.put(keys.HISTORY, keys.u32.pack(1), b"123"), "history: set aside"),
+    "one of no queue": (lambda d: d.put(keys.HISTORY, keys.u32.pack(1 << 30), remembered(1)), "no such queue"),
+    "a negative mean": (lambda d: d.put(keys.HISTORY, keys.u32.pack(1), remembered(1, -1)), "a mean is negative"),
+    "more new links than there are": (
+        lambda d: d.put(keys.HISTORY, keys.u32.pack(1), remembered(1, 1, 2)),
+        "more links are new",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LOST_HISTORY)
+def test_a_history_that_cannot_be_used_is_set_aside_and_the_others_stay(path: Path, what: str) -> None:
+    change, told = LOST_HISTORY[what]
+    with damaging(path) as damage:
+        damage.delete(keys.HISTORY, keys.u32.pack(1))
+        before = damage.items(keys.HISTORY)
+        change(damage)
+    repaired = repair(path)
+    assert any(told in line for line in repaired.first_changes)
+    with damaging(path) as damage:
+        assert damage.items(keys.HISTORY) == before != []
+    verify.verify(path)
+
+
+def test_charges_are_no_less_than_the_history_of_their_queue(path: Path) -> None:
+    with damaging(path) as damage:
+        damage.put(keys.HISTORY, damage.queue("ready.test"), remembered(1000))
+    assert any("charges" in line for line in repair(path).first_changes)
+    verify.verify(path)
+    with Reader(path) as reader:
+        queue = reader.queue("ready.test")
+    assert queue is not None and queue.charges == 1000
+
+
 LOST_LINKS: dict[str, tuple[Change, str]] = {
     "one that cannot be read": (lambda d: d.put(keys.LINKS, b"x.test", b"\xc1"), "links: set aside"),
     "one of no domain": (lambda d: d.put(keys.LINKS, b"\xff", encode(LinksRow(1, b"12345678"))), "links: set aside"),

@@ -688,3 +688,14 @@ def test_damage_is_an_error_or_a_migration(name: str, tmp_path: Path, drawn: Dat
         assert str(error).startswith(str(tmp_path / CONFIGURATION))
     else:
         assert yaml.safe_load(migration.text)["scope"]["accept"] == []
+
+
+def test_a_disk_space_monitor_pauses_here_too(tmp_path: Path) -> None:
+    monitor = '<bean class="org.archive.crawler.monitor.DiskSpaceMonitor">{}</bean>'
+    threshold = '<property name="pauseThresholdMiB" value="500"/><property name="monitorConfigPaths" value="true"/>'
+    settings, remarks = migrated(job(tmp_path, monitor.format(threshold)), tmp_path)
+    assert settings.frontier.guards.min_free == 500 << 20
+    assert [what for what in remarks.values() if "Disk" in what] == ["DiskSpaceMonitor.monitorConfigPaths=true"]
+    (tmp_path / "unset").mkdir()
+    settings, _ = migrated(job(tmp_path / "unset", monitor.format("")), tmp_path / "unset")
+    assert settings.frontier.guards.min_free == 8192 << 20, "Heritrix's default"

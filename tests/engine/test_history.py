@@ -1,0 +1,100 @@
+"""The history of each queue: what is remembered of its attempts, by whichever way they end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Outcome
+from budgetfrontier.core.model import QueueHistory
+from budgetfrontier.engine import history
+from tests.support import START, kernel, memory, on_disk, one, pages
+
+
+def look(frontier: Frontier, key: str = "a.test") -> QueueHistory | None:
+    queue = frontier.queue(key)
+    assert queue is not None
+    return kernel(frontier).tables.flushed().history(queue.id)
+
+
+def of(success: int = 0, retry: int = 0, failure: int = 0, disregarded: int = 0, **means: Any) -> QueueHistory:
+    unknown: dict[str, Any] = dict.fromkeys(("seconds", "links", "novel", "bytes"))
+    return QueueHistory(success=success, retry=retry, failure=failure, disregarded=disregarded, **unknown | means)
+
+
+def test_a_queue_whose_ends_say_nothing_has_no_history() -> None:
+    with memory() as frontier:
+        frontier.schedule_many(pages("a", 6))
+        frontier.finish(one(frontier))
+        frontier.finish_many([one(frontier)])
+        frontier.finish_many([Finish(one(frontier))])
+        frontier.finish(one(frontier), Outcome.DEFERRED)
+        assert look(frontier) is None
+        frontier.check()
+
+
+@pytest.mark.parametrize("by_batch", [False, True])
+def test_each_outcome_counts_and_details_become_means(by_batch: bool) -> None:
+    ends: list[tuple[Outcome, dict[str, Any]]] = [
+        (Outcome.SUCCESS, {"status": 200, "size": 1024, "fetch_seconds": 1.0, "discovered": [*pages("b", 3)]}),
+        (Outcome.SUCCESS, {"size": 3072, "discovered": [*pages("b", 1), "http://b.test/new", "nonsense:"]}),
+        (Outcome.RETRY, {"fetch_seconds": 4.0}),
+        (Outcome.FAILURE, {}),
+        (Outcome.DEAD, {"reason": "poison"}),
+        (Outcome.DISREGARDED, {}),
+        (Outcome.SUCCESS, {"status": 404}),
+        (Outcome.SUCCESS, {"novel": True}),
+        (Outcome.SUCCESS, {"delay": 0.0}),
+    ]
+    with memory(retry={"delay": 0}) as frontier:
+        frontier.schedule_many(pages("a", 20))
+        for outcome, options in ends:
+            [lease] = kernel(frontier).lease_queues(1, 1, "a.test", 60.0, START, 1)
+            if by_batch:
+                frontier.finish_many([Finish(lease, outcome, **options)])
+            else:
+                frontier.finish(lease, outcome, **options)
+        found = look(frontier)
+        assert found is not None
+        assert (found.success, found.retry, found.failure, found.disregarded) == (5, 1, 2, 1)
+        assert found.seconds == pytest.approx(2.0)  # the third attempt: 1 + 3 / 3
+        assert found.links == pytest.approx(6 / 5, rel=1e-3) and found.novel == pytest.approx(4 / 6, rel=2e-3)
+        assert found.bytes == pytest.approx(4096 / 5, rel=1e-3)
+        frontier.check()
+
+
+def test_of_prerequisites_only_failures_count() -> None:
+    with memory(retry={"delay": 0}) as frontier:
+        for number in range(3):
+            frontier.schedule(CrawlUri(f"http://a.test/robots.txt?{number}", directive=Directive.HIGHEST, force=True))
+        frontier.finish(one(frontier), size=10)
+        frontier.finish(one(frontier), Outcome.DISREGARDED)
+        assert look(frontier) is None
+        frontier.finish(one(frontier), Outcome.FAILURE)
+        assert look(frontier) == of(failure=1)
+
+
+def test_a_download_that_landed_has_its_duration_from_then() -> None:
+    with memory() as frontier:
+        frontier.schedule_many(pages("a", 2))
+        lease = one(frontier)
+        frontier.landed(lease, fetch_seconds=2.0)
+        frontier.landed(lease, fetch_seconds=9.0)
+        assert look(frontier) == of(seconds=2.0)
+        frontier.finish(lease, size=2048, fetch_seconds=9.0)
+        assert look(frontier) == of(1, seconds=2.0, links=0.0, bytes=2048.0)
+        frontier.check()
+
+
+def test_histories_stay_over_openings_and_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "MOST_ENDED", 3)
+    with on_disk(tmp_path, order="fifo") as frontier:
+        frontier.schedule_many(pages("a", 8))
+        for _ in range(7):
+            frontier.finish(one(frontier), size=1024)
+            assert len(kernel(frontier).tables.history._ended) < 3
+    with on_disk(tmp_path) as frontier:
+        frontier.finish(one(frontier), size=1024)
+        assert look(frontier) == of(8, links=0.0, bytes=1024.0)
