@@ -33,6 +33,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
         "dead-letters": CliCommand("transfer", ("news --by-reason", "news --replay all --reason 'the server is back'")),
         "top": CliCommand("top", ("news", "news --once")),
         "console": CliCommand("console", ("news", "jobs --listen 127.0.0.1:8181 --token-file token")),
+        "token": CliCommand("token", ("tokens add alice --role steer", "tokens list")),
         "partitions": CliCommand("partitions", ("kafka://broker:9092/news", "kafka://broker:9092/news --format json")),
     },
     "change": {

@@ -18,7 +18,7 @@ def register(commands: Commands) -> None:
         "console",
         console,
         "show jobs in a browser, and steer them",
-        more="Read-only unless --token-file is given. Needs the extra 'console'.",
+        more="Read-only unless --token-file or --tokens is given. Needs the extra 'console'.",
     )
     parser.add_argument(
         "jobs",
@@ -40,14 +40,19 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--listen", type=common.address, default="127.0.0.1:8089", metavar="WHERE",
         help="ADDRESS:PORT, or unix:PATH for a socket of its owner (default: 127.0.0.1:8089); other machines are "
-        "answered only with --token-file",
+        "answered only with --token-file or --tokens",
     )  # fmt: skip
     parser.add_argument(
         "--token-file", type=Path, default=None, metavar="FILE",
         help="a file with a token of at least 16 characters, without which nothing is shown, and with which jobs can "
         "be steered; it is read again when it has changed",
     )  # fmt: skip
-    server_options.add_anybody(parser, "an address that other machines reach needs no --token-file")
+    parser.add_argument(
+        "--tokens", type=Path, default=None, metavar="FILE",
+        help="a file of tokens with names, which the audit gets, and roles, as `budgetfrontier token` writes it; "
+        "besides --token-file or instead of it",
+    )  # fmt: skip
+    server_options.add_anybody(parser, "an address that other machines reach needs no token")
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME",
         help="a name under which the console is reached, such as that of a proxy before it, repeatable",
@@ -66,6 +71,7 @@ def console(args: argparse.Namespace) -> None:
     options: dict[str, Any] = {
         "listen": args.listen,
         "token_file": args.token_file,
+        "tokens": args.tokens,
         "anybody": args.allow_anybody,
         "hosts": args.allow_host,
         "started": lambda where: note(f"the console listens on {where}; Ctrl-C ends it"),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.host_allowlist import HostAllowlist
+from budgetfrontier.tools.console.named_tokens import NamedTokens, Role, TokenHolder
 from budgetfrontier.tools.console.static_files import STYLE_HASH
 
 _LIFETIME = 12 * 3600.0  # seconds of a session
@@ -29,11 +30,12 @@ HEADERS = {
 
 
 class BrowserSession(NamedTuple):
-    """A browser that has given the token. `who` is the name for the audit, `csrf` what its forms carry."""
+    """A browser that has given a token. `who` is the name for the audit, `csrf` what its forms carry."""
 
     who: str
     csrf: str
     until: float
+    role: Role = Role.ADMIN
 
 
 def cookie_name(headers: Mapping[str, str]) -> str:
@@ -48,21 +50,26 @@ def is_inside(target: str) -> bool:
 
 
 class Access:
-    """The rules of access. Without a `token`, everything can be read and nothing changed; with one, both need it."""
+    """The rules of access. Without a token, everything can be read and nothing changed; with any, both need one.
 
-    def __init__(self, token: TokenFile | None, *, hosts: Iterable[str] = ()) -> None:
-        self._token, self._changes = token, 0
+    `token` is the one that everybody shares, who says who he is; `named` are those that name their holders.
+    """
+
+    def __init__(self, token: TokenFile | None, *, named: NamedTokens | None = None, hosts: Iterable[str] = ()) -> None:
+        self._token, self._named, self._changes = token, named, [0, 0]
         self.hosts = HostAllowlist(hosts)
         self._sessions: dict[str, BrowserSession] = {}
 
     @property
     def has_token(self) -> bool:
         """Whether jobs can be steered at all."""
-        return self._token is not None
+        return self._token is not None or self._named is not None
 
-    def is_token(self, text: str) -> bool:
-        """Compare with the token in constant time."""
-        return self._token is not None and self._token.accepts(text)
+    def holder(self, text: str) -> TokenHolder | None:
+        """Return the holder of a token, without a name for the one that everybody shares; None if it is none."""
+        if self._token is not None and self._token.accepts(text):
+            return TokenHolder("", Role.ADMIN)
+        return None if self._named is None else self._named.holder(text)
 
     @staticmethod
     def refused_origin(headers: Mapping[str, str]) -> bool:
@@ -73,11 +80,10 @@ class Access:
     def bearer(self, headers: Mapping[str, str]) -> BrowserSession | None:
         """Return a session for a request that carries the token itself, as scripts do."""
         kind, _, text = headers.get("Authorization", "").partition(" ")
-        if kind.lower() == "bearer" and self.is_token(text.strip()):
-            return BrowserSession("", "", 0.0)
-        return None
+        holder = self.holder(text.strip()) if kind.lower() == "bearer" else None
+        return holder and BrowserSession(holder.name, "", 0.0, holder.role)
 
-    def begin(self, who: str) -> str:
+    def begin(self, who: str, role: Role = Role.ADMIN) -> str:
         """Begin a session; return its id, for the cookie."""
         now = time.monotonic()
         for key in [key for key, session in self._sessions.items() if session.until <= now]:
@@ -85,16 +91,15 @@ class Access:
         while len(self._sessions) >= _SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         name = secrets.token_urlsafe(32)
-        self._sessions[name] = BrowserSession(who, secrets.token_urlsafe(32), now + _LIFETIME)
+        self._sessions[name] = BrowserSession(who, secrets.token_urlsafe(32), now + _LIFETIME, role)
         return name
 
     def session(self, name: str | None) -> BrowserSession | None:
-        """Return the session of a cookie; None if there is none, or if it is over: another token ends all."""
-        if self._token is not None:
-            self._token.look()
-            if self._token.changes != self._changes:
-                self._changes = self._token.changes
-                self._sessions.clear()
+        """Return the session of a cookie; None if there is none, or if it is over: a change of tokens ends all."""
+        changes = [0 if tokens is None else tokens.changes for tokens in (self._token, self._named)]
+        if changes != self._changes:
+            self._changes = changes
+            self._sessions.clear()
         found = self._sessions.get(name or "")
         return found if found is not None and found.until > time.monotonic() else None
 

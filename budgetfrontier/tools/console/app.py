@@ -27,11 +27,13 @@ from budgetfrontier.tools.console.access import HEADERS, Access, BrowserSession,
 from budgetfrontier.tools.console.api.api_routes import NO_RESOURCE, Api, is_of_api, problem
 from budgetfrontier.tools.console.downloads import Downloads
 from budgetfrontier.tools.console.event_streams import EventStreams
+from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.named_tokens import Role
 from budgetfrontier.tools.console.pages import GROUPS, ConsolePage
 from budgetfrontier.tools.console.pages.index import build as build_index
 from budgetfrontier.tools.console.pages.table import PAGES
-from budgetfrontier.tools.console.query import BadRequest, NotThere, Query, ServiceUnavailable
+from budgetfrontier.tools.console.query import BadRequest, NotAllowed, NotThere, Query, ServiceUnavailable
 from budgetfrontier.tools.console.steering import Task, Tasks
 
 THREADS = 4
@@ -191,6 +193,8 @@ class Console:
             return answer
         except web.HTTPRequestEntityTooLarge:
             return self._message(request, 413, "Too large", f"A form has at most {LARGEST_FORM >> 10} KiB.")
+        except NotAllowed as error:
+            return self._message(request, 403, "Not allowed", str(error))
         except NotThere as error:
             return self._message(request, 404, "Not found", str(error))
         except BadRequest as error:
@@ -238,18 +242,19 @@ class Console:
     def _context(self, request: web.Request, job: ConsoleJob | None, page: ConsolePage | None) -> dict[str, Any]:
         """Return the values that every template gets."""
         session = request.get(SESSION)
+        can_steer = session is not None and session.role >= Role.STEER
         return {
             "title": page.title if page else "",
             "crawl": job.crawl if job else "",
             "job_name": job.name or job.title if job else "",
             "job_folder": job.place if job else "",
             "base": job.base if job else "",
-            "groups": self._groups(steers=session is not None) if job else [],
+            "groups": self._groups(steers=can_steer) if job else [],
             "here": page.path if page else None,
             "several": any(one.name for one in self.jobs),
             "session": session if session and session.csrf else None,
             "can_sign_in": self.access.has_token,
-            "can_steer": session is not None,
+            "can_steer": can_steer,
             "live_url": "",
             "now": time.time(),
         }
@@ -322,6 +327,7 @@ class Console:
         shown = await self._shown(job, form, self._who(request)) if applies and "dry_run" in form else None
         read, again = (partial(each, partitions=not job.is_folder) for each in (forms.read, forms.again))
         asked = shown.asked if shown else again(form) if applies else read(form)
+        self._check_role(request, asked)
         if self.tasks.waiting(job) >= WAITING_TASKS:
             raise ServiceUnavailable
         back = form.get("back", "")
@@ -334,6 +340,16 @@ class Console:
             async with asyncio.timeout(_SHORT):
                 await task.ended.wait()
         raise web.HTTPSeeOther(f"{job.base}/steer/{task.id}")
+
+    @staticmethod
+    def _check_role(request: web.Request, asked: SubmittedCommand) -> None:
+        """Raise NotAllowed if the role of the token is not enough for a command."""
+        needed, session = forms.role_for(asked), request[SESSION]
+        if session.role < needed:
+            raise NotAllowed(
+                f"{asked.op} needs a token with the role {needed.name.lower()}; that of {session.who} has the role "
+                f"{session.role.name.lower()}."
+            )
 
     async def _shown(self, job: ConsoleJob, form: MultiDict[str], who: str) -> Task:
         """Return the dry run that a form applies; lead back to it if something has changed that it has not shown.
@@ -386,12 +402,17 @@ class Console:
         form = request[FORM]
         forms.check_names(form, ("next", "who", "token"))
         target = form.get("next", "")
-        if not self.access.is_token(form.get("token", "").strip()):
+        holder = self.access.holder(form.get("token", "").strip())
+        if holder is None:
             return self._sign_in_form(request, target, "This is not the token of this console.", 403)
-        who = form.get("who", "").strip()[:100] or whoami()
+        who = holder.name or form.get("who", "").strip()[:100] or whoami()
         answer = web.HTTPSeeOther(target if is_inside(target) else "/")
         answer.set_cookie(
-            cookie_name(request.headers), self.access.begin(who), httponly=True, samesite="Strict", path="/"
+            cookie_name(request.headers),
+            self.access.begin(who, holder.role),
+            httponly=True,
+            samesite="Strict",
+            path="/",
         )
         raise answer
 

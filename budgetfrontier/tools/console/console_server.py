@@ -17,6 +17,7 @@ from budgetfrontier.reports.server_log import SERVER_LOG
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.named_tokens import NamedTokens
 from budgetfrontier.tools.console.pages import ConsolePage
 from budgetfrontier.tools.console.pages.table import PAGES
 
@@ -30,6 +31,7 @@ def serve(
     *,
     listen: str,
     token_file: Path | None,
+    tokens: Path | None = None,
     anybody: bool = False,
     hosts: Sequence[str] = (),
     pages: Sequence[ConsolePage] = PAGES,
@@ -41,14 +43,17 @@ def serve(
     `anybody` may.
     """
     where = parsed(listen, any_port=True)
-    token = None if token_file is None else TokenFile(token_file)
+    access = Access(
+        None if token_file is None else TokenFile(token_file),
+        named=None if tokens is None else NamedTokens(tokens),
+        hosts=[*([where.host] if isinstance(where, HostPort) else []), *hosts],
+    )
     check_reach(
-        where, option="--listen", protected=token is not None, anybody=anybody, remedy="give --token-file, "
+        where, option="--listen", protected=access.has_token, anybody=anybody, remedy="give --token-file, "
     )  # fmt: skip
-    named = [where.host] if isinstance(where, HostPort) else []
     for job in jobs:
         job.sample()  # a job that cannot be read is an error here, and not on a page
-    console = Console(jobs, Access(token, hosts=[*named, *hosts]), pages=pages)
+    console = Console(jobs, access, pages=pages)
     with limit_raised(_FILES):
         asyncio.run(_serve(console, where, started))
 

@@ -16,6 +16,7 @@ from budgetfrontier.settings.matching import queues_match
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.settings.plugins import is_own
 from budgetfrontier.settings.values import DURATION, read_duration
+from budgetfrontier.tools.console.named_tokens import Role
 from budgetfrontier.tools.console.query import BadRequest
 
 LONGEST_REASON = 1000
@@ -68,6 +69,11 @@ def again(form: Form, *, partitions: bool = False) -> SubmittedCommand:
         raise BadRequest("This form is not one of the console.")
     check_names(form, (*_OF_ALL, "args"))
     return _without_code(SubmittedCommand(op, args, form.get("reason", "")[:LONGEST_REASON]))
+
+
+def role_for(asked: SubmittedCommand) -> Role:
+    """Return the role that a command needs: what cannot be taken back is for administrators."""
+    return Role.ADMIN if asked.op == "terminate" or asked.args.get("for_good") else Role.STEER
 
 
 def check_names(form: Form, names: Collection[str]) -> None:

@@ -24,6 +24,10 @@ class ServiceUnavailable(Exception):
     """More requests than can be answered in a reasonable time."""
 
 
+class NotAllowed(Exception):
+    """A command for which the role of the token is not enough; the message says which would be."""
+
+
 class NotThere(Exception):
     """A page, queue or file that does not exist; the message says which."""
 

@@ -116,10 +116,10 @@ def test_another_token_in_the_file_ends_all_sessions(tmp_path: Path) -> None:
     token = TokenFile(token_file(tmp_path, "x" * 40))
     access = Access(token)
     session = access.begin("a")
-    assert access.session(session) is not None and access.is_token("x" * 40)
+    assert access.session(session) is not None and access.holder("x" * 40)
     token_file(tmp_path, "y" * 40)
     assert access.session(session) is None
-    assert access.is_token("y" * 40) and not access.is_token("x" * 40)
+    assert access.holder("y" * 40) and not access.holder("x" * 40)
     assert access.session(access.begin("a")) is not None
 
 
